@@ -1,0 +1,29 @@
+# Two commands do all: `make demo` and `make test`. Each sets everything up by itself.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test check bench clean
+
+demo: $(READY)  ## The Laplace-sum study: figure and table in out/
+	$(BIN)/python -m experiments.laplace_sum --out out
+
+test: $(READY)  ## All tests
+	$(BIN)/python -m pytest -n auto
+
+check: $(READY)  ## Format, lint, types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## Speed, as ratios measured in one run
+	$(BIN)/python -m benchmarks.core
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,check]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

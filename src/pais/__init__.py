@@ -1,0 +1,110 @@
+"""Differentially private analysis in one pass: a small weighted sample, a private result, a certificate.
+
+The data's way::
+
+    rows ─► ball ─► profile ─► rule ─► sampler ─► mechanism ─► release
+    secret  bounded  cost(w)   q(norm)  rows, 1/q  noised       value + certificate
+
+A `Ball` bounds the rows. A profile says what a record of a given norm pays at a given weight. A rule turns
+that into an inclusion probability. `sample` keeps rows by it. A mechanism computes on the sample and adds noise.
+`release` lets the value leave, with a `Certificate` of the worst loss of any record. `calibrate` chooses noise,
+size or guarantee, given the other two. `run` does it all from a `Plan`.
+"""
+
+from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_delta
+from pais.calibration import Calibration, calibrate
+from pais.domain import Ball
+from pais.errors import (
+    ArgumentError,
+    AssumptionError,
+    ConvergenceError,
+    DataError,
+    MismatchError,
+    PaisError,
+    SpentError,
+    UnreachableError,
+)
+from pais.mechanisms import (
+    GaussianNoise,
+    Joint,
+    LpNoise,
+    MeanValue,
+    WeightedCount,
+    WeightedMean,
+    WeightedSum,
+    laplace_noise,
+)
+from pais.norms import NormDistribution
+from pais.pipeline import Plan, run
+from pais.profiles import (
+    Assumptions,
+    CustomProfile,
+    Finding,
+    GaussianProfile,
+    LinearProfile,
+    PowerProfile,
+    Verdict,
+)
+from pais.release import Certificate, Release, release
+from pais.rules import (
+    ConstrainedRule,
+    CoresetRule,
+    FunctionRule,
+    Rule,
+    UniformRule,
+    constrained_weight,
+    not_private_variance_optimal,
+)
+from pais.sampler import WeightedSample, sample
+from pais.worst_case import WorstCase, worst_case
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError",
+    "AssumptionError",
+    "Assumptions",
+    "Ball",
+    "Calibration",
+    "Certificate",
+    "ConstrainedRule",
+    "ConvergenceError",
+    "CoresetRule",
+    "CustomProfile",
+    "DataError",
+    "Finding",
+    "FunctionRule",
+    "GaussianNoise",
+    "GaussianProfile",
+    "Joint",
+    "LinearProfile",
+    "LpNoise",
+    "MeanValue",
+    "MismatchError",
+    "NormDistribution",
+    "PaisError",
+    "Plan",
+    "PowerProfile",
+    "Release",
+    "Rule",
+    "SpentError",
+    "UniformRule",
+    "UnreachableError",
+    "Verdict",
+    "WeightedCount",
+    "WeightedMean",
+    "WeightedSample",
+    "WeightedSum",
+    "WorstCase",
+    "amplified_delta",
+    "amplified_epsilon",
+    "calibrate",
+    "constrained_weight",
+    "epsilon_at_delta",
+    "laplace_noise",
+    "not_private_variance_optimal",
+    "release",
+    "run",
+    "sample",
+    "worst_case",
+]

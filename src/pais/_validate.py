@@ -1,0 +1,107 @@
+"""Arguments in, checked arrays and numbers out; one place that words the refusals.
+
+Scalars a caller configures are public and shown. Entries of arrays may come from rows and are never shown.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import SupportsFloat
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError
+
+
+def number(name: str, value: object, *, rule: str, low: float, high: float, open_low: bool, open_high: bool) -> float:
+    """A real scalar in an interval, or an error that shows it."""
+    if isinstance(value, bool) or not isinstance(value, (SupportsFloat, np.generic)) or isinstance(value, np.ndarray):
+        raise ArgumentError(f"{name} must be a number, and it is of type {type(value).__name__}. Pass {rule}.")
+    try:
+        result = float(value)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{name} must be a real number. Pass {rule}.") from None
+    inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
+    if math.isnan(result) or not inside:
+        raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
+    return result
+
+
+def positive(name: str, value: object) -> float:
+    return number(name, value, rule="a finite number > 0", low=0.0, high=math.inf, open_low=True, open_high=True)
+
+
+def positive_or_infinite(name: str, value: object) -> float:
+    return number(name, value, rule="a number > 0, or math.inf", low=0.0, high=math.inf, open_low=True, open_high=False)
+
+
+def non_negative(name: str, value: object) -> float:
+    return number(name, value, rule="a finite number >= 0", low=0.0, high=math.inf, open_low=False, open_high=True)
+
+
+def target_epsilon(value: object) -> float:
+    return positive("epsilon", value)
+
+
+def target_delta(value: object) -> float:
+    return number("delta", value, rule="a number in [0, 1)", low=0.0, high=1.0, open_low=False, open_high=True)
+
+
+def share(name: str, value: object) -> float:
+    return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0, open_low=False, open_high=False)
+
+
+def count(name: str, value: object) -> int:
+    """A whole number >= 1."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        shown = f"={value!r}" if isinstance(value, (int, float, np.number)) else ""
+        raise ArgumentError(f"{name}{shown} is not a whole number >= 1. Pass a positive integer.")
+    return int(value)
+
+
+def real_array(name: str, values: ArrayLike) -> FloatArray:
+    """Numbers as float64, without NaN; entries are never shown."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ArgumentError(f"{name} cannot be read as an array of numbers. Pass one number or a flat array.") from None
+    if array.dtype.kind not in "fiu":
+        raise ArgumentError(f"{name} must hold real numbers, and its dtype is {array.dtype}. Pass floats or integers.")
+    return array.astype(np.float64)
+
+
+def _each(name: str, values: ArrayLike, rule: str, accept: NDArray[np.bool_]) -> None:
+    if not np.all(accept):
+        raise ArgumentError(f"{name} holds an entry that is not {rule}. Pass {rule} everywhere.")
+
+
+def norms(values: ArrayLike) -> FloatArray:
+    array = real_array("norm", values)
+    _each("norm", array, "a finite number >= 0", np.isfinite(array) & (array >= 0.0))
+    return array
+
+
+def weights(values: ArrayLike) -> FloatArray:
+    array = real_array("weight", values)
+    _each("weight", array, "a finite number >= 1", np.isfinite(array) & (array >= 1.0))
+    return array
+
+
+def probabilities(values: ArrayLike) -> FloatArray:
+    array = real_array("probability", values)
+    _each("probability", array, "a number in (0, 1]", (array > 0.0) & (array <= 1.0))
+    return array
+
+
+def losses(name: str, values: ArrayLike) -> FloatArray:
+    array = real_array(name, values)
+    _each(name, array, "a finite number >= 0", np.isfinite(array) & (array >= 0.0))
+    return array
+
+
+def non_empty(name: str, array: FloatArray) -> FloatArray:
+    if array.size == 0:
+        raise ArgumentError(f"{name} is empty. Pass at least one value.")
+    return array

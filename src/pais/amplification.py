@@ -1,0 +1,210 @@
+"""What sampling makes of a loss: the amplification theorems, pure and (epsilon, delta).
+
+Results by name (see `docs/theory/map.md`): AMPLIFY for pure epsilon, GAUSS-SAMPLED for Gaussian noise.
+Every value returned here is an upper bound: it is rounded up by its own rounding error.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from pais import _validate
+from pais._numerics import LARGE, ULP, FloatArray, log_gaussian_delta, round_up
+from pais._rootfind import shrink_bracket
+from pais.errors import ArgumentError
+
+# A bracket on log(kappa) this narrow moves epsilon by less than its own rounding.
+_INVERSE_TOLERANCE = 1e-13
+
+
+@overload
+def amplified_epsilon(epsilon: float, probability: float) -> float: ...
+@overload
+def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> FloatArray: ...
+def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> float | FloatArray:
+    """Loss of a record that takes part only with a given probability (AMPLIFY).
+
+    Parameters
+    ----------
+    epsilon : float or array
+        Loss of the record when it is in the sample, at its weight; >= 0.
+    probability : float or array
+        Probability q of being in the sample, in (0, 1].
+
+    Returns
+    -------
+    float or array
+        log(1 + q (e^epsilon - 1)), rounded up.
+
+    Notes
+    -----
+    Guarantee. Never below the exact value and at most 1e-12 (relative) above it, for epsilon from
+    0 to 1000 and beyond: `tests/theory/test_amplified_epsilon.py`.
+
+    Assumes. Independent (Poisson) sampling, a probability that is a public function of the record
+    alone, neighbours by adding or removing one record.
+
+    Examples
+    --------
+    >>> import pais
+    >>> round(pais.amplified_epsilon(1.0, 0.1), 6)
+    0.158565
+    """
+    return _scalar_or_array(
+        amplify_epsilon(
+            *np.broadcast_arrays(_validate.losses("epsilon", epsilon), _validate.probabilities(probability))
+        )
+    )
+
+
+@overload
+def amplified_delta(epsilon: float, mu: float, probability: float) -> float: ...
+@overload
+def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> FloatArray: ...
+def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> float | FloatArray:
+    """delta at a given epsilon of a sampled Gaussian release (GAUSS-SAMPLED).
+
+    Parameters
+    ----------
+    epsilon : float or array
+        The epsilon of the guarantee, >= 0.
+    mu : float or array
+        Gaussian shift of the record when it is in the sample, at its weight; >= 0.
+    probability : float or array
+        Probability q of being in the sample, in (0, 1].
+
+    Returns
+    -------
+    float or array
+        The larger delta of the two neighbour directions, rounded up.
+
+    Notes
+    -----
+    The pair is (1-q) N(0,1) + q N(mu,1) against N(0,1). Removing a record gives
+    q * G(log(1 + (e^epsilon - 1)/q), mu), with G the divergence of the plain Gaussian pair; adding one
+    never gives more for epsilon >= 0 (`docs/theory/gauss-sampled.md`), so one direction is computed.
+
+    Guarantee. Never below the exact value and at most 1e-11 (relative) above it while delta >= 1e-300:
+    `tests/theory/test_amplified_delta.py`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> f"{pais.amplified_delta(0.08808844, 1/3, 0.04):.3e}"
+    '1.000e-06'
+    """
+    arrays = np.broadcast_arrays(
+        _validate.losses("epsilon", epsilon), _validate.losses("mu", mu), _validate.probabilities(probability)
+    )
+    # The smallest subnormal stands for what underflows: still above the exact value.
+    delta = np.exp(log_amplified_delta(*arrays)) * (1 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
+    return _scalar_or_array(np.where(arrays[1] > 0.0, np.minimum(delta, 1.0), 0.0))
+
+
+@overload
+def epsilon_at_delta(delta: float, mu: float, probability: float) -> float: ...
+@overload
+def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> FloatArray: ...
+def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> float | FloatArray:
+    """Smallest epsilon of a sampled Gaussian release at a given delta: the inverse of `amplified_delta`.
+
+    Parameters
+    ----------
+    delta : float or array
+        In (0, 1); Gaussian noise has no guarantee at delta = 0.
+    mu, probability : float or array
+        As in `amplified_delta`.
+
+    Notes
+    -----
+    Guarantee. ``amplified_delta(epsilon_at_delta(delta, mu, q), mu, q) <= delta``:
+    `tests/theory/test_amplified_delta.py`.
+    """
+    delta = _validate.real_array("delta", delta)
+    if not np.all((delta > 0.0) & (delta < 1.0)):
+        raise ArgumentError("delta must lie in (0, 1) for a Gaussian release. Pass a small number such as 1e-6.")
+    arrays = np.broadcast_arrays(delta, _validate.losses("mu", mu), _validate.probabilities(probability))
+    flat = invert_delta(*(array.ravel() for array in arrays))
+    return _scalar_or_array(flat.reshape(arrays[0].shape))
+
+
+def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
+    """`amplified_epsilon` on checked float arrays; an infinite epsilon stays infinite."""
+    small = np.log1p(probability * np.expm1(np.minimum(epsilon, LARGE)))
+    # Beyond LARGE the -1 is lost in q e^epsilon even at the smallest double q that matters.
+    large = np.logaddexp(np.log1p(-np.minimum(probability, 0.5)), epsilon + np.log(probability))
+    raised = round_up(np.where(epsilon <= LARGE, small, np.maximum(large, small)), 8.0)
+    # The sum epsilon + log(q) rounds at the size of epsilon, not of the result.
+    raised = np.where(epsilon <= LARGE, raised, raised + 4 * ULP * np.minimum(epsilon, 1e300) * -np.expm1(-raised))
+    return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))
+
+
+def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
+    """log of `amplified_delta` on checked arrays, raised by its error bound; -inf where mu is 0."""
+    log_ratio = log_tilted_ratio(epsilon, probability)
+    safe_mu = np.where(mu > 0.0, mu, 1.0)
+    value, error = log_gaussian_delta(log_ratio, safe_mu)
+    log_delta = np.log(probability) + value
+    log_delta = log_delta + error + 4 * ULP * np.abs(log_delta)
+    return np.where(mu > 0.0, np.minimum(log_delta, 0.0), -np.inf)
+
+
+def log_tilted_ratio(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
+    """log(1 + (e^epsilon - 1)/q): where sampling moves the threshold of the likelihood ratio."""
+    with np.errstate(over="ignore"):
+        small = np.log1p(np.expm1(np.minimum(epsilon, LARGE)) / probability)
+    return np.where((epsilon <= LARGE) & np.isfinite(small), small, epsilon - np.log(probability))
+
+
+def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
+    """`epsilon_at_delta` on checked flat arrays; an infinite mu gives an infinite epsilon."""
+    epsilon = np.zeros_like(mu)
+    log_delta, log_probability = np.log(delta), np.log(probability)
+    # The slack is the rounding that `log_amplified_delta` adds on its way back.
+    slack = 8 * ULP * (8.0 - log_delta - log_probability)
+    log_target = np.minimum(log_delta - log_probability, 0.0) - slack
+    # A record that takes part with probability <= delta is covered by delta alone, at epsilon = 0.
+    open_ = (mu > 0.0) & (probability > delta)
+    solvable = np.flatnonzero(open_ & np.isfinite(mu))
+    if solvable.size:
+        epsilon[solvable] = amplify_epsilon(_solve_log_ratio(log_target[solvable], mu[solvable]), probability[solvable])
+    epsilon[open_ & np.isinf(mu)] = np.inf
+    return round_up(epsilon, 64.0)
+
+
+def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
+    """Smallest L >= 0 whose Gaussian divergence at mu is at most exp(log_target), from above."""
+
+    def excess(point: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+        value, error = log_gaussian_delta(point, mu[index])
+        return np.asarray(log_target[index] - value - error)
+
+    everything = np.arange(mu.size)
+    low = np.zeros_like(mu)
+    # The divergence is below Phi(mu/2 - L/mu), which reaches the target at this L.
+    high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300
+    value_low = excess(low, everything)
+    value_high = excess(high, everything)
+    # An element whose target holds at L = 0 needs no search; one whose rounding error hides the
+    # root at the far end keeps that end, which is the safe side.
+    done = (value_low >= 0.0) | (value_high <= 0.0)
+    answer = np.where(value_low >= 0.0, low, high)
+    open_ = np.flatnonzero(~done)
+    if open_.size:
+        _, answer[open_] = shrink_bracket(
+            lambda point, index: excess(point, open_[index]),
+            low[open_],
+            high[open_],
+            value_low=value_low[open_],
+            value_high=value_high[open_],
+            tolerance=_INVERSE_TOLERANCE * float(np.min(high[open_])),
+        )
+    return answer
+
+
+def _scalar_or_array(values: FloatArray) -> float | FloatArray:
+    return float(values) if values.ndim == 0 else values

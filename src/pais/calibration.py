@@ -1,0 +1,319 @@
+"""Fix two of guarantee, noise and expected size; solve the third. The answer lands on the safe side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pais import _validate
+from pais._numerics import ULP
+from pais._rootfind import shrink_bracket
+from pais.amplification import epsilon_at_delta, log_amplified_delta
+from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.norms import NormDistribution
+from pais.profiles import GaussianProfile, Profile
+from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
+from pais.rules.simple import largest_coreset_size
+from pais.rules.table import knot_norms
+from pais.rules.weights import WEIGHT_CAP
+from pais.worst_case import worst_case
+
+Sampling = Literal["constrained", "coreset", "uniform"]
+
+# Relative width of the brackets, and the gap the certified worst case is asked for on the way.
+_TOLERANCE = 1e-9
+_WORST_CASE_TOLERANCE = 1e-7
+
+# Past the roundings of epsilon(delta) and of delta(epsilon), so that weight 1 is feasible at the radius.
+_EPSILON_SLACK = 1e-12
+_DELTA_SLACK = 2e-11
+
+_FARTHEST = 1e30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """A consistent set of guarantee, noise and expected size. Public as far as its norms were.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee; every norm of the ball is within it.
+    noise : float
+        Factor on every noise scale of the profile that was passed in.
+    sample_size : float
+        Expected rows under the norm distribution that was passed in.
+    rule, profile :
+        The rule to sample by, and the profile with its noise set.
+    """
+
+    epsilon: float
+    delta: float
+    noise: float
+    sample_size: float
+    rule: Rule
+    profile: Profile
+
+
+def calibrate(
+    sampling: Sampling,
+    profile: Profile,
+    norms: NormDistribution,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    noise: float | None = None,
+    sample_size: float | None = None,
+    uniform_share: float = 0.5,
+) -> Calibration:
+    """Solve for the one of `epsilon`, `noise` and `sample_size` that is left out.
+
+    Parameters
+    ----------
+    sampling : {"constrained", "coreset", "uniform"}
+        The kind of rule.
+    profile : Profile
+        What a record pays at noise factor 1.
+    norms : NormDistribution
+        Public facts about the norms; its radius is the ball's.
+    epsilon, noise, sample_size : float, optional
+        Two of the three. Epsilon alone means sampling for free: the noise that all rows would need at that
+        guarantee, and as few rows as the rule can take at that noise.
+    delta : float
+        > 0 for a `GaussianProfile`, 0 for a pure one.
+    uniform_share : float
+        For the coreset rule.
+
+    Raises
+    ------
+    UnreachableError
+        When no value meets the target; its `reachable` is the nearest one that does.
+
+    Notes
+    -----
+    Guarantee. The rule and profile returned are within (epsilon, delta) on the whole ball; a solved noise,
+    epsilon or size is the safe end of a bracket of relative width 1e-9 (1e-7 for the coreset rule), with
+    expected size at most the one asked for: `tests/theory/test_calibration.py`.
+    """
+    if sampling not in ("constrained", "coreset", "uniform"):
+        raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset' or 'uniform'.")
+    epsilon = None if epsilon is None else _validate.target_epsilon(epsilon)
+    noise = None if noise is None else _validate.positive("noise", noise)
+    sample_size = None if sample_size is None else _validate.positive("sample_size", sample_size)
+    delta = _validate.target_delta(delta)
+    _validate.share("uniform_share", uniform_share)
+    if isinstance(profile, GaussianProfile) != (delta > 0.0):
+        raise MismatchError("delta > 0 goes with a GaussianProfile and delta = 0 with a pure one. Change one of them.")
+    problem = _Problem(profile=profile, norms=norms, delta=delta, sampling=sampling, uniform_share=uniform_share)
+    if epsilon is not None and noise is None and sample_size is None:
+        noise = problem.free_noise(epsilon)
+    given = sum(value is not None for value in (epsilon, noise, sample_size))
+    if given != 2:
+        raise ArgumentError(
+            f"{given} of epsilon, noise and sample_size were given. "
+            "Pass two of them, or epsilon alone to sample for free."
+        )
+    if epsilon is not None and noise is not None:
+        return problem.solve_size(epsilon, noise)
+    if epsilon is not None and sample_size is not None:
+        return problem.solve_noise(epsilon, sample_size)
+    if noise is not None and sample_size is not None:
+        return problem.solve_epsilon(noise, sample_size)
+    raise AssertionError("unreachable: two of three values are given")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Problem:
+    """The fixed facts of one calibration."""
+
+    profile: Profile
+    norms: NormDistribution
+    delta: float
+    sampling: Sampling
+    uniform_share: float
+
+    @property
+    def radius(self) -> float:
+        return self.norms.radius
+
+    # -- what is known without sampling ---------------------------------------------------------------
+
+    def epsilon_of_all_rows(self, noise: float) -> float:
+        """The guarantee of the noise alone, on all rows."""
+        profile = self.profile.with_noise(noise)
+        if isinstance(profile, GaussianProfile):
+            return epsilon_at_delta(self.delta, float(profile(1.0, self.radius)), 1.0)
+        grid = knot_norms(self.radius, 64)
+        return float(np.max(profile.loss(np.ones_like(grid), grid)))
+
+    def noise_of_all_rows(self, epsilon: float) -> float:
+        """The smallest noise that meets the guarantee on all rows: what sampling for free keeps."""
+        if not isinstance(self.profile, GaussianProfile):
+            # Pure losses are inversely proportional to the noise; raised past the roundings of the division.
+            return self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)
+        at_one = float(self.profile(1.0, self.radius))
+        target = np.log(self.delta) - _DELTA_SLACK
+
+        def excess(noise: float) -> float:
+            mu = np.array(at_one / noise)
+            return float(log_amplified_delta(np.array(epsilon), mu, np.array(1.0)) - target)
+
+        return _smallest(excess, start=at_one / epsilon, name="noise")
+
+    def free_noise(self, epsilon: float) -> float:
+        """The noise of all rows; a rule that is certified numerically needs room for that certificate's gap."""
+        room = 0.0 if self.sampling == "constrained" else 4 * _WORST_CASE_TOLERANCE
+        return self.noise_of_all_rows(epsilon) * (1.0 + room)
+
+    # -- rules ---------------------------------------------------------------------------------------
+
+    def fixed_rule(self, sample_size: float) -> Rule:
+        """The uniform or coreset rule of a size."""
+        if self.sampling == "uniform":
+            return UniformRule.of_size(sample_size, n_rows=self.norms.n_rows)
+        return CoresetRule(
+            sample_size=sample_size,
+            n_rows=self.norms.n_rows,
+            mean_square_norm=self.norms.mean_square_norm,
+            radius=self.radius,
+            uniform_share=self.uniform_share,
+        )
+
+    def largest_fixed_size(self) -> float:
+        if self.sampling == "uniform":
+            return self.norms.n_rows
+        return largest_coreset_size(self.norms.n_rows, self.norms.mean_square_norm, self.radius, self.uniform_share)
+
+    def constrained_size(self, epsilon: float, noise: float) -> float:
+        """Expected rows of the constrained rule, counted on the table that will be sampled by."""
+        return self.norms.expected_size(self.constrained_rule(epsilon, noise))
+
+    def constrained_rule(self, epsilon: float, noise: float) -> ConstrainedRule:
+        profile = self.profile.with_noise(noise)
+        return ConstrainedRule(profile=profile, radius=self.radius, epsilon=epsilon, delta=self.delta)
+
+    def fixed_rule_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
+        """By how much a rule misses the guarantee; <= 0 is certified. Gaussian deltas need no inverse."""
+        profile = self.profile.with_noise(noise)
+        if isinstance(profile, GaussianProfile):
+            worst = worst_case(rule, profile, radius=self.radius, epsilon=epsilon, tolerance=_WORST_CASE_TOLERANCE)
+            return float(np.log(worst.upper) - np.log(self.delta)) if worst.upper > 0.0 else -np.inf
+        worst = worst_case(rule, profile, radius=self.radius, tolerance=_WORST_CASE_TOLERANCE)
+        return worst.upper / epsilon - 1.0
+
+    # -- the three questions ----------------------------------------------------------------------------
+
+    def solve_epsilon(self, noise: float, sample_size: float) -> Calibration:
+        if self.sampling != "constrained":
+            rule = self.fixed_rule(sample_size)
+            worst = worst_case(
+                rule,
+                self.profile.with_noise(noise),
+                radius=self.radius,
+                delta=self.delta if self.delta > 0.0 else None,
+                tolerance=_WORST_CASE_TOLERANCE,
+            )
+            return self._answer(worst.upper, noise, rule)
+        least = self.epsilon_of_all_rows(noise) * (1.0 + _EPSILON_SLACK)
+        self._require_size(sample_size, self.constrained_size(least, noise))
+        epsilon = _smallest(
+            lambda value: self.constrained_size(value, noise) / sample_size - 1.0,
+            start=least,
+            name="epsilon",
+            floor=least,
+        )
+        return self._constrained(epsilon, noise)
+
+    def solve_noise(self, epsilon: float, sample_size: float) -> Calibration:
+        least = self.noise_of_all_rows(epsilon)
+        if self.sampling != "constrained":
+            rule = self.fixed_rule(sample_size)
+            noise = _smallest(lambda value: self.fixed_rule_excess(rule, epsilon, value), start=least, name="noise")
+            return self._answer(epsilon, noise, rule)
+        self._require_size(sample_size, self.constrained_size(epsilon, least))
+        noise = _smallest(
+            lambda value: self.constrained_size(epsilon, value) / sample_size - 1.0,
+            start=least,
+            name="noise",
+            floor=least,
+        )
+        return self._constrained(epsilon, noise)
+
+    def solve_size(self, epsilon: float, noise: float) -> Calibration:
+        if self.sampling == "constrained":
+            return self._constrained(epsilon, noise)
+        largest = self.largest_fixed_size()
+        if self.fixed_rule_excess(self.fixed_rule(largest), epsilon, noise) > 0.0:
+            reachable = self.solve_epsilon(noise, largest).epsilon
+            raise UnreachableError(
+                f"epsilon={epsilon!r} is out of reach at noise={noise!r}, even with the largest expected size. "
+                f"The smallest reachable epsilon is {reachable:.10g}; raise epsilon or the noise.",
+                reachable=reachable,
+            )
+        # Fewer rows mean larger weights: walk down from the largest size to the first that fails.
+        size = _smallest(
+            lambda value: self.fixed_rule_excess(self.fixed_rule(value), epsilon, noise),
+            start=largest,
+            name="sample_size",
+            floor=largest / WEIGHT_CAP,
+        )
+        return self._answer(epsilon, noise, self.fixed_rule(size))
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def _require_size(self, sample_size: float, most_rows: float) -> None:
+        if sample_size > most_rows:
+            raise UnreachableError(
+                f"sample_size={sample_size!r} is more than the constrained rule ever keeps here. "
+                f"Ask for at most {most_rows:.10g}: that many already cost no extra noise.",
+                reachable=most_rows,
+            )
+
+    def _constrained(self, epsilon: float, noise: float) -> Calibration:
+        return self._answer(epsilon, noise, self.constrained_rule(epsilon, noise))
+
+    def _answer(self, epsilon: float, noise: float, rule: Rule) -> Calibration:
+        return Calibration(
+            epsilon=epsilon,
+            delta=self.delta,
+            noise=noise,
+            sample_size=self.norms.expected_size(rule),
+            rule=rule,
+            profile=self.profile.with_noise(noise),
+        )
+
+
+def _smallest(excess: Callable[[float], float], *, start: float, name: str, floor: float = 0.0) -> float:
+    """Smallest value from `floor` on at which `excess` is <= 0, walking from `start` to the first change of sign.
+
+    `excess` falls as the value grows. What is returned was itself seen to meet the condition.
+    """
+    high = start
+    value_high = excess(high)
+    low, value_low = high, value_high
+    while value_high > 0.0:
+        low, value_low = high, value_high
+        high *= 2.0
+        if high > _FARTHEST * start:
+            raise UnreachableError(f"no {name} meets the target. Relax one of the other two.", reachable=float("inf"))
+        value_high = excess(high)
+    while value_low <= 0.0:
+        high, value_high = low, value_low
+        if low <= floor:
+            return low
+        low = max(0.5 * low, floor)
+        value_low = excess(low)
+    # Searched as high * e^-x, so that x = 0 is the very value that was seen to meet the condition.
+    anchor = high
+    x, _ = shrink_bracket(
+        lambda point, _: np.array([excess(anchor * float(np.exp(-point[0])))]),
+        np.zeros(1),
+        np.log(np.array([anchor / low])),
+        value_low=np.array([value_high]),
+        value_high=np.array([value_low]),
+        tolerance=_TOLERANCE,
+    )
+    return anchor * float(np.exp(-x[0]))

@@ -1,0 +1,150 @@
+"""Room 2: the ball the rows live in. Nothing unbounded passes."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pais import _validate
+from pais._numerics import ULP, FloatArray
+from pais.errors import ArgumentError, DataError
+
+_UNDERFLOW = 1e-150
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ball:
+    """All rows x with ||x - center||_order <= radius: public, stated or paid for.
+
+    Parameters
+    ----------
+    radius : float
+        Rows beyond it are scaled back to it, never dropped.
+    order : float
+        The norm: 1, 2, any p >= 1, or math.inf. It must be the norm the mechanism's noise is made for.
+    center : sequence of float, optional
+        Public origin; None = zero.
+    """
+
+    radius: float
+    order: float = 2.0
+    center: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        radius = _validate.number(
+            "radius",
+            self.radius,
+            rule="a number in [1e-100, 1e100]; rescale the data beyond that",
+            low=1e-100,
+            high=1e100,
+            open_low=False,
+            open_high=False,
+        )
+        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "order", norm_order(self.order))
+        if self.center is not None:
+            center = _validate.real_array("center", self.center)
+            if center.ndim != 1 or center.size == 0 or not np.all(np.isfinite(center)):
+                raise ArgumentError(
+                    "center must be a flat sequence of finite numbers. Pass one number for each column."
+                )
+            object.__setattr__(self, "center", tuple(center.tolist()))
+
+    def shift(self, rows: NDArray[np.generic]) -> FloatArray:
+        """Rows as float64, relative to the center."""
+        block = rows.astype(np.float64, copy=False)
+        return block if self.center is None else block - np.asarray(self.center)
+
+    def norms(self, shifted: FloatArray) -> FloatArray:
+        """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
+
+        Raises
+        ------
+        DataError
+            When a column holds NaN or infinity; the column is named, no value is shown.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = _norms(shifted, self.order)
+        if not np.all(np.isfinite(norm)):
+            norm = self._rescued(shifted, norm)
+        norm *= 1.0 + (shifted.shape[1] + 16) * ULP
+        # Squares below 1e-308 vanish; this stands for them.
+        norm += _UNDERFLOW
+        return np.minimum(norm, self.radius, out=norm)
+
+    def _rescued(self, shifted: FloatArray, norm: FloatArray) -> FloatArray:
+        """Norms of finite rows whose squares overflow: they lie beyond any radius, or a column is bad."""
+        bad = np.flatnonzero(~np.all(np.isfinite(shifted), axis=0))
+        if bad.size:
+            raise DataError(
+                f"column(s) {_listed(bad)} hold NaN or infinity. Fill or drop these values before the rows come here."
+            )
+        largest = np.max(np.abs(shifted), axis=1)
+        return np.where(np.isfinite(norm), norm, np.maximum(largest, self.radius))
+
+    def clip(self, shifted: FloatArray) -> FloatArray:
+        """Shifted rows, those beyond the radius scaled back to just inside it."""
+        with np.errstate(over="ignore"):
+            norm = _norms(shifted, self.order)
+        slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP
+        outside = np.flatnonzero(~(norm <= self.radius * slack))
+        if outside.size == 0:
+            return shifted
+        clipped = shifted.copy()
+        # In two steps, so that rows whose norm overflows come back too.
+        part = clipped[outside] / np.max(np.abs(clipped[outside]), axis=1, keepdims=True)
+        factor = self.radius * slack / _norms(part, self.order)
+        clipped[outside] = part * factor[:, None]
+        return clipped
+
+    def describe(self) -> dict[str, object]:
+        order = "infinity" if math.isinf(self.order) else self.order
+        return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
+
+
+def norm_order(value: object) -> float:
+    return _validate.number(
+        "order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf, open_low=False, open_high=False
+    )
+
+
+def table_of(rows: ArrayLike, ball: Ball) -> NDArray[np.generic]:
+    """Rows as a two-dimensional numeric array of the ball's width, or an error that shows no value."""
+    try:
+        array = np.asarray(rows)
+    except ValueError:
+        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array.") from None
+    if array.ndim != 2:
+        raise DataError(f"rows must be two-dimensional, and they have {array.ndim} dimension(s). Reshape them.")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"rows must be real numbers, and their dtype is {array.dtype}. Convert the columns to floats.")
+    if array.shape[1] == 0:
+        raise DataError("rows have no columns. Pass at least one feature.")
+    if ball.center is not None and array.shape[1] != len(ball.center):
+        raise DataError(
+            f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
+        )
+    return array
+
+
+def _norms(rows: FloatArray, order: float) -> FloatArray:
+    if order == 2.0:
+        norm: FloatArray = np.einsum("ij,ij->i", rows, rows)
+        return np.sqrt(norm, out=norm)
+    size = np.abs(rows)
+    if order == 1.0:
+        return np.asarray(size.sum(axis=1))
+    largest: FloatArray = size.max(axis=1)
+    if math.isinf(order):
+        return largest
+    scale = np.where(largest > 0.0, largest, 1.0)
+    ratio = size / scale[:, None]
+    return np.asarray(scale * np.sum(ratio**order, axis=1) ** (1.0 / order))
+
+
+def _listed(columns: NDArray[np.intp], most: int = 10) -> str:
+    shown = ", ".join(str(column) for column in columns[:most])
+    return shown + (", ..." if columns.size > most else "")

@@ -1,0 +1,169 @@
+"""Weighted count, sum and mean with noise, and several of them on one sample."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._numerics import FloatArray
+from pais.domain import Ball
+from pais.errors import ArgumentError, MismatchError
+from pais.mechanisms.noise import NoiseLaw
+from pais.profiles import GaussianProfile, LinearProfile, Profile
+from pais.randomness import BitSource
+from pais.sampler import WeightedRows
+
+
+class Mechanism(ABC):
+    """A noised computation on weighted rows, and what it costs a record."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def profile(self) -> Profile:
+        """Loss of a record by weight and norm."""
+
+    @property
+    @abstractmethod
+    def order(self) -> float | None:
+        """The norm the profile speaks of; None where the loss does not depend on the norm."""
+
+    @abstractmethod
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
+        """The noised value. Called once for a sample, by `release`."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, object]:
+        """The mechanism in public words and numbers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedCount(Mechanism):
+    """Sum of weights plus noise: an unbiased count of all rows."""
+
+    noise: NoiseLaw
+    name = "count"
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        return self.noise.count_profile()
+
+    @property
+    def order(self) -> None:
+        return None
+
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
+        return float(content.weights.sum() + self.noise.draw((1, 1), bits)[0, 0])
+
+    def describe(self) -> dict[str, object]:
+        return {"mechanism": self.name, "noise": self.noise.describe()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedSum(Mechanism):
+    """Weighted sum of the rows, relative to the ball's center, plus noise."""
+
+    noise: NoiseLaw
+    name = "sum"
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        return self.noise.sum_profile()
+
+    @property
+    def order(self) -> float:
+        return self.noise.order
+
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
+        total: FloatArray = content.weights @ content.rows
+        return np.asarray(total + self.noise.draw((1, total.size), bits)[0])
+
+    def describe(self) -> dict[str, object]:
+        return {"mechanism": self.name, "noise": self.noise.describe()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanValue:
+    """A noisy mean and the two noisy values it was made of; all protected, all may leave."""
+
+    noisy_mean: FloatArray
+    noisy_count: float
+    noisy_sum: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedMean(Mechanism):
+    """Noisy sum over noisy count, brought back into the ball: the mean of all rows, in their own coordinates."""
+
+    count_noise: NoiseLaw
+    sum_noise: NoiseLaw
+    name = "mean"
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        return _together([self.count_noise.count_profile(), self.sum_noise.sum_profile()])
+
+    @property
+    def order(self) -> float:
+        return self.sum_noise.order
+
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> MeanValue:
+        noisy_count = WeightedCount(noise=self.count_noise).measure(content, ball, bits)
+        noisy_sum = WeightedSum(noise=self.sum_noise).measure(content, ball, bits)
+        # Clipping into the ball and a floor of one row are post-processing of protected values.
+        inside = ball.clip((noisy_sum / max(noisy_count, 1.0))[None, :])[0]
+        center = 0.0 if ball.center is None else np.asarray(ball.center)
+        return MeanValue(noisy_mean=inside + center, noisy_count=noisy_count, noisy_sum=noisy_sum)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "mechanism": self.name,
+            "count_noise": self.count_noise.describe(),
+            "sum_noise": self.sum_noise.describe(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joint(Mechanism):
+    """Several mechanisms on one sample, paid for together: the way to use a sample more than once."""
+
+    parts: tuple[Mechanism, ...]
+    name = "joint"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", tuple(self.parts))
+        if not self.parts:
+            raise ArgumentError("parts is empty. Pass at least one mechanism.")
+        orders = {part.order for part in self.parts} - {None}
+        if len(orders) > 1:
+            raise MismatchError(f"parts are made for different norms: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        return _together([part.profile for part in self.parts])
+
+    @property
+    def order(self) -> float | None:
+        return next((part.order for part in self.parts if part.order is not None), None)
+
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> tuple[object, ...]:
+        return tuple(part.measure(content, ball, bits) for part in self.parts)
+
+    def describe(self) -> dict[str, object]:
+        return {"mechanism": self.name, "parts": [part.describe() for part in self.parts]}
+
+
+def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:
+    """The profile of running all on one sample: pure losses add, squared Gaussian shifts add."""
+    linear = [profile for profile in profiles if isinstance(profile, LinearProfile)]
+    gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
+    if len(linear) == len(profiles):
+        return functools.reduce(operator.add, linear)
+    if len(gaussian) == len(profiles):
+        return functools.reduce(operator.add, gaussian)
+    raise MismatchError("pure and Gaussian noise do not add up to one profile here. Use one kind of noise throughout.")

@@ -1,0 +1,96 @@
+"""Where the norms of the data lie, as far as the public may know: what planning sees instead of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pais import _validate
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError
+from pais.rules import Rule
+from pais.rules.table import N_KNOTS, knot_norms
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NormDistribution:
+    """A number of rows spread over norms in [0, radius]: atoms and their masses.
+
+    Build it from a public distribution or a (noisy) histogram. Expected sizes follow from it; guarantees
+    never do: those hold on the whole ball whatever the rows are.
+    """
+
+    norms: FloatArray
+    masses: FloatArray
+    radius: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
+        norms = _validate.non_empty("norms", _validate.norms(self.norms).ravel())
+        masses = _validate.losses("masses", self.masses).ravel()
+        if norms.shape != masses.shape or float(masses.sum()) <= 0.0:
+            raise ArgumentError("masses must match norms and hold some row. Pass one mass >= 0 for each norm.")
+        object.__setattr__(self, "norms", np.minimum(norms, self.radius))
+        object.__setattr__(self, "masses", masses)
+
+    def __repr__(self) -> str:
+        return f"NormDistribution({self.norms.size} atoms, radius={self.radius!r})"
+
+    @classmethod
+    def from_histogram(cls, edges: ArrayLike, counts: ArrayLike, *, radius: float | None = None) -> NormDistribution:
+        """From a histogram on public bins, such as a norm survey; counts may be noisy and negative.
+
+        Each bin counts as spread evenly between its edges. Norms beyond `radius` (default: the last edge) are
+        clipped to it, as the rows will be.
+        """
+        edge = _validate.norms(edges).ravel()
+        count = _validate.real_array("counts", counts).ravel()
+        if edge.size != count.size + 1 or count.size == 0 or np.any(np.diff(edge) <= 0.0):
+            raise ArgumentError("edges must rise and be one more than counts. Pass the edges of the bins.")
+        if not np.all(np.isfinite(count)):
+            raise ArgumentError("counts must be finite. Pass noisy counts as they were released.")
+        half = 0.5 * np.maximum(count, 0.0)
+        masses = np.append(half, 0.0) + np.append(0.0, half)
+        return cls(norms=edge, masses=masses, radius=float(edge[-1]) if radius is None else radius)
+
+    @classmethod
+    def from_quantiles(
+        cls, quantile: Callable[[FloatArray], FloatArray], *, n_rows: float, radius: float
+    ) -> NormDistribution:
+        """From the quantile function of a public distribution of norms, e.g. ``scipy.stats.chi(10).ppf``."""
+        rows = _validate.positive("n_rows", n_rows)
+        levels = (np.arange(N_KNOTS) + 0.5) / N_KNOTS
+        norms = np.asarray(quantile(levels), dtype=np.float64)
+        return cls(norms=norms, masses=np.full(norms.shape, rows / N_KNOTS), radius=radius)
+
+    @classmethod
+    def from_private_norms(cls, norm: ArrayLike, *, radius: float) -> NormDistribution:
+        """From the norms of the rows themselves. NOT PRIVATE: for the data owner's own studies.
+
+        A noise or a size solved on this depends on the rows; publishing it, or a release planned with it, leaks.
+        Each norm is split between its two neighbouring knots, so sums of a rule tabulated on them are exact.
+        """
+        radius = _validate.positive("radius", radius)
+        norms = np.minimum(_validate.non_empty("norm", _validate.norms(norm).ravel()), radius)
+        position = norms * (N_KNOTS / radius)
+        cell = np.minimum(position.astype(np.int32), N_KNOTS - 1)
+        position -= cell
+        upper = np.bincount(cell, weights=position, minlength=N_KNOTS)
+        masses = np.append(np.bincount(cell, minlength=N_KNOTS) - upper, 0.0)
+        masses[1:] += upper
+        return cls(norms=knot_norms(radius, N_KNOTS), masses=np.maximum(masses, 0.0), radius=radius)
+
+    @property
+    def n_rows(self) -> float:
+        return float(self.masses.sum())
+
+    @property
+    def mean_square_norm(self) -> float:
+        return float(self.masses @ np.square(self.norms) / self.masses.sum())
+
+    def expected_size(self, rule: Rule) -> float:
+        """Rows a rule keeps in expectation."""
+        return float(self.masses @ rule.probability(self.norms))

@@ -1,0 +1,147 @@
+"""A profile from a function of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais import _validate
+from pais._numerics import FloatArray, log_expm1
+from pais.errors import AssumptionError
+from pais.profiles.base import Assumptions, Finding, PureProfile, Verdict
+
+Function = Callable[[FloatArray, FloatArray], FloatArray]
+
+# Points a check tries: norms across the ball, weights up to a million.
+_NORMS = 65
+_WEIGHTS = np.geomspace(1.0, 1e6, 181)
+
+
+@dataclass(frozen=True)
+class CustomProfile(PureProfile):
+    """A pure loss given by a vectorised function.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(weight, norm)``: arrays of one shape in, the loss epsilon >= 0 out.
+    derivative : callable, optional
+        ``derivative(weight, norm)``: derivative of the loss in the weight.
+    strong_convexity : callable, optional
+        ``strong_convexity(norm)``: a constant by which exp(loss) is strongly convex in the weight.
+        With it and `derivative`, Algorithm 1 has a proven bracket; without, the bracket is searched.
+
+    Notes
+    -----
+    Assumes. The function never falls in the weight or the norm and is right to about one ulp. `check`
+    looks for a counterexample; finding none proves nothing, and the verdict says so.
+    """
+
+    function: Function
+    derivative: Function | None = None
+    strong_convexity: Callable[[FloatArray], FloatArray] | None = None
+
+    def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        return _checked("function", self.function(weight, norm), weight)
+
+    def derivative_at_one(self, norm: FloatArray) -> FloatArray | None:
+        if self.derivative is None:
+            return None
+        return _checked("derivative", self.derivative(np.ones_like(norm), norm), norm, sign=False)
+
+    def log_convexity(self, norm: FloatArray) -> FloatArray | None:
+        if self.strong_convexity is None:
+            return None
+        constant = _checked("strong_convexity", self.strong_convexity(norm), norm)
+        with np.errstate(divide="ignore"):
+            return np.log(constant)
+
+    def with_noise(self, noise: float) -> CustomProfile:
+        """The loss divided by `noise`; a strong-convexity constant does not carry over and is dropped."""
+        noise = _validate.positive("noise", noise)
+        if noise == 1.0:
+            return self
+        function, derivative = self.function, self.derivative
+        return CustomProfile(
+            lambda weight, norm: function(weight, norm) / noise,
+            None if derivative is None else lambda weight, norm: derivative(weight, norm) / noise,
+        )
+
+    def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
+        """Search a grid of norms and weights for counterexamples."""
+        radius, epsilon = _validate.positive("radius", radius), _validate.target_epsilon(epsilon)
+        _validate.target_delta(delta)
+        norm, weight = np.meshgrid(np.linspace(0.0, radius, _NORMS), _WEIGHTS, indexing="ij")
+        loss = self.loss(weight, norm)
+        return Assumptions(
+            monotone=_sought(
+                "the loss never falls in weight or norm",
+                bool(np.any(np.diff(loss, axis=0) < 0.0) or np.any(np.diff(loss, axis=1) < 0.0)),
+            ),
+            feasible=_sought("weight 1 meets epsilon on the ball", bool(np.any(loss[:, 0] > epsilon))),
+            unbounded=_unbounded(loss[:, -1], epsilon),
+            strongly_convex=self._convexity_finding(weight, norm, loss),
+            **self._sampling_findings(weight, norm, loss),
+        )
+
+    def _convexity_finding(self, weight: FloatArray, norm: FloatArray, loss: FloatArray) -> Finding:
+        """f(v) >= f(u) + f'(u)(v - u) + constant/2 (v - u)^2, tried between neighbouring weights."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = np.exp(loss - loss[:, :1])
+            chord = np.diff(value, axis=1) / np.diff(weight, axis=1)
+            bent = np.diff(chord, axis=1) / (weight[:, 2:] - weight[:, :-2])
+            # Where doubles resolve the bend: a second divided difference is half a second derivative.
+            noise = 1e-12 * value[:, 2:] / np.square(np.diff(weight, axis=1)[:, :-1])
+            log_constant = self.log_convexity(norm[:, 0])
+            floor = 0.0 if log_constant is None else 0.5 * np.exp(log_constant - loss[:, 0])[:, None]
+            against = np.isfinite(bent) & (bent + noise < floor)
+            missing = log_constant is not None and np.any(np.isneginf(log_constant))
+        return _sought("exp(loss) is strongly convex in the weight", bool(np.any(against) or missing))
+
+    def _sampling_findings(self, weight: FloatArray, norm: FloatArray, loss: FloatArray) -> dict[str, Finding]:
+        """A loss seen to fall proves that sampling can lower it, and refutes that it never does."""
+        with np.errstate(over="ignore"):
+            sampled = np.log1p(np.expm1(loss) / weight)
+        falls = bool(np.any(sampled[:, 1:] < sampled[:, :1] * (1.0 - 1e-9)))
+        slope = self.derivative_at_one(norm[:, 0])
+        near_one = slope is not None and bool(np.any(slope < -np.expm1(-loss[:, 0]) - 1e-12))
+        can, never = "sampling lowers some loss near probability 1", "sampling never lowers a loss"
+        return {
+            "sampling_can_lower": Finding(
+                statement=can,
+                verdict=Verdict.PROVED if near_one else Verdict.NOT_REFUTED,
+                reason="the derivative is below 1 - exp(-loss) at a tried norm"
+                if near_one
+                else "no derivative below it",
+            ),
+            "sampling_never_lowers": _sought(never, falls or near_one),
+        }
+
+
+def _checked(name: str, values: object, like: FloatArray, *, sign: bool = True) -> FloatArray:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != like.shape:
+        raise AssumptionError(f"{name} returned shape {array.shape} for inputs of another shape. Vectorise it.")
+    if np.any(np.isnan(array)) or (sign and np.any(array < 0.0)):
+        raise AssumptionError(f"{name} returned NaN or a negative value. Make it return numbers >= 0 on the ball.")
+    return array
+
+
+def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
+    """Growth without end is beyond any finite grid: neither outcome decides it."""
+    budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
+    outgrown = bool(np.all(loss > budget))
+    reason = f"{'outgrown at every' if outgrown else 'not yet outgrown at some'} tried norm at weight {_WEIGHTS[-1]:g}"
+    return Finding(statement="the loss outgrows every budget", verdict=Verdict.NOT_REFUTED, reason=reason)
+
+
+def _sought(statement: str, counterexample: bool) -> Finding:
+    return Finding(
+        statement=statement,
+        verdict=Verdict.REFUTED if counterexample else Verdict.NOT_REFUTED,
+        reason="a counterexample was found on the grid"
+        if counterexample
+        else f"{_NORMS} norms x {_WEIGHTS.size} weights",
+    )

@@ -1,0 +1,149 @@
+"""Losses that grow as a power of the weight; the linear ones are the home of this package."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais import _validate
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError
+from pais.profiles.base import Assumptions, Finding, PureProfile, Verdict
+
+
+@dataclass(frozen=True)
+class PowerProfile(PureProfile):
+    """epsilon = weight**power * (intercept + slope * norm).
+
+    Parameters
+    ----------
+    intercept : float
+        Loss of a record of norm 0 at weight 1; >= 0.
+    slope : float
+        Loss per unit of norm at weight 1; >= 0.
+    power : float
+        >= 0. At 1 a record of weight w pays as w records; at 0 the mechanism ignores weights.
+    """
+
+    intercept: float
+    slope: float
+    power: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "intercept", _validate.non_negative("intercept", self.intercept))
+        object.__setattr__(self, "slope", _validate.non_negative("slope", self.slope))
+        object.__setattr__(self, "power", _validate.non_negative("power", self.power))
+        if self.intercept == 0.0 and self.slope == 0.0:
+            raise ArgumentError("intercept and slope are both 0, so no record would pay anything. Make one positive.")
+
+    def at_weight_one(self, norm: FloatArray) -> FloatArray:
+        """Loss at weight 1: the one number the loss at any weight follows from."""
+        return self.intercept + self.slope * norm
+
+    def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        scaled: FloatArray = weight**self.power * self.at_weight_one(norm)
+        return scaled
+
+    def derivative_at_one(self, norm: FloatArray) -> FloatArray:
+        return self.power * self.at_weight_one(norm)
+
+    def log_convexity(self, norm: FloatArray) -> FloatArray:
+        """log of the smallest second derivative of exp(c w**p) over w >= 1; -inf where it is not positive.
+
+        With t = c w**p the second derivative is p c**(2/p) t**(1-2/p) e**t (p t + p - 1). For p >= 1
+        the bound (p c)**2 e**c holds (erratum 2: the paper lost the square). For p < 1 the only
+        interior minimum in t is the larger root of a quadratic, real only for p <= 1/5.
+        """
+        p, c = self.power, self.at_weight_one(norm)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if p >= 1.0:
+                return 2.0 * np.log(p * c) + c
+            if p == 0.0:
+                return np.full_like(c, -np.inf)
+            inner = (1.0 - p) * (1.0 - 5.0 * p)
+            root = (3.0 * (1.0 - p) + math.sqrt(inner)) / (2.0 * p) if inner >= 0.0 else 0.0
+            smallest = np.full_like(c, np.inf)
+            for t in (c, np.maximum(c, root)):
+                value = math.log(p) + 2 / p * np.log(c) + (1 - 2 / p) * np.log(t) + t + np.log(p * t + p - 1)
+                smallest = np.minimum(smallest, np.where(p * t + p - 1 > 0.0, value, -np.inf))
+        return smallest
+
+    def with_noise(self, noise: float) -> PowerProfile:
+        noise = _validate.positive("noise", noise)
+        return PowerProfile(self.intercept / noise, self.slope / noise, self.power)
+
+    def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
+        """Exact answers: for this family every statement is decided by the losses at norm 0 and at the radius.
+
+        A pure loss needs no delta; any delta >= 0 leaves the answers as they are.
+        """
+        radius, epsilon = _validate.positive("radius", radius), _validate.target_epsilon(epsilon)
+        _validate.target_delta(delta)
+        smallest, largest, p = self.intercept, self.intercept + self.slope * radius, self.power
+        grows = p > 0.0 and smallest > 0.0
+        convex = grows and p * smallest > 1.0 - p
+        # p c < 1 - e^-c is easiest for the smallest loss; as that tends to 0 it reads p < 1.
+        lowers = p * smallest < -math.expm1(-smallest) if smallest > 0.0 else p < 1.0
+        return Assumptions(
+            monotone=_decided("the loss never falls in weight or norm", True, "intercept, slope and power are >= 0"),
+            feasible=_decided(
+                "weight 1 meets epsilon on the ball", largest <= epsilon, f"largest loss {largest:.6g}, at the radius"
+            ),
+            unbounded=_decided(
+                "the loss outgrows every budget", grows, f"power {p:.6g}, loss at norm 0 is {smallest:.6g}"
+            ),
+            strongly_convex=_decided(
+                "exp(loss) is strongly convex in the weight",
+                convex,
+                f"decided at norm 0, where the loss is {smallest:.6g}",
+            ),
+            sampling_can_lower=_decided(
+                "sampling lowers some loss near probability 1",
+                lowers,
+                "derivative against 1 - exp(-loss), smallest loss",
+            ),
+            sampling_never_lowers=_decided(
+                "sampling never lowers a loss",
+                not lowers,
+                "the loss of this family turns at most once along the weight",
+            ),
+        )
+
+
+class LinearProfile(PowerProfile):
+    """epsilon = weight * (intercept + slope * norm): a record of weight w pays as w records.
+
+    The profile of every mechanism that treats a weighted record as copies of it, and of the paper's
+    DP-Lloyd with intercept T/beta_count and slope T/beta_sum (LLOYD-PROFILE).
+
+    Examples
+    --------
+    >>> from pais import LinearProfile
+    >>> LinearProfile(intercept=0.1, slope=0.5)(2.0, 1.0)
+    array(1.2)
+    """
+
+    def __init__(self, intercept: float, slope: float) -> None:
+        super().__init__(intercept, slope, 1.0)
+
+    def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        return weight * self.at_weight_one(norm)
+
+    def with_noise(self, noise: float) -> LinearProfile:
+        noise = _validate.positive("noise", noise)
+        return LinearProfile(self.intercept / noise, self.slope / noise)
+
+    def __add__(self, other: LinearProfile) -> LinearProfile:
+        """Both mechanisms run on one sample: losses add."""
+        if not isinstance(other, LinearProfile):
+            return NotImplemented
+        return LinearProfile(self.intercept + other.intercept, self.slope + other.slope)
+
+    def __repr__(self) -> str:
+        return f"LinearProfile(intercept={self.intercept!r}, slope={self.slope!r})"
+
+
+def _decided(statement: str, true: bool, reason: str) -> Finding:
+    return Finding(statement=statement, verdict=Verdict.PROVED if true else Verdict.REFUTED, reason=reason)

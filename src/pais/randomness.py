@@ -1,0 +1,121 @@
+"""Where random bits come from: the operating system's generator by default, a seed on request.
+
+A seeded run is reproducible, so whoever knows the seed can take the noise off again. It is not private, and
+everything made from it says so.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError
+
+RandomState = int | np.random.Generator | None
+
+
+class BitSource(ABC):
+    """A stream of independent fair bits."""
+
+    private: bool
+
+    @abstractmethod
+    def raw(self, n_bytes: int) -> bytes:
+        """The next bytes of the stream."""
+
+    def words16(self, n: int) -> NDArray[np.uint16]:
+        return np.frombuffer(self.raw(2 * n), dtype=np.uint16)
+
+    def words53(self, n: int) -> NDArray[np.uint64]:
+        """Uniform integers in [0, 2**53)."""
+        return np.frombuffer(self.raw(8 * n), dtype=np.uint64) >> np.uint64(11)
+
+    def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
+        """Midpoints of 2**53 equal cells of (0, 1): never 0, never 1, symmetric about 1/2.
+
+        For continuous noise only. Draws whose probability is certified go through `bernoulli`.
+        """
+        cells: FloatArray = self.words53(int(np.prod(shape))).astype(np.float64).reshape(shape)
+        # The largest midpoint would round to 1.
+        midpoints: FloatArray = np.minimum((cells + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
+        return midpoints
+
+    def signs(self, shape: tuple[int, ...]) -> FloatArray:
+        """Independent fair signs."""
+        n = int(np.prod(shape))
+        bits = np.unpackbits(np.frombuffer(self.raw(-(-n // 8)), dtype=np.uint8))[:n]
+        return (2.0 * bits - 1.0).reshape(shape)
+
+
+class SecureBits(BitSource):
+    """Bits of the operating system's cryptographic generator."""
+
+    private = True
+
+    def raw(self, n_bytes: int) -> bytes:
+        return os.urandom(n_bytes)
+
+
+class SeededBits(BitSource):
+    """Reproducible bits; NOT PRIVATE."""
+
+    private = False
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self._generator = generator
+
+    def raw(self, n_bytes: int) -> bytes:
+        return self._generator.bytes(n_bytes)
+
+
+def bit_source(random_state: RandomState | BitSource) -> BitSource:
+    """The source a `random_state` argument stands for: None is secure, a seed or a generator is not private."""
+    if random_state is None:
+        return SecureBits()
+    if isinstance(random_state, BitSource):
+        return random_state
+    if isinstance(random_state, np.random.Generator):
+        return SeededBits(random_state)
+    if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0:
+        return SeededBits(np.random.default_rng(int(random_state)))
+    raise ArgumentError(
+        f"random_state must be None, a whole number >= 0 or a numpy Generator, and it is of type "
+        f"{type(random_state).__name__}. Leave it None for a private run."
+    )
+
+
+def bernoulli(probability: FloatArray, coarse: NDArray[np.uint16], bits: BitSource) -> NDArray[np.bool_]:
+    """Independent draws, each true with exactly its probability (a double, taken as the real number it is).
+
+    Parameters
+    ----------
+    probability : array
+        In [0, 1].
+    coarse : array of uint16
+        The first 16 bits of each draw. They decide all but one draw in 65,536.
+    bits : BitSource
+        Serves the rest, 53 bits at a time, until nothing of the probability is left.
+
+    Notes
+    -----
+    A uniform real U is revealed from its first bit on and compared with q. Scaling by a power of two, floor
+    and difference are exact in doubles, so no probability is rounded.
+    """
+    scaled = probability * 65536.0
+    whole = np.floor(scaled)
+    draw = coarse < whole
+    undecided = np.flatnonzero(coarse == whole)
+    rest = (scaled - whole)[undecided] if undecided.size else whole[:0]
+    while undecided.size:
+        scaled = rest * 2.0**53
+        whole = np.floor(scaled)
+        fresh = bits.words53(undecided.size).astype(np.float64)
+        draw[undecided] = fresh < whole
+        equal = fresh == whole
+        undecided, rest = undecided[equal], (scaled - whole)[equal]
+        undecided, rest = undecided[rest > 0.0], rest[rest > 0.0]
+    return draw

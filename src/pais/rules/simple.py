@@ -1,0 +1,103 @@
+"""Rules in closed form: uniform and coreset."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais import _validate
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError, UnreachableError
+from pais.rules.base import Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformRule(Rule):
+    """Every record has the same probability."""
+
+    every: float
+    radius: float = math.inf
+    linear_between_breakpoints = True
+
+    def __post_init__(self) -> None:
+        if not 0.0 < _validate.share("every", self.every) <= 1.0:
+            raise ArgumentError(f"every={self.every!r} is not a probability. Pass a number in (0, 1].")
+
+    @classmethod
+    def of_size(cls, sample_size: float, *, n_rows: float) -> UniformRule:
+        """The uniform rule that keeps `sample_size` of `n_rows` rows in expectation."""
+        size, rows = _validate.positive("sample_size", sample_size), _validate.positive("n_rows", n_rows)
+        if size > rows:
+            raise UnreachableError(
+                f"sample_size={size!r} exceeds n_rows={rows!r}. Ask for at most n_rows.", reachable=rows
+            )
+        return cls(every=size / rows)
+
+    def evaluate(self, norm: FloatArray) -> FloatArray:
+        return np.full_like(norm, self.every)
+
+    def breakpoints(self, radius: float) -> FloatArray:
+        return np.array([0.0, radius])
+
+    def describe(self) -> dict[str, object]:
+        return {"rule": "uniform", "probability": self.every}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoresetRule(Rule):
+    """q(norm) = m/n (uniform_share + (1 - uniform_share) norm**2 / mean_square_norm): CORESET-BOUND.
+
+    Parameters
+    ----------
+    sample_size, n_rows, mean_square_norm : float
+        Expected size m, and the public facts n and mean squared norm it is spread over.
+    radius : float
+        Radius of the ball; q must not exceed 1 on all of it.
+    uniform_share : float
+        In [0, 1]; 1 is the uniform rule.
+    """
+
+    sample_size: float
+    n_rows: float
+    mean_square_norm: float
+    radius: float
+    uniform_share: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("sample_size", "n_rows", "mean_square_norm", "radius"):
+            object.__setattr__(self, name, _validate.positive(name, getattr(self, name)))
+        if _validate.share("uniform_share", self.uniform_share) == 0.0:
+            raise ArgumentError("uniform_share=0 gives norm 0 no probability at all. Pass a number in (0, 1].")
+        reachable = largest_coreset_size(self.n_rows, self.mean_square_norm, self.radius, self.uniform_share)
+        if self.sample_size > reachable:
+            raise UnreachableError(
+                f"sample_size={self.sample_size!r} would need a probability above 1 at the radius. "
+                f"Ask for at most {reachable:.10g}, or raise uniform_share.",
+                reachable=reachable,
+            )
+
+    def evaluate(self, norm: FloatArray) -> FloatArray:
+        rate = self.sample_size / self.n_rows
+        tilt = rate * (1.0 - self.uniform_share) / self.mean_square_norm
+        # The minimum only absorbs the last rounding: the constructor has refused q > 1.
+        return np.minimum(rate * self.uniform_share + tilt * norm * norm, 1.0)
+
+    def breakpoints(self, radius: float) -> FloatArray:
+        return np.array([0.0, radius])
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "rule": "coreset",
+            "sample_size": self.sample_size,
+            "n_rows": self.n_rows,
+            "mean_square_norm": self.mean_square_norm,
+            "uniform_share": self.uniform_share,
+            "radius": self.radius,
+        }
+
+
+def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
+    """Largest expected size at which a coreset rule stays a probability on the whole ball (erratum 11: exact)."""
+    return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)

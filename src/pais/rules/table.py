@@ -1,0 +1,176 @@
+"""Rules by table: knots on a public grid of norms, looked up on the safe side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais import _validate
+from pais._numerics import ULP, FloatArray, round_up
+from pais.amplification import epsilon_at_delta
+from pais.errors import ArgumentError, UnreachableError
+from pais.profiles import GaussianProfile, LinearProfile, Profile
+from pais.rules.base import Rule
+from pais.rules.weights import solve_weights
+
+N_KNOTS = 4096
+
+
+def knot_norms(radius: float, n_knots: int) -> FloatArray:
+    """The public grid: `n_knots` equal steps from 0 to the radius, both ends exact."""
+    norms = radius * (np.arange(n_knots + 1) / n_knots)
+    norms[-1] = radius
+    return norms
+
+
+def _chord(norm: FloatArray, radius: float, values: FloatArray) -> FloatArray:
+    """Linear interpolation, norm rounded up by four ulps and the result again: never below the chord."""
+    position = norm * ((values.size - 1) / radius * (1.0 + 4 * ULP))
+    cell = np.minimum(position.astype(np.int32), values.size - 2)
+    position -= cell
+    result: FloatArray = np.diff(values).take(cell)
+    result *= position
+    result += values.take(cell)
+    result *= 1.0 + 4 * ULP
+    return np.minimum(result, 1.0, out=result)
+
+
+def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.int32]:
+    """Index of the first knot at or above each norm, by exact comparison."""
+    last = knots.size - 1
+    index = np.minimum(np.ceil(norm * (last / radius)).astype(np.int32), last)
+    index += knots.take(index) < norm
+    index = np.minimum(index, last)
+    index -= (index > 0) & (knots.take(np.maximum(index - 1, 0)) >= norm)
+    return index
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstrainedRule(Rule):
+    """The rule that keeps every record within a guarantee with as few rows as it can (CONSTRAINED).
+
+    Parameters
+    ----------
+    profile : Profile
+        What a record pays. `LinearProfile`, `PowerProfile` or `CustomProfile` for a pure guarantee,
+        `GaussianProfile` for delta > 0.
+    radius, epsilon, delta : float
+        The ball, and the target.
+    n_knots : int
+        Steps of the table.
+
+    Notes
+    -----
+    Guarantee. With this profile every norm in the ball stays within (epsilon, delta):
+    `tests/theory/test_tables.py`. For linear losses the table interpolates q between exact knots: q is
+    convex in the norm, so a chord lies above it, and a larger q pays less. For other losses the norm is
+    rounded up to the next knot, which is safe because the loss never falls in the norm.
+    """
+
+    profile: Profile
+    radius: float
+    epsilon: float
+    delta: float = 0.0
+    n_knots: int = N_KNOTS
+    _values: FloatArray = field(init=False, repr=False, compare=False)
+    _knots: FloatArray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
+        object.__setattr__(self, "epsilon", _validate.target_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _validate.target_delta(self.delta))
+        object.__setattr__(self, "n_knots", _validate.count("n_knots", self.n_knots))
+        knots = knot_norms(self.radius, self.n_knots)
+        try:
+            weights = solve_weights(self.profile, knots, self.epsilon, self.delta)
+        except UnreachableError:
+            raise _unreachable(self.profile, self.radius, self.epsilon, self.delta) from None
+        probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)
+        # Monotone to the last bit, so that cells of the table bound the rule from both sides.
+        object.__setattr__(self, "_values", np.maximum.accumulate(probabilities))
+        object.__setattr__(self, "_knots", knots)
+
+    @property
+    def linear_between_breakpoints(self) -> bool:  # type: ignore[override]  # fixed by the profile, not per class
+        return isinstance(self.profile, LinearProfile)
+
+    def evaluate(self, norm: FloatArray) -> FloatArray:
+        if self.linear_between_breakpoints:
+            return _chord(norm, self.radius, self._values)
+        return self._values.take(_step_up(norm, self.radius, self._knots))
+
+    def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if self.linear_between_breakpoints:
+            return super().bounds(low, high)
+        value = self.evaluate(high)
+        return value, value
+
+    def breakpoints(self, radius: float) -> FloatArray:
+        return np.append(self._knots[self._knots < radius], radius)
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "rule": "constrained",
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "radius": self.radius,
+            "profile": repr(self.profile),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class FunctionRule(Rule):
+    """A rule from a function of the user's own, fixed on a public grid.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(norm)``: an array of norms in, probabilities in (0, 1] out. It must not look at the data.
+    radius : float
+        Radius of the ball.
+    n_knots : int
+        The rule is the linear interpolation of the function between this many steps, not the function itself:
+        only so can its loss be certified everywhere without assuming anything of the function.
+    """
+
+    function: Callable[[FloatArray], FloatArray]
+    radius: float
+    n_knots: int = N_KNOTS
+    linear_between_breakpoints = True
+    _values: FloatArray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
+        knots = knot_norms(self.radius, _validate.count("n_knots", self.n_knots))
+        values = np.array(self.function(knots), dtype=np.float64)
+        if values.shape != knots.shape:
+            raise ArgumentError(f"function returned shape {values.shape} for {knots.shape} norms. Vectorise it.")
+        if not np.all((values > 0.0) & (values <= 1.0)):
+            raise ArgumentError("function returned a value outside (0, 1] on the ball. Scale it to probabilities.")
+        object.__setattr__(self, "_values", values)
+
+    def evaluate(self, norm: FloatArray) -> FloatArray:
+        return _chord(norm, self.radius, self._values)
+
+    def breakpoints(self, radius: float) -> FloatArray:
+        knots = knot_norms(self.radius, self.n_knots)
+        return np.append(knots[knots < radius], radius)
+
+    def describe(self) -> dict[str, object]:
+        return {"rule": "function", "radius": self.radius, "n_knots": self.n_knots}
+
+
+def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) -> Exception:
+    """The refusal of a target the ball's edge exceeds at weight 1, with what is reachable there."""
+    if isinstance(profile, GaussianProfile):
+        reachable = float(epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0)) if delta > 0.0 else float("inf")
+    else:
+        reachable = float(np.max(profile.loss(np.ones(N_KNOTS + 1), knot_norms(radius, N_KNOTS))))
+    return UnreachableError(
+        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable:.10g} "
+        "at weight 1. Raise epsilon or the noise, or lower the radius.",
+        reachable=reachable,
+    )

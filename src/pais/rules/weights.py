@@ -1,0 +1,265 @@
+"""The largest weight a record may carry within a guarantee (CONSTRAINED).
+
+Three ways to the same number: the closed form for linear losses, Algorithm 1 for any pure loss, and the
+first crossing for Gaussian noise. Each returns the feasible side; the safe table is built from them.
+"""
+
+from __future__ import annotations
+
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pais import _validate
+from pais._numerics import (
+    LARGE,
+    ULP,
+    FloatArray,
+    log_exprel,
+    log_gaussian_delta_rises,
+    round_down,
+)
+from pais._rootfind import Objective, shrink_bracket
+from pais.amplification import log_amplified_delta, log_tilted_ratio
+from pais.errors import AssumptionError, MismatchError, UnreachableError
+from pais.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
+
+#: No rule keeps a row less often than once in this many; a record that pays nothing stops here.
+WEIGHT_CAP = 1e12
+
+# Width, in log(weight), of the brackets the solvers end with.
+_LOG_TOLERANCE = 2e-14
+
+# Relative slack in delta, past every rounding of delta(epsilon) and of its inverse.
+_DELTA_SLACK = 1e-11
+
+
+@overload
+def constrained_weight(profile: Profile, norm: float, *, epsilon: float, delta: float = 0.0) -> float: ...
+@overload
+def constrained_weight(profile: Profile, norm: ArrayLike, *, epsilon: float, delta: float = 0.0) -> FloatArray: ...
+def constrained_weight(profile: Profile, norm: ArrayLike, *, epsilon: float, delta: float = 0.0) -> float | FloatArray:
+    """Largest weight w >= 1 at which a record sampled with probability 1/w stays within the guarantee.
+
+    Parameters
+    ----------
+    profile : Profile
+        What a record pays. A pure profile for delta = 0, a `GaussianProfile` for delta > 0.
+    norm : float or array
+        Norm of each record, >= 0.
+    epsilon : float
+        Target, > 0.
+    delta : float
+        Target, in [0, 1).
+
+    Returns
+    -------
+    float or array
+        Weights in [1, 1e12], in the shape of `norm`.
+
+    Raises
+    ------
+    UnreachableError
+        When some norm exceeds the target already at weight 1: sampling cannot repair that.
+
+    Notes
+    -----
+    Guarantee. Every weight returned is feasible, checked in 50 digits, and within 1e-12 (relative) of the
+    largest: `tests/theory/test_constrained_weight.py`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> round(pais.constrained_weight(pais.LinearProfile(intercept=0.0, slope=1.0), 0.5, epsilon=1.0), 4)
+    3.3625
+    """
+    norms = _validate.norms(norm)
+    epsilon, delta = _validate.target_epsilon(epsilon), _validate.target_delta(delta)
+    weights = solve_weights(profile, norms.ravel(), epsilon, delta).reshape(norms.shape)
+    return float(weights) if weights.ndim == 0 else weights
+
+
+def solve_weights(profile: Profile, norm: FloatArray, epsilon: float, delta: float) -> FloatArray:
+    """`constrained_weight` on a checked flat array, by the best way for the profile."""
+    if isinstance(profile, GaussianProfile):
+        if delta == 0.0:
+            raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0 or use a pure profile.")
+        at_one = profile.loss(np.ones_like(norm), norm)
+        return first_crossing_weight(at_one, epsilon, delta)
+    if not isinstance(profile, PureProfile):
+        raise MismatchError("this kind of profile has no constrained rule. Use a pure profile or a GaussianProfile.")
+    # A pure guarantee holds at every delta; there is nothing to gain from a positive one here.
+    if isinstance(profile, LinearProfile):
+        return closed_form_weight(profile.at_weight_one(norm), epsilon)
+    return algorithm_one_weight(profile, norm, epsilon)
+
+
+def closed_form_weight(at_one: FloatArray, epsilon: float) -> FloatArray:
+    """Weights for losses linear in the weight: epsilon(w) = w * at_one.
+
+    Notes
+    -----
+    With y = w * at_one the constraint reads (e^y - 1)/y <= (e^epsilon - 1)/at_one, that is
+    log_exprel(y) = log_exprel(epsilon) + log(epsilon/at_one). The function on the left is increasing and
+    convex with slope in [1/2, 1], and nothing in the equation cancels: y keeps its relative accuracy from
+    epsilon = 1e-6 to 1e4, where the Lambert form -W_{-1}(-s e^{-s}) - s loses digits at both ends.
+    """
+    _require_feasible(at_one, epsilon)
+    loss = np.maximum(at_one, epsilon / WEIGHT_CAP * 1e-3)
+    target = np.array(epsilon)
+    goal = log_exprel(target) + np.log1p((epsilon - loss) / loss)
+    y = _start_exprel(goal)
+    for _ in range(3):
+        y = _newton_exprel(y, goal)
+    # Four roundings of relative size at most 8 ulps each separate y / at_one from the exact weight.
+    return np.clip(round_down(y / loss, 32.0), 1.0, WEIGHT_CAP)
+
+
+def _start_exprel(goal: FloatArray) -> FloatArray:
+    """y with log_exprel(y) close to goal: z - log1p(z) = u at z = y + e^-goal - 1, by a rational guess."""
+    lift = -np.expm1(-goal)
+    u = np.maximum(goal - lift, 0.0)
+    r = np.sqrt(2.0 * u)
+    guess = r + u * (2.0 / 3.0 + 0.17643 * r) / (1.0 + 0.17643 * r)
+    return np.maximum(guess + lift, goal)
+
+
+def _newton_exprel(y: FloatArray, goal: FloatArray) -> FloatArray:
+    # The slope 1/(1 - e^-y) - 1/y tends to 1/2 at zero, where its two terms cancel.
+    safe = np.maximum(y, 1e-3)
+    slope = np.where(y < 1e-3, 0.5 + y / 12.0, -1.0 / np.expm1(-safe) - 1.0 / safe)
+    return y - (log_exprel(y) - goal) / slope
+
+
+def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float) -> FloatArray:
+    """Weights for any pure loss: the paper's Algorithm 1 with its bracket and its end corrected.
+
+    Notes
+    -----
+    The constraint is compared with a slack of two ulps of the loss, so the profile must be right to about one.
+    Corrected against the paper: the bracket ends at 2 (e^epsilon - v)/mu **+ 2** (erratum 3), weight 1 is
+    left when the derivative is below 1 - e^-loss (erratum 4), and the feasible end is returned, not the
+    midpoint (erratum 5). The search runs in log(weight), so that brackets of e^1000 cost ten evaluations
+    more than brackets of 10. Where the profile knows no strong-convexity constant the bracket is found by
+    doubling: what is returned is feasible all the same, as it is checked itself; only that it is the
+    largest rests on convexity.
+    """
+    at_one = profile.loss(np.ones_like(norm), norm)
+    _require_feasible(at_one, epsilon)
+
+    goal = float(log_exprel(np.array(epsilon)))
+
+    def excess(log_weight: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+        """log of (e^loss - 1)/w over e^epsilon - 1, raised by its rounding; no term cancels."""
+        weight = np.exp(log_weight)
+        loss = np.minimum(profile.loss(weight, norm[index]), 1e300)
+        share = loss / weight
+        with np.errstate(divide="ignore"):
+            ratio = -np.log1p((epsilon - share) / share)
+        growth = log_exprel(loss)
+        return growth - goal + ratio + ULP * (2.0 + 4.0 * (growth + goal))
+
+    # At weight 1 the loss itself decides, not the rounded constraint.
+    value_at_one = np.minimum(excess(np.zeros_like(norm), np.arange(norm.size)), 0.0)
+    end, proven = _bracket(profile, norm, at_one, epsilon)
+    return _climb(excess, end, value_at_one, proven)
+
+
+def _climb(
+    excess: Objective, end: FloatArray, value_at_one: FloatArray, proven: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Largest weights of the interval from weight 1 on which `excess` of log(weight) is <= 0, up to the cap.
+
+    The end is doubled until the interval is left, then the bracket is shrunk and its feasible side returned.
+    Where the end was `proven` to lie outside and does not, the proof's constant is wrong: raise.
+    """
+    cap = np.log(WEIGHT_CAP)
+    low, high = np.zeros_like(end), np.minimum(end, cap)
+    value_low, value_high = value_at_one.copy(), np.full_like(end, np.inf)
+    climbing = np.arange(end.size)
+    while climbing.size:
+        value_high[climbing] = excess(high[climbing], climbing)
+        climbing = climbing[(value_high[climbing] <= 0.0) & (high[climbing] < cap)]
+        if proven is not None and np.any(proven[climbing]):
+            raise AssumptionError(
+                "the strong-convexity constant of the profile is too large: the end of its bracket is feasible. "
+                "Pass a smaller constant, or none."
+            )
+        low[climbing], value_low[climbing] = high[climbing], value_high[climbing]
+        high[climbing] = np.minimum(2.0 * high[climbing], cap)
+    result = high.copy()
+    left = np.flatnonzero(value_high > 0.0)
+    if left.size:
+        result[left], _ = shrink_bracket(
+            lambda point, index: excess(point, left[index]),
+            low[left],
+            high[left],
+            value_low=value_low[left],
+            value_high=value_high[left],
+            tolerance=_LOG_TOLERANCE,
+        )
+    return np.clip(round_down(np.exp(result), 32.0), 1.0, WEIGHT_CAP)
+
+
+def _bracket(
+    profile: PureProfile, norm: FloatArray, at_one: FloatArray, epsilon: float
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """log of Algorithm 1's upper end b = max(2(e^eps - e^loss)/mu + 1, 2(e^eps - 1 - loss' e^loss)/mu + 2).
+
+    Everything is divided by e^loss first, so that no exponential overflows before the logarithm.
+    """
+    slope, log_mu = profile.derivative_at_one(norm), profile.log_convexity(norm)
+    if slope is None or log_mu is None:
+        return np.full_like(norm, np.log(2.0)), np.zeros(norm.shape, dtype=bool)
+    proven = np.isfinite(log_mu)
+    scaled = np.where(proven, log_mu, 0.0) - at_one
+    gap = epsilon - at_one
+    near = np.minimum(gap, LARGE)
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        first = 2.0 * np.expm1(near) * np.exp(-scaled) + 1.0
+        second = 2.0 * (np.exp(near) - np.exp(-at_one) - slope) * np.exp(-scaled) + 2.0
+        end = np.log(np.maximum(np.maximum(first, second), 1.0 + 1e-9))
+        far = np.logaddexp(np.log(2.0) + gap - scaled, np.log(2.0))
+    end = np.where((gap > LARGE) | ~np.isfinite(end), far, end)
+    # Outward, past the rounding of its own terms.
+    return np.where(proven, end * (1.0 + 1e-9) + 1e-9, np.log(2.0)), proven
+
+
+def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> FloatArray:
+    """Weights for Gaussian noise: the first crossing of delta along the weight (GAUSS-SAMPLED).
+
+    Notes
+    -----
+    delta(w) rises to one hump and falls again (`docs/theory/first-crossing.md`), so "rising and within the
+    target" holds on one interval that starts at w = 1. The far branch, where a record is published with a
+    probability near delta itself, is never entered.
+    """
+    log_delta = np.log(delta)
+    epsilons = np.full_like(at_one, epsilon)
+    start = log_amplified_delta(epsilons, at_one, np.ones_like(at_one)) - log_delta
+    if np.any(start > 0.0):
+        raise UnreachableError(
+            f"epsilon={epsilon!r}, delta={delta!r} cannot be met by some norm even at weight 1. "
+            "Raise epsilon or the noise, or clip to a smaller radius.",
+            reachable=float("nan"),
+        )
+
+    def excess(log_weight: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+        weight = np.exp(log_weight)
+        mu, probability = at_one[index] * weight, 1.0 / weight
+        value = log_amplified_delta(epsilons[index], mu, probability) - log_delta + _DELTA_SLACK
+        rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons[index], probability), mu)
+        bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))
+        return bounded
+
+    return _climb(excess, np.full_like(at_one, np.log(2.0)), np.minimum(start, 0.0))
+
+
+def _require_feasible(at_one: FloatArray, epsilon: float) -> None:
+    if np.any(at_one > epsilon):
+        raise UnreachableError(
+            f"epsilon={epsilon!r} is below the loss of some norm at weight 1, where sampling cannot help. "
+            "Raise epsilon or the noise, or clip to a smaller radius.",
+            reachable=float("nan"),
+        )

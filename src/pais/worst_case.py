@@ -1,0 +1,183 @@
+"""The largest loss any record of the ball can have under a rule: bounded from above, attained from below.
+
+A maximum over grid points, as in the paper, is an estimate from below and guarantees nothing (erratum 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais import _validate
+from pais._numerics import FloatArray, round_down, round_up
+from pais.amplification import amplify_epsilon, invert_delta, log_amplified_delta
+from pais.errors import ArgumentError, MismatchError
+from pais.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
+from pais.rules import ConstrainedRule, Rule
+
+# Loss of a record with probability up to q_high, weight up to 1/q_low and norm up to z.
+_Bound = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+_MOST_CELLS = 2**22
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorstCase:
+    """The largest loss on a ball, between two numbers.
+
+    Attributes
+    ----------
+    quantity : str
+        "epsilon" or "delta": which number is bounded.
+    upper : float
+        No record of the ball exceeds this. The number to certify.
+    attained : float
+        A record of norm `at_norm` reaches this, so `upper` overstates by at most ``upper - attained``.
+    at_norm : float
+        Where, on the public ball.
+    """
+
+    quantity: str
+    upper: float
+    attained: float
+    at_norm: float
+
+    @property
+    def gap(self) -> float:
+        return self.upper - self.attained
+
+
+def worst_case(
+    rule: Rule,
+    profile: Profile,
+    *,
+    radius: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    tolerance: float = 1e-6,
+) -> WorstCase:
+    """Certify the loss of sampling by `rule` and then paying `profile`, over all norms in [0, radius].
+
+    Parameters
+    ----------
+    rule : Rule
+        Any rule; its probability must be monotone between its breakpoints.
+    profile : Profile
+        A pure profile gives the worst epsilon. A `GaussianProfile` gives the worst epsilon at `delta`, or
+        the worst delta at `epsilon`: pass exactly one.
+    radius : float
+        Radius of the ball the rows are clipped to.
+    tolerance : float
+        Cells are refined until the gap is at most this, relative to the loss and absolute.
+
+    Notes
+    -----
+    Guarantee. `upper` bounds the loss of every norm in [0, radius], rounding included:
+    `tests/theory/test_worst_case.py`. On a cell the loss is at most that of the largest probability, the
+    largest weight and the largest norm of the cell together. For a linear loss and a probability linear in
+    the norm the loss is convex on the cell, so its ends decide and no refinement is needed.
+
+    If the cells run out before the tolerance is met, the bound is still valid and the gap shows it.
+
+    Assumes. The profile never falls in weight or norm.
+    """
+    radius, tolerance = _validate.positive("radius", radius), _validate.positive("tolerance", tolerance)
+    if radius > rule.radius:
+        raise MismatchError(
+            f"radius={radius!r} exceeds radius={rule.radius!r} of the rule. Build the rule for this ball."
+        )
+    quantity, bound = _bound(profile, epsilon, delta)
+    points = rule.breakpoints(radius)
+    if isinstance(profile, LinearProfile) and rule.linear_between_breakpoints:
+        upper, attained, at_norm = _at_ends(rule, bound, points)
+    else:
+        upper, attained, at_norm = _refine(rule, bound, points, tolerance)
+    promised = _promise(rule, profile, epsilon, delta)
+    return WorstCase(
+        quantity=quantity,
+        upper=upper if promised is None else min(upper, promised),
+        attained=min(attained, upper if promised is None else promised),
+        at_norm=at_norm,
+    )
+
+
+def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tuple[str, _Bound]:
+    if isinstance(profile, GaussianProfile):
+        if (epsilon is None) == (delta is None):
+            raise ArgumentError("a Gaussian profile needs exactly one of epsilon and delta. Pass the one you fix.")
+        if delta is not None:
+            fixed_delta = _validate.target_delta(delta)
+            if fixed_delta == 0.0:
+                raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0.")
+            return "epsilon", lambda low, high, norm: invert_delta(
+                np.full_like(norm, fixed_delta), profile.loss(1.0 / low, norm), high
+            )
+        fixed = _validate.non_negative("epsilon", epsilon)
+        return "delta", lambda low, high, norm: np.exp(
+            log_amplified_delta(np.full_like(norm, fixed), profile.loss(1.0 / low, norm), high)
+        )
+    if not isinstance(profile, PureProfile):
+        raise MismatchError("this kind of profile cannot be certified. Use a pure profile or a GaussianProfile.")
+    if epsilon is not None:
+        raise ArgumentError("a pure profile bounds epsilon itself. Leave epsilon out.")
+    return "epsilon", lambda low, high, norm: amplify_epsilon(profile.loss(1.0 / low, norm), high)
+
+
+def _spread(rule: Rule, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bounds of the probability on (low, high], widened past the roundings of the look-up."""
+    smallest, largest = rule.bounds(low, high)
+    return round_down(smallest, 16.0), np.minimum(round_up(largest, 16.0), 1.0)
+
+
+def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, float, float]:
+    probability = rule.evaluate(points)
+    upper = bound(*_spread(rule, points, points), points)
+    exact = bound(probability, probability, points)
+    best = int(np.argmax(exact))
+    return _raised(np.max(upper)), _lowered(exact[best]), float(points[best])
+
+
+def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> tuple[float, float, float]:
+    """Branch and bound: split only the cells whose bound exceeds the best loss seen by more than allowed."""
+    # The cell (0, 0] is the norm 0 itself, which half-open cells leave out.
+    low, high = np.append(0.0, points[:-1]), np.append(0.0, points[1:])
+    closed, attained, at_norm = 0.0, 0.0, 0.0
+    while True:
+        upper = bound(*_spread(rule, low, high), high)
+        probability = rule.evaluate(high)
+        seen = bound(probability, probability, high)
+        best = int(np.argmax(seen))
+        if seen[best] > attained:
+            attained, at_norm = float(seen[best]), float(high[best])
+        middle = 0.5 * (low + high)
+        splittable = (middle > low) & (middle < high)
+        open_ = splittable & (upper > attained + tolerance * min(1.0, attained))
+        closed = float(np.max(upper[~open_], initial=closed))
+        if not np.any(open_):
+            return _raised(closed), _lowered(attained), at_norm
+        low, middle, high, upper = low[open_], middle[open_], high[open_], upper[open_]
+        if low.size > _MOST_CELLS:
+            return _raised(max(closed, np.max(upper))), _lowered(attained), at_norm
+        low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+
+
+def _raised(value: float) -> float:
+    return float(round_up(np.array(value, dtype=np.float64)))
+
+
+def _lowered(value: float) -> float:
+    # The loss is itself rounded up by at most 64 ulps; what is called attained must not be.
+    return float(round_down(np.array(value, dtype=np.float64), 128.0))
+
+
+def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
+    """What a constrained rule guarantees by construction, when it was built for this very profile."""
+    if not isinstance(rule, ConstrainedRule) or rule.profile != profile:
+        return None
+    if not isinstance(profile, GaussianProfile):
+        return rule.epsilon
+    if epsilon is not None:
+        return rule.delta if epsilon >= rule.epsilon else None
+    return rule.epsilon if delta is not None and delta >= rule.delta else None
