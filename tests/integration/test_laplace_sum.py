@@ -1,0 +1,245 @@
+"""The Laplace-sum study in miniature: its files, its sizes, its losses and its errors."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+from experiments import laplace_sum as study_module
+from experiments.laplace_sum import (
+    ALL_POINTS,
+    CONSTRAINED,
+    UNIFORM,
+    UNIFORM_SAME_LOSS,
+    VARIANCE_OPTIMAL,
+    Points,
+    Study,
+)
+
+import pais
+
+SEED = 0
+SCALES = (3.0, 95.0, 3000.0)
+
+# Room for 15 means of skewed errors whose standard errors are themselves estimated; the seed is fixed.
+STANDARD_ERRORS = 5.0
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return study_module.run_study(runs=300, seed=SEED, noise_scales=SCALES)
+
+
+@pytest.fixture(scope="module")
+def points() -> Points:
+    return study_module.draw_points(np.random.default_rng(SEED))
+
+
+def test_the_command_writes_a_figure_and_a_table_that_parse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "made" / "on the way"
+    assert study_module.main(["--out", str(out), "--runs", "5", "--seed", "3"]) == 0
+    assert sorted(path.name for path in out.iterdir()) == ["laplace-sum.csv", "laplace-sum.png"]
+    assert (out / "laplace-sum.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    with (out / "laplace-sum.csv").open(newline="", encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    numbers = ("noise", "sample_size", "largest_epsilon", "mse", "mse_standard_error", "mse_exact")
+    assert set(lines[0]) == {"sampler", *numbers}
+    assert all(float(line[name]) > 0.0 for line in lines for name in numbers)
+    for sampler in (ALL_POINTS, UNIFORM, CONSTRAINED, VARIANCE_OPTIMAL, UNIFORM_SAME_LOSS):
+        assert sum(line["sampler"] == sampler for line in lines) == len(study_module.NOISE_SCALES)
+    assert "At equal loss and equal size" in capsys.readouterr().out
+
+
+def test_the_table_holds_the_measurements_to_the_last_digit(study: Study, tmp_path: Path) -> None:
+    study_module.write_table(study, tmp_path / "table.csv")
+    with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
+        read = [
+            study_module.Measurement(
+                **{name: text if name == "sampler" else float(text) for name, text in line.items()}  # type: ignore[arg-type]  # one column is text
+            )
+            for line in csv.DictReader(file)
+        ]
+    assert tuple(read) == study.measurements
+
+
+def test_the_same_seed_gives_the_same_files(study: Study, tmp_path: Path) -> None:
+    again = study_module.run_study(runs=300, seed=SEED, noise_scales=SCALES)
+    for name, run in (("first", study), ("second", again)):
+        study_module.write_table(run, tmp_path / f"{name}.csv")
+        study_module.write_figure(run, tmp_path / f"{name}.png")
+    assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
+    assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_other(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("old", encoding="utf-8")
+
+    def write_half(self: Path, text: str, **_: object) -> None:
+        with self.open("w", encoding="utf-8") as file:
+            file.write(text[: len(text) // 2])
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_text", write_half)
+        with pytest.raises(OSError, match="disk full"):
+            study_module.write_table(study, path)
+    assert [(file.name, file.read_text(encoding="utf-8")) for file in tmp_path.iterdir()] == [("table.csv", "old")]
+
+
+@pytest.mark.parametrize("bad", [["--runs", "1"], ["--runs", "many"], ["--seed", "-1"]])
+def test_a_bad_argument_ends_with_code_2(bad: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        study_module.main(["--out", str(tmp_path), *bad])
+    assert ended.value.code == 2
+    assert "is not a whole number" in capsys.readouterr().err
+
+
+def test_all_weights_of_part_one_give_the_expected_size_19(study: Study) -> None:
+    weights = study.weights
+    for values in (
+        weights.uniform,
+        weights.constrained,
+        weights.constrained_unit_noise,
+        weights.variance_optimal,
+    ):
+        assert np.sum(1.0 / values) == pytest.approx(19.0, rel=1e-6)
+
+
+def test_constrained_weights_fall_with_the_norm_and_reach_1_at_the_largest(study: Study) -> None:
+    constrained = study.weights.constrained
+    assert np.all(np.diff(constrained) <= 0.0)
+    assert constrained[-1] == 1.0
+
+
+def test_at_noise_1_constrained_and_variance_optimal_weights_nearly_agree_and_when_free_they_do_not(
+    study: Study,
+) -> None:
+    weights = study.weights
+    apart_unit = np.abs(weights.constrained_unit_noise / weights.variance_optimal - 1.0)
+    apart_free = np.abs(weights.constrained / weights.variance_optimal - 1.0)
+    assert np.median(apart_unit) < 0.07
+    assert np.median(apart_free) > 0.3
+
+
+def test_all_samplers_have_the_expected_size_of_the_constrained_rule(study: Study) -> None:
+    sizes = [at.sample_size for at in study.of(CONSTRAINED)]
+    for sampler in (UNIFORM, VARIANCE_OPTIMAL, UNIFORM_SAME_LOSS):
+        assert [at.sample_size for at in study.of(sampler)] == pytest.approx(sizes, rel=1e-9)
+
+
+def test_the_largest_constrained_loss_is_that_of_all_points(study: Study, points: Points) -> None:
+    for at in study.of(CONSTRAINED):
+        target = points.l1_norms.max() / at.noise
+        assert at.largest_epsilon == pytest.approx(target, rel=1e-9)
+        # What may lie above is the rounding up of amplified_epsilon, at most 1e-12.
+        assert at.largest_epsilon <= target * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("noise", SCALES)
+def test_no_point_exceeds_the_target_in_50_digits(noise: float, points: Points) -> None:
+    target = mpmath.mpf(study_module.free_epsilon(points, noise))
+    losses = study_module.profile_at(noise)(1.0, points.l1_norms)
+    probabilities = study_module.constrained_probabilities(points, noise)
+    with mpmath.workdps(50):
+        for loss, probability in zip(losses.tolist(), probabilities.tolist(), strict=True):
+            q = mpmath.mpf(probability)
+            assert mpmath.log1p(q * mpmath.expm1(mpmath.mpf(loss) / q)) <= target
+
+
+def test_at_every_scale_constrained_loses_less_than_uniform_and_than_variance_optimal(study: Study) -> None:
+    for constrained, uniform, optimal in zip(
+        study.of(CONSTRAINED), study.of(UNIFORM), study.of(VARIANCE_OPTIMAL), strict=True
+    ):
+        assert constrained.largest_epsilon < optimal.largest_epsilon < uniform.largest_epsilon
+
+
+def test_variance_optimal_has_the_smallest_exact_error_at_equal_noise_and_size(study: Study) -> None:
+    for optimal, constrained, uniform in zip(
+        study.of(VARIANCE_OPTIMAL), study.of(CONSTRAINED), study.of(UNIFORM), strict=True
+    ):
+        assert optimal.mse_exact <= constrained.mse_exact
+        assert optimal.mse_exact <= uniform.mse_exact
+
+
+def test_constrained_and_uniform_errors_stay_within_a_tenth_at_equal_noise_and_size(study: Study) -> None:
+    """Neither is always the smaller one: the constrained rule spares the loss, not the variance."""
+    factors = [
+        constrained.mse_exact / uniform.mse_exact
+        for constrained, uniform in zip(study.of(CONSTRAINED), study.of(UNIFORM), strict=True)
+    ]
+    assert factors[0] < 1.0
+    assert 1.0 < max(factors) < 1.1
+
+
+def test_at_the_same_loss_and_size_the_constrained_error_is_smaller_than_the_uniform_one(study: Study) -> None:
+    for constrained, uniform in zip(study.of(CONSTRAINED), study.of(UNIFORM_SAME_LOSS), strict=True):
+        assert uniform.largest_epsilon == pytest.approx(constrained.largest_epsilon, rel=1e-6)
+        assert uniform.largest_epsilon <= constrained.largest_epsilon * (1.0 + 1e-12)
+        assert constrained.mse_exact < uniform.mse_exact
+
+
+@pytest.mark.parametrize("sampler", [UNIFORM, VARIANCE_OPTIMAL])
+def test_at_the_same_loss_the_constrained_curve_lies_below(sampler: str, study: Study) -> None:
+    losses, factors = study_module.factors_at_same_loss(study, sampler)
+    assert losses.size >= 2
+    assert np.all(factors > 1.0)
+
+
+def test_the_guide_quotes_what_the_study_finds() -> None:
+    """All sentences but the last follow from exact errors, which do not depend on the number of runs."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "laplace-sum.md").read_text(encoding="utf-8")
+    found, _, _ = study_module.reading_text(study_module.run_study(runs=2, seed=0)).partition("Check:")
+    assert " ".join(found.split()) in " ".join(guide.split())
+
+
+def test_curves_that_share_no_loss_are_not_compared() -> None:
+    study = study_module.run_study(runs=2, seed=SEED, noise_scales=SCALES[:1])
+    with pytest.raises(ValueError, match="share no loss"):
+        study_module.factors_at_same_loss(study, UNIFORM)
+
+
+def test_simulated_errors_agree_with_the_exact_formula(study: Study) -> None:
+    for at in study.measurements:
+        assert abs(at.mse - at.mse_exact) < STANDARD_ERRORS * at.mse_standard_error, at
+
+
+def test_simulated_errors_reject_a_formula_without_the_noise_or_without_the_sampling(study: Study) -> None:
+    least, most = study.of(CONSTRAINED)[0], study.of(CONSTRAINED)[-1]
+    only_noise = 2.0 * study_module.N_DIMENSIONS * least.noise**2
+    only_sampling = most.mse_exact - 2.0 * study_module.N_DIMENSIONS * most.noise**2
+    assert abs(least.mse - only_noise) > STANDARD_ERRORS * least.mse_standard_error
+    assert abs(most.mse - only_sampling) > STANDARD_ERRORS * most.mse_standard_error
+
+
+def test_runs_beyond_one_block_are_all_counted_and_independent(points: Points, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study_module, "_RUNS_AT_A_TIME", 4)
+    probability = np.full(points.n_points, 0.5)
+    errors = study_module.squared_errors(points, 1.0, probability, runs=10, generator=np.random.default_rng(SEED))
+    assert errors.shape == (10,)
+    assert np.unique(errors).size == 10
+
+
+def test_the_exact_error_is_the_variance_over_all_samples_of_three_points() -> None:
+    """The formula against an enumeration of all eight samples, with the noise's own variance added."""
+    rows = np.array([[1.0, -2.0], [0.5, 0.0], [-3.0, 1.0]])
+    tiny = Points(rows=rows, l1_norms=np.abs(rows).sum(axis=1), l2_norms=np.linalg.norm(rows, axis=1))
+    probability = np.array([0.3, 0.8, 0.5])
+    expected = 2 * 2.0 * 1.5**2
+    for kept in np.ndindex(2, 2, 2):
+        chance = np.prod(np.where(kept, probability, 1.0 - probability))
+        error = (np.array(kept) / probability) @ rows - rows.sum(axis=0)
+        expected += chance * error @ error
+    assert study_module.exact_mse(tiny, 1.5, probability) == pytest.approx(expected, rel=1e-12)
+
+
+def test_the_package_refuses_to_sample_by_probabilities_fitted_to_the_points(points: Points) -> None:
+    """Why the study draws its arrays with numpy: only rules, which are functions of the norm alone, are accepted."""
+    fitted = pais.not_private_variance_optimal(points.l2_norms, sample_size=19.0)
+    with pytest.raises(pais.MismatchError, match="rule must be a Rule"):
+        pais.sample(points.rows, ball=pais.Ball(radius=10.0, order=1.0), rule=fitted)  # type: ignore[arg-type]  # the point
