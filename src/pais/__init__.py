@@ -13,6 +13,7 @@ size or guarantee, given the other two. `run` does it all from a `Plan`.
 
 from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_delta
 from pais.calibration import Calibration, calibrate
+from pais.certify import WorstCase, worst_case
 from pais.domain import Ball
 from pais.errors import (
     ArgumentError,
@@ -56,7 +57,6 @@ from pais.rules import (
     not_private_variance_optimal,
 )
 from pais.sampler import WeightedSample, sample
-from pais.worst_case import WorstCase, worst_case
 
 __version__ = "0.1.0"
 

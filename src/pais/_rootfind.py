@@ -12,6 +12,9 @@ from pais.errors import ConvergenceError
 
 Objective = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
 
+# Steps the interpolation may fall behind bisection before it is held to bisection's pace.
+_SLACK_STEPS = 3
+
 
 def shrink_bracket(
     objective: Objective,
@@ -41,23 +44,26 @@ def shrink_bracket(
 
     Notes
     -----
-    ITP (Oliveira and Takahashi, 2020): interpolate, truncate, project. It takes at most one evaluation
-    more than bisection, ceil(log2(width/tolerance)) + 1, and usually far fewer.
+    ITP (Oliveira and Takahashi, 2020): interpolate, truncate, project. It takes at most three evaluations
+    more than bisection, ceil(log2(width/tolerance)) + 3, and usually far fewer.
     """
     low, high = low.copy(), high.copy()
     value_low, value_high = value_low.copy(), value_high.copy()
     width = high - low
     target = np.maximum(tolerance, 2.0 * ULP * np.maximum(np.abs(low), np.abs(high)))
-    # A slack of one step beyond bisection; half the target because ITP counts half-widths.
-    radius = 0.5 * target * np.exp2(np.ceil(np.log2(np.maximum(width / target, 1.0))) + 1.0)
+    halvings = np.ceil(np.log2(np.maximum(width / target, 1.0)))
+    # Half the target because ITP counts half-widths.
+    radius = 0.5 * target * np.exp2(halvings + _SLACK_STEPS)
     damping = 0.2 / np.maximum(width, target)
-    steps = int(np.max(np.ceil(np.log2(np.maximum(width / target, 1.0))), initial=0.0)) + 2
+    steps = int(np.max(halvings, initial=0.0)) + _SLACK_STEPS + 1
     for _ in range(steps):
         active = np.flatnonzero(high - low > target)
         if active.size == 0:
             return low, high
         a, b = low[active], high[active]
-        points = _itp_point(a, b, value_low[active], value_high[active], radius[active], damping[active])
+        # Pushed past the root by at least half a target, or the far end of the bracket would never move.
+        push = np.maximum(damping[active] * (b - a) ** 2, 0.5 * target[active])
+        points = _itp_point(a, b, value_low[active], value_high[active], radius[active], push)
         values = objective(points, active)
         feasible = values <= 0.0
         low[active[feasible]] = points[feasible]
@@ -71,14 +77,15 @@ def shrink_bracket(
 
 
 def _itp_point(
-    a: FloatArray, b: FloatArray, fa: FloatArray, fb: FloatArray, radius: FloatArray, damping: FloatArray
+    a: FloatArray, b: FloatArray, fa: FloatArray, fb: FloatArray, radius: FloatArray, push: FloatArray
 ) -> FloatArray:
     middle = 0.5 * (a + b)
+    # A chord between values of very different size says nothing; asinh brings them together and keeps the root.
+    fa, fb = np.arcsinh(fa), np.arcsinh(fb)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         secant = (fb * a - fa * b) / (fb - fa)
     secant = np.where(np.isfinite(secant), secant, middle)
     toward = np.sign(middle - secant)
-    truncation = damping * (b - a) ** 2
-    moved = np.where(truncation <= np.abs(middle - secant), secant + toward * truncation, middle)
+    moved = np.where(push <= np.abs(middle - secant), secant + toward * push, middle)
     reach = np.maximum(radius - 0.5 * (b - a), 0.0)
     return np.where(np.abs(moved - middle) <= reach, moved, middle - toward * reach)

@@ -12,6 +12,7 @@ from pais import _validate
 from pais._numerics import ULP
 from pais._rootfind import shrink_bracket
 from pais.amplification import epsilon_at_delta, log_amplified_delta
+from pais.certify import worst_case
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.norms import NormDistribution
 from pais.profiles import GaussianProfile, Profile
@@ -19,7 +20,6 @@ from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
 from pais.rules.simple import largest_coreset_size
 from pais.rules.table import knot_norms
 from pais.rules.weights import WEIGHT_CAP
-from pais.worst_case import worst_case
 
 Sampling = Literal["constrained", "coreset", "uniform"]
 

@@ -27,8 +27,8 @@ class BitSource(ABC):
     def raw(self, n_bytes: int) -> bytes:
         """The next bytes of the stream."""
 
-    def words16(self, n: int) -> NDArray[np.uint16]:
-        return np.frombuffer(self.raw(2 * n), dtype=np.uint16)
+    def words8(self, n: int) -> NDArray[np.uint8]:
+        return np.frombuffer(self.raw(n), dtype=np.uint8)
 
     def words53(self, n: int) -> NDArray[np.uint64]:
         """Uniform integers in [0, 2**53)."""
@@ -41,14 +41,13 @@ class BitSource(ABC):
         """
         cells: FloatArray = self.words53(int(np.prod(shape))).astype(np.float64).reshape(shape)
         # The largest midpoint would round to 1.
-        midpoints: FloatArray = np.minimum((cells + 0.5) * 2.0**-53, 1.0 - 2.0**-53)
-        return midpoints
+        return np.asarray(np.minimum((cells + 0.5) * 2.0**-53, 1.0 - 2.0**-53), dtype=np.float64)
 
     def signs(self, shape: tuple[int, ...]) -> FloatArray:
         """Independent fair signs."""
         n = int(np.prod(shape))
         bits = np.unpackbits(np.frombuffer(self.raw(-(-n // 8)), dtype=np.uint8))[:n]
-        return (2.0 * bits - 1.0).reshape(shape)
+        return np.where(bits == 1, 1.0, -1.0).reshape(shape)
 
 
 class SecureBits(BitSource):
@@ -88,15 +87,15 @@ def bit_source(random_state: RandomState | BitSource) -> BitSource:
     )
 
 
-def bernoulli(probability: FloatArray, coarse: NDArray[np.uint16], bits: BitSource) -> NDArray[np.bool_]:
+def bernoulli(probability: FloatArray, coarse: NDArray[np.uint8], bits: BitSource) -> NDArray[np.bool_]:
     """Independent draws, each true with exactly its probability (a double, taken as the real number it is).
 
     Parameters
     ----------
     probability : array
         In [0, 1].
-    coarse : array of uint16
-        The first 16 bits of each draw. They decide all but one draw in 65,536.
+    coarse : array of uint8
+        The first 8 bits of each draw. They decide all but one draw in 256.
     bits : BitSource
         Serves the rest, 53 bits at a time, until nothing of the probability is left.
 
@@ -105,7 +104,7 @@ def bernoulli(probability: FloatArray, coarse: NDArray[np.uint16], bits: BitSour
     A uniform real U is revealed from its first bit on and compared with q. Scaling by a power of two, floor
     and difference are exact in doubles, so no probability is rounded.
     """
-    scaled = probability * 65536.0
+    scaled = probability * 256.0
     whole = np.floor(scaled)
     draw = coarse < whole
     undecided = np.flatnonzero(coarse == whole)

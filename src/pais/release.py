@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict, dataclass
 
 from pais import _validate
+from pais.certify import worst_case
 from pais.errors import MismatchError
 from pais.mechanisms import Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
 from pais.sampler import WeightedSample
-from pais.worst_case import worst_case
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
@@ -14,8 +16,8 @@ from pais.errors import ArgumentError, DataError, MismatchError, SpentError
 from pais.randomness import BitSource, RandomState, bernoulli, bit_source
 from pais.rules import Rule
 
-# Rows of a block stay in the second-level cache while norms, probabilities and draws are formed.
-_BLOCK_BYTES = 1 << 19
+# Large enough that the calls on a block cost little beside the reading of it.
+_BLOCK_BYTES = 1 << 24
 
 # Below this largest probability it is faster to draw first and read only the candidates.
 _THIN_BELOW = 0.3
@@ -29,6 +31,16 @@ class WeightedRows:
 
     rows: FloatArray
     weights: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Screened:
+    """Rows of a block that the first bits of their draws do not rule out."""
+
+    rows: FloatArray
+    norm: FloatArray
+    probability: FloatArray
+    coarse: NDArray[np.uint8]
 
 
 class WeightedSample:
@@ -116,33 +128,62 @@ def sample(
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")
     bits = bit_source(random_state)
     ceiling = rule.largest_probability(ball.radius)
-    # A stored-by-columns table is gathered row by row at a loss; read it through.
+    # A table stored by columns is gathered row by row at a loss; read it through.
     thin = strategy == "thin" or (strategy == "auto" and ceiling < _THIN_BELOW and table.flags.c_contiguous)
-    step = max(1, _BLOCK_BYTES // (8 * table.shape[1]))
-    kept, probabilities = [], []
-    for start in range(0, table.shape[0], step):
-        block = table[start : start + step]
-        chosen, probability = _draw(block, ball, rule, bits, ceiling if thin else 1.0)
-        kept.append(ball.clip(chosen))
-        probabilities.append(probability)
-    weights = np.maximum(round_down(1.0 / np.concatenate(probabilities), 1.0), 1.0)
-    content = WeightedRows(rows=np.concatenate(kept), weights=weights)
-    return WeightedSample(content, rule=rule, ball=ball, private=bits.private)
+    return WeightedSample(
+        _draw(table, ball, rule, bits, ceiling, read_all=not thin), rule=rule, ball=ball, private=bits.private
+    )
 
 
 def _draw(
-    block: NDArray[np.generic], ball: Ball, rule: Rule, bits: BitSource, ceiling: float
-) -> tuple[FloatArray, FloatArray]:
-    """Kept rows of one block, shifted, and their probabilities.
+    table: NDArray[np.generic], ball: Ball, rule: Rule, bits: BitSource, ceiling: float, *, read_all: bool
+) -> WeightedRows:
+    """One pass over the table, in blocks shared among the cores.
 
-    The first 16 bits of every row's draw are compared with the public ceiling; a row above it is out whatever
-    its norm is, so it need not be read.
+    The first 8 bits of every row's draw come before the row is read. A row whose bits exceed the rule's largest
+    probability, which is public, is out whatever its norm is; `read_all` reads it all the same and so finds NaN
+    anywhere. The few rows that 8 bits do not decide are settled at the end, in the order of the rows, so that a seeded
+    run does not depend on the threads.
     """
-    coarse = bits.words16(block.shape[0])
-    if ceiling < 1.0:
-        candidates = np.flatnonzero(coarse <= np.uint16(min(int(ceiling * 65536.0), 65535)))
-        block, coarse = block[candidates], coarse[candidates]
-    shifted = ball.shift(block)
-    probability = rule.evaluate(ball.norms(shifted))
-    keep = np.flatnonzero(bernoulli(probability, coarse, bits))
-    return shifted[keep], probability[keep]
+    coarse = bits.words8(table.shape[0])
+    step = max(1, _BLOCK_BYTES // (8 * table.shape[1]))
+
+    def screen(start: int) -> _Screened:
+        first = coarse[start : start + step]
+        candidates = np.flatnonzero(first <= int(min(ceiling * 256.0, 255.0)))
+        block = table[start : start + step]
+        rows = ball.shift(block if read_all else block.take(candidates, axis=0))
+        norm = ball.norms(rows)
+        norm = norm[candidates] if read_all else norm
+        probability = rule.evaluate(norm)
+        maybe = np.flatnonzero(first[candidates] <= np.floor(probability * 256.0))
+        return _Screened(
+            rows=rows.take(candidates[maybe] if read_all else maybe, axis=0),
+            norm=norm[maybe],
+            probability=probability[maybe],
+            coarse=first[candidates[maybe]],
+        )
+
+    starts = range(0, table.shape[0], step)
+    if len(starts) == 1:
+        parts = [screen(0)]
+    else:
+        with ThreadPoolExecutor(_cores()) as pool:
+            parts = list(pool.map(screen, starts))
+    probability = np.concatenate([part.probability for part in parts])
+    drawn = bernoulli(probability, np.concatenate([part.coarse for part in parts]), bits)
+    rows = np.empty((int(np.count_nonzero(drawn)), table.shape[1]))
+    filled = 0
+    for part, mask in zip(parts, np.split(drawn, np.cumsum([part.norm.size for part in parts])[:-1]), strict=True):
+        n = int(np.count_nonzero(mask))
+        np.compress(mask, part.rows, axis=0, out=rows[filled : filled + n])
+        filled += n
+    outside = np.flatnonzero(np.concatenate([part.norm for part in parts])[drawn] >= ball.radius)
+    rows[outside] = ball.clip(rows[outside])
+    # Rounded toward less loss: weight times probability never exceeds 1.
+    return WeightedRows(rows=rows, weights=np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0))
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -48,7 +48,7 @@ class Rule(ABC):
             raise ArgumentError(
                 f"norm has an entry beyond radius={self.radius!r} of the rule. Clip rows to the ball first."
             )
-        return self.evaluate(norms)
+        return self.evaluate(np.atleast_1d(norms)).reshape(norms.shape)
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Smallest and largest probability on each (low, high] that spans no breakpoint."""

@@ -27,11 +27,11 @@ def knot_norms(radius: float, n_knots: int) -> FloatArray:
 
 
 def _chord(norm: FloatArray, radius: float, values: FloatArray) -> FloatArray:
-    """Linear interpolation, norm rounded up by four ulps and the result again: never below the chord."""
+    """Linear interpolation, norm rounded up by four ulps and the result again: never below a rising chord."""
     position = norm * ((values.size - 1) / radius * (1.0 + 4 * ULP))
     cell = np.minimum(position.astype(np.int32), values.size - 2)
     position -= cell
-    result: FloatArray = np.diff(values).take(cell)
+    result: FloatArray = (values[1:] - values[:-1]).take(cell)
     result *= position
     result += values.take(cell)
     result *= 1.0 + 4 * ULP

@@ -34,6 +34,9 @@ _LOG_TOLERANCE = 2e-14
 # Relative slack in delta, past every rounding of delta(epsilon) and of its inverse.
 _DELTA_SLACK = 1e-11
 
+# Stands for a shift of zero where a quotient by it is formed; delta is zero there whatever the quotient.
+_TINY_SHIFT = 1e-300
+
 
 @overload
 def constrained_weight(profile: Profile, norm: float, *, epsilon: float, delta: float = 0.0) -> float: ...
@@ -249,7 +252,7 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
         weight = np.exp(log_weight)
         mu, probability = at_one[index] * weight, 1.0 / weight
         value = log_amplified_delta(epsilons[index], mu, probability) - log_delta + _DELTA_SLACK
-        rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons[index], probability), mu)
+        rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons[index], probability), np.maximum(mu, _TINY_SHIFT))
         bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))
         return bounded
 

@@ -95,12 +95,10 @@ def worst_case(
     else:
         upper, attained, at_norm = _refine(rule, bound, points, tolerance)
     promised = _promise(rule, profile, epsilon, delta)
-    return WorstCase(
-        quantity=quantity,
-        upper=upper if promised is None else min(upper, promised),
-        attained=min(attained, upper if promised is None else promised),
-        at_norm=at_norm,
-    )
+    # A constrained rule attains its target up to rounding; then the target itself is the number to state.
+    if promised is not None and upper >= promised * (1.0 - 1e-9):
+        upper = promised
+    return WorstCase(quantity=quantity, upper=upper, attained=min(attained, upper), at_norm=at_norm)
 
 
 def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tuple[str, _Bound]:

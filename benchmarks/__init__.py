@@ -1,0 +1,1 @@
+"""Speed and accuracy, measured side by side in one run. Not part of the package."""

@@ -1,0 +1,163 @@
+"""Fix two, solve the third: every answer is re-accounted by other means and lies on the safe side."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+import pais
+
+NORMS = pais.NormDistribution.from_quantiles(lambda level: stats.chi(10).ppf(level) / 10**0.5, n_rows=20000, radius=1.5)
+PROFILES = [
+    (pais.LinearProfile(0.1, 1.0), 0.0),
+    (pais.PowerProfile(0.1, 1.0, 1.5), 0.0),
+    (pais.CustomProfile(lambda weight, norm: weight * np.hypot(0.1, norm)), 0.0),
+    (pais.GaussianProfile(10.0, 1.0, 5), 1e-6),
+]
+SAMPLINGS = ["constrained", "coreset", "uniform"]
+
+
+def largest_on_grid(answer: pais.Calibration, n: int = 20000) -> float:
+    """Largest epsilon over a grid of norms, from the rule and profile alone."""
+    norm = np.linspace(0, NORMS.radius, n + 1)
+    probability = answer.rule.probability(norm)
+    loss = answer.profile(1 / probability, norm)
+    if answer.delta > 0:
+        return float(pais.epsilon_at_delta(answer.delta, loss, probability).max())
+    return float(pais.amplified_epsilon(loss, probability).max())
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(("profile", "delta"), PROFILES)
+def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
+    sampling: str, profile: pais.LinearProfile, delta: float
+) -> None:
+    answer = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
+    assert largest_on_grid(answer) <= 1.0 + 1e-12
+    assert answer.sample_size <= 500 * (1 + 1e-12)
+    assert answer.sample_size >= 500 * (1 - 1e-3)
+    # Not safe by waste: a little less noise misses the target or the size.
+    less = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=answer.noise * (1 - 1e-5))
+    assert less.sample_size > 500
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(("profile", "delta"), PROFILES)
+def test_solving_the_size_and_the_epsilon_leads_back_to_where_one_started(
+    sampling: str, profile: pais.LinearProfile, delta: float
+) -> None:
+    first = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
+    size = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=first.noise)
+    assert size.sample_size == pytest.approx(500, rel=1e-5)
+    assert largest_on_grid(size) <= 1.0 + 1e-12
+    epsilon = pais.calibrate(sampling, profile, NORMS, delta=delta, noise=first.noise, sample_size=500)
+    assert epsilon.epsilon == pytest.approx(1.0, rel=1e-5)
+    assert largest_on_grid(epsilon) <= epsilon.epsilon * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("profile", "delta"), PROFILES)
+def test_sampling_for_free_keeps_the_noise_of_all_rows_and_drops_rows(
+    profile: pais.LinearProfile, delta: float
+) -> None:
+    free = pais.calibrate("constrained", profile, NORMS, epsilon=1.0, delta=delta)
+    if delta > 0:
+        alone = pais.epsilon_at_delta(delta, float(free.profile(1.0, NORMS.radius)), 1.0)
+    else:
+        alone = float(free.profile(1.0, NORMS.radius))
+    assert alone == pytest.approx(1.0, rel=1e-8)
+    assert alone <= 1.0
+    assert free.sample_size < 0.75 * NORMS.n_rows
+    assert largest_on_grid(free) <= 1.0 + 1e-12
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(("profile", "delta"), PROFILES)
+def test_an_unreachable_size_names_the_largest_reachable_one(
+    sampling: str, profile: pais.LinearProfile, delta: float
+) -> None:
+    with pytest.raises(pais.UnreachableError) as caught:
+        pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=10 * NORMS.n_rows)
+    reachable = caught.value.reachable * (1 - 1e-9)
+    answer = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=reachable)
+    assert answer.sample_size == pytest.approx(reachable, rel=1e-3)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(("profile", "delta"), PROFILES)
+def test_an_unreachable_epsilon_names_the_smallest_reachable_one(
+    sampling: str, profile: pais.LinearProfile, delta: float
+) -> None:
+    with pytest.raises(pais.UnreachableError) as caught:
+        pais.calibrate(sampling, profile, NORMS, epsilon=1e-4, delta=delta, noise=3.0)
+    reachable = caught.value.reachable * (1 + 1e-6)
+    assert reachable > 1e-4
+    answer = pais.calibrate(sampling, profile, NORMS, epsilon=reachable, delta=delta, noise=3.0)
+    assert largest_on_grid(answer) <= reachable * (1 + 1e-12)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    epsilon=st.floats(0.01, 20.0),
+    share=st.floats(0.002, 0.9),
+    intercept=st.floats(0.0, 2.0),
+    sampling=st.sampled_from(SAMPLINGS),
+)
+def test_random_pure_plans_are_within_their_target(
+    epsilon: float, share: float, intercept: float, sampling: str
+) -> None:
+    profile = pais.LinearProfile(intercept, 1.0)
+    free = pais.calibrate("constrained", profile, NORMS, epsilon=epsilon)
+    # Below the largest coreset size for any share, and below what the constrained rule keeps for free.
+    size = share * min(free.sample_size, 0.5 * NORMS.n_rows)
+    answer = pais.calibrate(sampling, profile, NORMS, epsilon=epsilon, sample_size=size)
+    assert largest_on_grid(answer, 2000) <= epsilon * (1 + 1e-12)
+    assert answer.noise >= free.noise * (1 - 1e-6)
+    assert answer.sample_size <= size * (1 + 1e-12)
+
+
+def test_the_constrained_rule_needs_the_least_noise_and_uniform_the_most_at_equal_size() -> None:
+    for profile, delta in PROFILES:
+        noise = [
+            pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500).noise
+            for sampling in SAMPLINGS
+        ]
+        assert noise[0] < noise[1] < noise[2]
+
+
+def test_a_histogram_with_noisy_negative_counts_plans_and_its_expected_size_is_that_of_the_norms() -> None:
+    rng = np.random.default_rng(0)
+    norms = np.minimum(np.linalg.norm(rng.normal(size=(50000, 10)), axis=1) / 10**0.5, 1.5)
+    counts, edges = np.histogram(norms, bins=np.linspace(0, 1.5, 65))
+    noisy = counts + rng.laplace(scale=20.0, size=64)
+    assert noisy.min() < 0
+    public = pais.NormDistribution.from_histogram(edges, noisy)
+    answer = pais.calibrate("constrained", pais.LinearProfile(0.1, 1.0), public, epsilon=1.0, sample_size=2000)
+    assert answer.rule.probability(norms).sum() == pytest.approx(2000, rel=0.03)
+    assert public.n_rows == pytest.approx(50000, rel=0.02)
+
+
+def test_private_norms_split_between_knots_give_exact_sums_of_a_tabulated_rule() -> None:
+    norms = np.random.default_rng(1).uniform(0, 1.7, 10000)
+    known = pais.NormDistribution.from_private_norms(norms, radius=1.5)
+    rule = pais.ConstrainedRule(profile=pais.LinearProfile(0.1, 1.0), radius=1.5, epsilon=2.0)
+    direct = rule.probability(np.minimum(norms, 1.5)).sum()
+    assert known.expected_size(rule) == pytest.approx(direct, rel=1e-12)
+    assert known.n_rows == pytest.approx(10000, rel=1e-12)
+
+
+def test_the_wrong_number_of_fixed_values_or_a_wrong_delta_is_refused() -> None:
+    linear, gaussian = PROFILES[0][0], PROFILES[3][0]
+    with pytest.raises(pais.ArgumentError):
+        pais.calibrate("constrained", linear, NORMS)
+    with pytest.raises(pais.ArgumentError):
+        pais.calibrate("constrained", linear, NORMS, epsilon=1.0, noise=1.0, sample_size=3.0)
+    with pytest.raises(pais.MismatchError):
+        pais.calibrate("constrained", linear, NORMS, epsilon=1.0, delta=1e-6)
+    with pytest.raises(pais.MismatchError):
+        pais.calibrate("constrained", gaussian, NORMS, epsilon=1.0)
+    assert math.isfinite(pais.calibrate("uniform", linear, NORMS, noise=1.0, sample_size=3.0).epsilon)

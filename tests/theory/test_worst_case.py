@@ -1,0 +1,135 @@
+"""CORESET-BOUND and its kin: the certified worst case against grids of a million norms."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pais
+
+RADIUS = 2.0
+LINEAR = pais.LinearProfile(0.05, 0.2)
+STEEP = pais.LinearProfile(1.0, 1.0)
+TINY = pais.LinearProfile(1e-6, 1e-5)
+POWER = pais.PowerProfile(0.05, 0.2, 1.3)
+CUSTOM = pais.CustomProfile(lambda weight, norm: weight * np.sqrt(0.01 + 0.04 * norm**2))
+GAUSSIAN = pais.GaussianProfile(40.0, 25.0, 8)
+
+
+def coreset(sample_size: float, uniform_share: float = 0.5) -> pais.CoresetRule:
+    return pais.CoresetRule(
+        sample_size=sample_size, n_rows=1000, mean_square_norm=1.0, radius=RADIUS, uniform_share=uniform_share
+    )
+
+
+def wavy(norm: np.ndarray) -> np.ndarray:
+    return 0.05 + 0.03 * np.sin(9 * norm) ** 2
+
+
+PURE = [
+    (pais.UniformRule(every=0.1), LINEAR),
+    (coreset(100), LINEAR),
+    (coreset(400, 0.9), LINEAR),
+    (coreset(10), STEEP),
+    (coreset(0.01), TINY),
+    (coreset(100), POWER),
+    (coreset(50), CUSTOM),
+    (pais.ConstrainedRule(profile=LINEAR, radius=RADIUS, epsilon=0.5), pais.LinearProfile(0.06, 0.2)),
+    (pais.ConstrainedRule(profile=POWER, radius=RADIUS, epsilon=0.6), pais.PowerProfile(0.05, 0.21, 1.3)),
+    (pais.FunctionRule(function=wavy, radius=RADIUS), LINEAR),
+    (pais.FunctionRule(function=wavy, radius=RADIUS), POWER),
+    (pais.FunctionRule(function=lambda norm: 0.2 - 0.05 * norm, radius=RADIUS), LINEAR),
+]
+
+
+def grid_losses(rule: pais.Rule, profile: pais.LinearProfile, n: int) -> np.ndarray:
+    norm = np.linspace(0, RADIUS, n + 1)
+    probability = rule.probability(norm)
+    loss = profile(1 / probability, norm)
+    return np.where(loss > 700, loss + np.log(probability), np.log1p(probability * np.expm1(np.minimum(loss, 700))))
+
+
+@pytest.mark.parametrize(("rule", "profile"), PURE)
+def test_the_certified_worst_case_is_never_below_a_grid_of_a_million_norms_and_within_1e_6(
+    rule: pais.Rule, profile: pais.LinearProfile
+) -> None:
+    worst = pais.worst_case(rule, profile, radius=RADIUS)
+    grid = grid_losses(rule, profile, 10**6).max()
+    assert worst.upper >= grid
+    # A knot of a table may lie between grid points; what is attained there is attained.
+    assert worst.upper <= max(grid, worst.attained) + 1e-6 * min(1.0, grid)
+    assert worst.attained <= worst.upper
+    assert worst.gap <= 1e-6 * min(1.0, worst.attained)
+
+
+@pytest.mark.parametrize("rule", [pais.UniformRule(every=0.1), coreset(100), coreset(30)])
+def test_the_certified_delta_and_epsilon_of_gaussian_noise_bound_their_grids(rule: pais.Rule) -> None:
+    norm = np.linspace(0, RADIUS, 10**6 + 1)
+    probability = rule.probability(norm)
+    mu = GAUSSIAN(1 / probability, norm)
+    delta = pais.worst_case(rule, GAUSSIAN, radius=RADIUS, epsilon=3.0)
+    grid = pais.amplified_delta(3.0, mu, probability)
+    assert grid.max() <= delta.upper <= grid.max() * (1 + 1e-6)
+    epsilon = pais.worst_case(rule, GAUSSIAN, radius=RADIUS, delta=1e-6)
+    some = slice(None, None, 100)
+    grid_epsilon = pais.epsilon_at_delta(1e-6, mu[some], probability[some]).max()
+    assert grid_epsilon <= epsilon.upper <= grid_epsilon + 2e-6
+    assert epsilon.gap <= 1e-6
+
+
+def test_what_is_called_attained_is_attained_at_the_norm_named() -> None:
+    for rule, profile in PURE:
+        worst = pais.worst_case(rule, profile, radius=RADIUS)
+        probability = rule.probability(worst.at_norm)
+        there = pais.amplified_epsilon(float(profile(1 / probability, worst.at_norm)), float(probability))
+        assert there == pytest.approx(worst.attained, rel=1e-12)
+
+
+def test_a_grid_of_one_hundred_points_is_below_the_supremum_that_is_certified() -> None:
+    """Erratum 6: the published bound is a maximum over 100 points, an estimate from below."""
+    rule, profile = coreset(10), STEEP
+    published = grid_losses(rule, profile, 99).max()
+    worst = pais.worst_case(rule, profile, radius=RADIUS)
+    assert published < worst.attained - 1e-3
+    assert worst.upper >= worst.attained
+
+
+def test_a_constrained_rule_promises_its_own_target_and_no_more_for_another_profile() -> None:
+    rule = pais.ConstrainedRule(profile=LINEAR, radius=RADIUS, epsilon=0.5)
+    assert pais.worst_case(rule, LINEAR, radius=RADIUS).upper == 0.5
+    louder = pais.worst_case(rule, pais.LinearProfile(0.0501, 0.2), radius=RADIUS)
+    assert louder.upper > 0.5
+    gaussian = pais.ConstrainedRule(profile=GAUSSIAN, radius=RADIUS, epsilon=2.0, delta=1e-6)
+    assert pais.worst_case(gaussian, GAUSSIAN, radius=RADIUS, delta=1e-6).upper == 2.0
+    assert pais.worst_case(gaussian, GAUSSIAN, radius=RADIUS, delta=1e-7).upper > 2.0
+
+
+def test_out_of_cells_the_bound_stays_valid_and_the_gap_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pais.certify._MOST_CELLS", 8)
+    worst = pais.worst_case(coreset(10), STEEP, radius=RADIUS, tolerance=1e-12)
+    assert worst.upper >= grid_losses(coreset(10), STEEP, 10**5).max()
+    assert worst.gap > 1e-3
+
+
+def test_a_step_downward_in_a_user_rule_is_not_missed() -> None:
+    """A rule that drops to a tiny probability inside one cell: the interpolation is what is certified and used."""
+    spike = pais.FunctionRule(function=lambda norm: np.where(np.abs(norm - 1.0) < 1e-4, 0.02, 0.5), radius=RADIUS)
+    worst = pais.worst_case(spike, LINEAR, radius=RADIUS)
+    assert worst.at_norm == pytest.approx(1.0, abs=1e-3)
+    assert worst.upper >= grid_losses(spike, LINEAR, 10**6).max()
+
+
+def test_gaussian_profiles_need_exactly_one_of_epsilon_and_delta() -> None:
+    rule = pais.UniformRule(every=0.1)
+    for both in ({}, {"epsilon": 1.0, "delta": 1e-6}):
+        with pytest.raises(pais.ArgumentError):
+            pais.worst_case(rule, GAUSSIAN, radius=RADIUS, **both)
+    with pytest.raises(pais.MismatchError):
+        pais.worst_case(rule, GAUSSIAN, radius=RADIUS, delta=0.0)
+    with pytest.raises(pais.ArgumentError):
+        pais.worst_case(rule, LINEAR, radius=RADIUS, epsilon=1.0)
+    with pytest.raises(pais.MismatchError):
+        pais.worst_case(coreset(10), LINEAR, radius=2 * RADIUS)
+    assert math.isfinite(pais.worst_case(rule, LINEAR, radius=100.0).upper)
