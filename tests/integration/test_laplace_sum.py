@@ -8,6 +8,8 @@ from pathlib import Path
 import mpmath
 import numpy as np
 import pytest
+
+import pais
 from experiments import laplace_sum as study_module
 from experiments.laplace_sum import (
     ALL_POINTS,
@@ -18,8 +20,6 @@ from experiments.laplace_sum import (
     Points,
     Study,
 )
-
-import pais
 
 SEED = 0
 SCALES = (3.0, 95.0, 3000.0)

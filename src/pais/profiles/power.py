@@ -121,8 +121,8 @@ class LinearProfile(PowerProfile):
     Examples
     --------
     >>> from pais import LinearProfile
-    >>> LinearProfile(intercept=0.1, slope=0.5)(2.0, 1.0)
-    array(1.2)
+    >>> float(LinearProfile(intercept=0.1, slope=0.5)(2.0, 1.0))
+    1.2
     """
 
     def __init__(self, intercept: float, slope: float) -> None:

@@ -75,7 +75,7 @@ def constrained_weight(profile: Profile, norm: ArrayLike, *, epsilon: float, del
     --------
     >>> import pais
     >>> round(pais.constrained_weight(pais.LinearProfile(intercept=0.0, slope=1.0), 0.5, epsilon=1.0), 4)
-    3.3625
+    4.2212
     """
     norms = _validate.norms(norm)
     epsilon, delta = _validate.target_epsilon(epsilon), _validate.target_delta(delta)

@@ -1,0 +1,96 @@
+"""From rows to a certified release."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import pais
+
+ROWS = np.random.default_rng(0).normal(size=(3000, 4)) * 0.3
+BALL = pais.Ball(radius=1.0)
+NORMS = pais.NormDistribution.from_quantiles(lambda level: level**0.25, n_rows=3000, radius=1.0)
+
+
+def laplace_mean(noise: float) -> pais.WeightedMean:
+    return pais.WeightedMean(count_noise=pais.laplace_noise(10 * noise), sum_noise=pais.LpNoise(scale=noise, p=2.0))
+
+
+def gaussian_mean(noise: float) -> pais.WeightedMean:
+    return pais.WeightedMean(
+        count_noise=pais.GaussianNoise(scale=10 * noise), sum_noise=pais.GaussianNoise(scale=noise)
+    )
+
+
+@pytest.mark.parametrize(("mean", "delta"), [(laplace_mean, 0.0), (gaussian_mean, 1e-6)])
+@pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform"])
+def test_the_certificate_states_the_guarantee_the_plan_was_calibrated_for(mean, delta: float, sampling: str) -> None:
+    plan = pais.calibrate(sampling, mean(1.0).profile, NORMS, epsilon=2.0, delta=delta, sample_size=400)
+    release = pais.run(pais.Plan(ball=BALL, rule=plan.rule, mechanism=mean(plan.noise), delta=delta), ROWS)
+    assert release.certificate.epsilon <= 2.0 * (1 + 1e-6)
+    assert release.certificate.epsilon == pytest.approx(2.0, rel=1e-5)
+    assert release.certificate.delta == delta
+    assert release.certificate.private
+
+
+def test_a_rule_planned_for_another_mechanism_is_certified_for_the_one_that_is_run() -> None:
+    plan = pais.calibrate("constrained", laplace_mean(1.0).profile, NORMS, epsilon=2.0, sample_size=400)
+    louder = pais.Plan(ball=BALL, rule=plan.rule, mechanism=laplace_mean(plan.noise / 2))
+    certificate = pais.run(louder, ROWS).certificate
+    probability = plan.rule.probability(np.linspace(0, 1, 100001))
+    loss = laplace_mean(plan.noise / 2).profile(1 / probability, np.linspace(0, 1, 100001))
+    assert certificate.epsilon > 2.5
+    assert certificate.epsilon >= pais.amplified_epsilon(loss, probability).max()
+
+
+def test_a_second_mechanism_on_the_same_sample_is_refused_and_a_joint_one_is_not() -> None:
+    rule = pais.UniformRule(every=0.5)
+    count, total = (
+        pais.WeightedCount(noise=pais.laplace_noise(50.0)),
+        pais.WeightedSum(noise=pais.LpNoise(scale=50.0, p=2)),
+    )
+    kept = pais.sample(ROWS, ball=BALL, rule=rule)
+    pais.release(count, kept)
+    with pytest.raises(pais.SpentError):
+        pais.release(total, kept)
+    both = pais.release(pais.Joint(parts=(count, total)), pais.sample(ROWS, ball=BALL, rule=rule))
+    alone = pais.worst_case(rule, count.profile, radius=1.0).upper
+    assert both.certificate.epsilon > alone
+
+
+def test_a_refused_release_does_not_spend_the_sample() -> None:
+    kept = pais.sample(ROWS, ball=BALL, rule=pais.UniformRule(every=0.5))
+    with pytest.raises(pais.MismatchError):
+        pais.release(pais.WeightedSum(noise=pais.laplace_noise(1.0)), kept)  # l1 noise, l2 ball
+    with pytest.raises(pais.MismatchError):
+        pais.release(pais.WeightedSum(noise=pais.GaussianNoise(scale=1.0)), kept)  # no delta
+    assert not kept.spent
+
+
+def test_the_certificate_is_readable_json_and_a_seeded_run_says_so() -> None:
+    plan = pais.Plan(
+        ball=pais.Ball(radius=1.0, center=(0.0, 0.1, 0.0, 0.0)),
+        rule=pais.UniformRule(every=0.3),
+        mechanism=pais.WeightedSum(noise=pais.LpNoise(scale=20.0, p=2.0)),
+    )
+    seeded = pais.run(plan, ROWS, random_state=1)
+    again = pais.run(plan, ROWS, random_state=1)
+    assert np.array_equal(seeded.value, again.value)
+    document = json.loads(seeded.certificate.to_json())
+    assert document["private"] is False
+    assert document["note"] == "seeded, not private"
+    assert document["ball"] == {"radius": 1.0, "order": 2.0, "center": [0.0, 0.1, 0.0, 0.0]}
+    private = json.loads(pais.run(plan, ROWS).certificate.to_json())
+    assert private["note"] == "private"
+    assert {key for key in document if document[key] != private[key]} == {"private", "note"}
+
+
+def test_the_released_mean_is_near_the_mean_of_all_rows() -> None:
+    rows = np.random.default_rng(1).normal(size=(50000, 4)) * 0.1 + 0.2
+    plan = pais.calibrate("constrained", gaussian_mean(1.0).profile, NORMS, epsilon=1.0, delta=1e-6)
+    release = pais.run(
+        pais.Plan(ball=BALL, rule=plan.rule, mechanism=gaussian_mean(plan.noise), delta=1e-6), rows, random_state=0
+    )
+    assert release.value.noisy_mean == pytest.approx(rows.mean(axis=0), abs=0.02)

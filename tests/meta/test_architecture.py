@@ -1,0 +1,110 @@
+"""Rules of the house that a program can see."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import pais
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "pais"
+
+# From the lowest room to the highest: a module imports only from rooms before its own.
+ROOMS = [
+    "errors",
+    "_numerics",
+    "_rootfind",
+    "_validate",
+    "amplification",
+    "randomness",
+    "domain",
+    "profiles",
+    "rules",
+    "certify",
+    "norms",
+    "calibration",
+    "sampler",
+    "mechanisms",
+    "release",
+    "pipeline",
+]
+OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "sklearn", "pyarrow", "opendp", "dp_accounting"}
+
+
+def modules() -> list[Path]:
+    return sorted(SOURCE.rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} if node.module == "pais" else {node.module}
+    return names
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_module_imports_only_from_rooms_below_it(path: Path) -> None:
+    room = room_of(path)
+    if room == "__init__":
+        return
+    assert room in ROOMS, f"{room} has no place in the order of rooms"
+    for name in imported(path):
+        if name.startswith("pais."):
+            other = name.split(".")[1]
+            assert ROOMS.index(other) <= ROOMS.index(room), f"{room} imports from {other}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_modules_and_functions_stay_short(path: Path) -> None:
+    text = path.read_text()
+    assert text.count("\n") <= 450
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            document = ast.get_docstring(node, clean=False) or ""
+            length = (node.end_lineno or 0) - node.lineno + 1 - document.count("\n")
+            assert length <= 50, f"{node.name} has {length} lines"
+
+
+def test_no_optional_package_is_imported_by_the_core() -> None:
+    for path in modules():
+        assert not {name.split(".")[0] for name in imported(path)} & OPTIONAL
+
+
+def test_every_public_name_exists_and_is_listed_in_order() -> None:
+    assert all(hasattr(pais, name) for name in pais.__all__)
+    assert list(pais.__all__) == sorted(pais.__all__, key=lambda name: (name.islower(), name))
+
+
+def test_every_test_and_function_named_in_the_theory_pages_exists() -> None:
+    for page in (ROOT / "docs" / "theory").glob("*.md"):
+        text = page.read_text()
+        for name in re.findall(r"`(tests/[\w/]+\.py)`", text):
+            assert (ROOT / name).is_file(), f"{page.name} names {name}"
+        for name in re.findall(r"`pais\.(\w+)`", text):
+            assert hasattr(pais, name), f"{page.name} names pais.{name}"
+        for name in re.findall(r"`(test_erratum_\d+)`", text):
+            assert f"def {name}_" in (ROOT / "tests/theory/test_errata.py").read_text()
+
+
+def test_every_test_named_in_a_docstring_exists() -> None:
+    for path in modules():
+        for name in re.findall(r"`((?:tests|docs)/[\w/.-]+)`", path.read_text()):
+            assert (ROOT / name).is_file(), f"{path.name} names {name}"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name} links to {target}"
