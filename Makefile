@@ -3,10 +3,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+DEMO := $(VENV)/demo
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 .PHONY: demo test check bench clean
 
-demo: $(READY)  ## The Laplace-sum study: figure and table in out/
+demo: $(DEMO)  ## The Laplace-sum study: figure and table in out/
 	$(BIN)/python -m experiments.laplace_sum --out out
 
 test: $(READY)  ## All tests
@@ -20,10 +22,16 @@ check: $(READY)  ## Format, lint, types
 bench: $(READY)  ## Speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
 
-$(READY): pyproject.toml
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,check]"
+
+$(DEMO): pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[plots]"
 	touch $@
+
+$(READY): pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[test,check]"
+	touch $@ $(DEMO)
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

@@ -11,6 +11,7 @@ that into an inclusion probability. `sample` keeps rows by it. A mechanism compu
 size or guarantee, given the other two. `run` does it all from a `Plan`.
 """
 
+from pais._version import __version__
 from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_delta
 from pais.calibration import Calibration, calibrate
 from pais.certify import WorstCase, worst_case
@@ -18,6 +19,7 @@ from pais.domain import Ball
 from pais.errors import (
     ArgumentError,
     AssumptionError,
+    BudgetError,
     ConvergenceError,
     DataError,
     MismatchError,
@@ -58,13 +60,12 @@ from pais.rules import (
 )
 from pais.sampler import WeightedSample, sample
 
-__version__ = "0.1.0"
-
 __all__ = [
     "ArgumentError",
     "AssumptionError",
     "Assumptions",
     "Ball",
+    "BudgetError",
     "Calibration",
     "Certificate",
     "ConstrainedRule",
@@ -96,6 +97,7 @@ __all__ = [
     "WeightedSample",
     "WeightedSum",
     "WorstCase",
+    "__version__",
     "amplified_delta",
     "amplified_epsilon",
     "calibrate",

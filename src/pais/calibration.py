@@ -12,7 +12,7 @@ from pais import _validate
 from pais._numerics import ULP
 from pais._rootfind import shrink_bracket
 from pais.amplification import epsilon_at_delta, log_amplified_delta
-from pais.certify import worst_case
+from pais.certify import CERTIFIED_TOLERANCE, worst_case
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.norms import NormDistribution
 from pais.profiles import GaussianProfile, Profile
@@ -23,9 +23,8 @@ from pais.rules.weights import WEIGHT_CAP
 
 Sampling = Literal["constrained", "coreset", "uniform"]
 
-# Relative width of the brackets, and the gap the certified worst case is asked for on the way.
+# Relative width of the brackets.
 _TOLERANCE = 1e-9
-_WORST_CASE_TOLERANCE = 1e-7
 
 # Past the roundings of epsilon(delta) and of delta(epsilon), so that weight 1 is feasible at the radius.
 _EPSILON_SLACK = 1e-12
@@ -98,6 +97,15 @@ def calibrate(
     epsilon or size is the safe end of a bracket of relative width 1e-9 (1e-7 for the coreset rule), with
     expected size at most the one asked for: `tests/theory/test_calibration.py`.
     """
+    if not isinstance(profile, Profile):
+        raise ArgumentError(
+            f"profile must be a Profile, and it is of type {type(profile).__name__}. Pass the .profile of a mechanism."
+        )
+    if not isinstance(norms, NormDistribution):
+        raise ArgumentError(
+            f"norms must be a NormDistribution, and it is of type {type(norms).__name__}. "
+            "Build one with NormDistribution.from_quantiles or from_histogram."
+        )
     if sampling not in ("constrained", "coreset", "uniform"):
         raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset' or 'uniform'.")
     epsilon = None if epsilon is None else _validate.target_epsilon(epsilon)
@@ -106,7 +114,7 @@ def calibrate(
     delta = _validate.target_delta(delta)
     _validate.share("uniform_share", uniform_share)
     if isinstance(profile, GaussianProfile) != (delta > 0.0):
-        raise MismatchError("delta > 0 goes with a GaussianProfile and delta = 0 with a pure one. Change one of them.")
+        raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
     problem = _Problem(profile=profile, norms=norms, delta=delta, sampling=sampling, uniform_share=uniform_share)
     if epsilon is not None and noise is None and sample_size is None:
         noise = problem.free_noise(epsilon)
@@ -165,7 +173,7 @@ class _Problem:
 
     def free_noise(self, epsilon: float) -> float:
         """The noise of all rows; a rule that is certified numerically needs room for that certificate's gap."""
-        room = 0.0 if self.sampling == "constrained" else 4 * _WORST_CASE_TOLERANCE
+        room = 0.0 if self.sampling == "constrained" else 4 * CERTIFIED_TOLERANCE
         return self.noise_of_all_rows(epsilon) * (1.0 + room)
 
     # -- rules ---------------------------------------------------------------------------------------
@@ -199,9 +207,9 @@ class _Problem:
         """By how much a rule misses the guarantee; <= 0 is certified. Gaussian deltas need no inverse."""
         profile = self.profile.with_noise(noise)
         if isinstance(profile, GaussianProfile):
-            worst = worst_case(rule, profile, radius=self.radius, epsilon=epsilon, tolerance=_WORST_CASE_TOLERANCE)
+            worst = worst_case(rule, profile, radius=self.radius, epsilon=epsilon, tolerance=CERTIFIED_TOLERANCE)
             return float(np.log(worst.upper) - np.log(self.delta)) if worst.upper > 0.0 else -np.inf
-        worst = worst_case(rule, profile, radius=self.radius, tolerance=_WORST_CASE_TOLERANCE)
+        worst = worst_case(rule, profile, radius=self.radius, tolerance=CERTIFIED_TOLERANCE)
         return worst.upper / epsilon - 1.0
 
     # -- the three questions ----------------------------------------------------------------------------
@@ -214,7 +222,7 @@ class _Problem:
                 self.profile.with_noise(noise),
                 radius=self.radius,
                 delta=self.delta if self.delta > 0.0 else None,
-                tolerance=_WORST_CASE_TOLERANCE,
+                tolerance=CERTIFIED_TOLERANCE,
             )
             return self._answer(worst.upper, noise, rule)
         least = self.epsilon_of_all_rows(noise) * (1.0 + _EPSILON_SLACK)
@@ -249,8 +257,9 @@ class _Problem:
         if self.fixed_rule_excess(self.fixed_rule(largest), epsilon, noise) > 0.0:
             reachable = self.solve_epsilon(noise, largest).epsilon
             raise UnreachableError(
-                f"epsilon={epsilon!r} is out of reach at noise={noise!r}, even with the largest expected size. "
-                f"The smallest reachable epsilon is {reachable:.10g}; raise epsilon or the noise.",
+                f"epsilon={epsilon!r} is out of reach for the {self.sampling} rule at noise={noise:.10g}, at any size; "
+                f"the smallest is {reachable:.10g}. Pass a larger noise or epsilon, pass sample_size instead of the "
+                "noise, or sample by the constrained rule.",
                 reachable=reachable,
             )
         # Fewer rows mean larger weights: walk down from the largest size to the first that fails.

@@ -22,6 +22,9 @@ _Bound = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 _MOST_CELLS = 2**22
 
+#: The gap that calibration plans for and certificates are issued with; one value, so that they agree to the last bit.
+CERTIFIED_TOLERANCE = 1e-7
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
@@ -83,6 +86,11 @@ def worst_case(
 
     Assumes. The profile never falls in weight or norm.
     """
+    if not isinstance(rule, Rule) or not isinstance(profile, Profile):
+        raise ArgumentError(
+            f"worst_case needs a Rule and a Profile, and was given {type(rule).__name__} and {type(profile).__name__}. "
+            "Wrap a function in FunctionRule; a mechanism has its .profile."
+        )
     radius, tolerance = _validate.positive("radius", radius), _validate.positive("tolerance", tolerance)
     if radius > rule.radius:
         raise MismatchError(

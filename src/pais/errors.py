@@ -33,6 +33,20 @@ class UnreachableError(PaisError, ValueError):
         self.reachable = reachable
 
 
+class BudgetError(PaisError, ValueError):
+    """A release that would cost more than it was allowed; nothing was released.
+
+    Attributes
+    ----------
+    cost : float
+        The epsilon it would have cost (a public number).
+    """
+
+    def __init__(self, message: str, *, cost: float) -> None:
+        super().__init__(message)
+        self.cost = cost
+
+
 class AssumptionError(PaisError, ValueError):
     """A theorem was asked for where its assumptions do not hold."""
 

@@ -62,6 +62,8 @@ class NormDistribution:
     ) -> NormDistribution:
         """From the quantile function of a public distribution of norms, e.g. ``scipy.stats.chi(10).ppf``."""
         rows = _validate.positive("n_rows", n_rows)
+        if not callable(quantile):
+            raise ArgumentError("quantile must be a function of levels in (0, 1). Use from_histogram for counts.")
         levels = (np.arange(N_KNOTS) + 0.5) / N_KNOTS
         norms = np.asarray(quantile(levels), dtype=np.float64)
         return cls(norms=norms, masses=np.full(norms.shape, rows / N_KNOTS), radius=radius)

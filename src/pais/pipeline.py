@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
+from pais import _validate
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.randomness import RandomState, bit_source
-from pais.release import Release, release
+from pais.release import Release, certified_epsilon, release
 from pais.rules import Rule
-from pais.sampler import sample
+from pais.sampler import Strategy, sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,22 +27,27 @@ class Plan:
         Gives each norm its probability.
     mechanism : Mechanism
         Computes and protects; its profile says what a record pays.
-    delta : float
-        The delta at which epsilon is certified; 0 for pure noise.
+    epsilon, delta : float
+        The guarantee that is wanted; delta is 0 for pure noise. A plan that costs more is refused when it is made.
     """
 
     ball: Ball
     rule: Rule
     mechanism: Mechanism
+    epsilon: float
     delta: float = 0.0
 
+    def __post_init__(self) -> None:
+        budget = _validate.target_epsilon(self.epsilon)
+        certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)
 
-def run(plan: Plan, rows: ArrayLike, *, random_state: RandomState = None) -> Release:
+
+def run(plan: Plan, rows: ArrayLike, *, random_state: RandomState = None, strategy: Strategy = "auto") -> Release:
     """Rows in, a protected value and its certificate out.
 
     rows (secret) -> clipped to the ball (secret) -> kept with public probabilities (secret)
     -> computed and noised once (protected) -> released with a certificate (may leave).
     """
     bits = bit_source(random_state)
-    kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits)
-    return release(plan.mechanism, kept, delta=plan.delta, random_state=bits)
+    kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
+    return release(plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, random_state=bits)

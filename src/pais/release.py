@@ -6,11 +6,14 @@ import json
 from dataclasses import asdict, dataclass
 
 from pais import _validate
-from pais.certify import worst_case
-from pais.errors import MismatchError
+from pais._version import __version__
+from pais.certify import CERTIFIED_TOLERANCE, worst_case
+from pais.domain import Ball
+from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.mechanisms import Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
+from pais.rules import Rule
 from pais.sampler import WeightedSample
 
 
@@ -24,23 +27,28 @@ class Certificate:
         No record, present or absent, changes the law of the released value by more than this.
     neighbours : str
         What "present or absent" means: one row added or removed.
-    private : bool
+    secure_randomness : bool
         False when any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
+    note : str
+        The same in words: "secure randomness", or "seeded, not private".
     mechanism, rule, ball : dict
         What was run, how rows were kept, and the public bounds.
+    version : str
+        Version of the package that issued it.
     """
 
     epsilon: float
     delta: float
     neighbours: str
-    private: bool
     note: str
+    secure_randomness: bool
     mechanism: dict[str, object]
     rule: dict[str, object]
     ball: dict[str, object]
+    version: str
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, sort_keys=True)
+        return json.dumps(asdict(self), indent=2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +59,49 @@ class Release:
     certificate: Certificate
 
 
+def certified_epsilon(
+    mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float = 0.0, budget: float | None = None
+) -> float:
+    """Epsilon of running a mechanism on a sample drawn by a rule; a cost above the budget is refused.
+
+    Everything here is public and no row is needed, so it can be asked before one is read.
+    """
+    delta = _validate.target_delta(delta)
+    if not isinstance(mechanism, Mechanism):
+        raise ArgumentError(
+            f"mechanism must be a Mechanism, and it is of type {type(mechanism).__name__}. "
+            "Pass a WeightedSum or another one; it comes before the sample."
+        )
+    if mechanism.order is not None and mechanism.order != ball.order:
+        raise MismatchError(
+            f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
+            "Build the ball, and the rule on it, with the order of the noise."
+        )
+    profile = mechanism.profile
+    gaussian = isinstance(profile, GaussianProfile)
+    if gaussian != (delta > 0.0):
+        raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
+    if gaussian and budget is not None:
+        # Asked the way calibration asks: no inverse stands between the plan and its certificate.
+        there = worst_case(rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE)
+        if there.upper <= delta:
+            return budget
+    fixed = delta if gaussian else None
+    cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
+    if budget is not None and cost > budget:
+        raise BudgetError(
+            f"this would cost epsilon={cost:.10g}, above the epsilon={budget!r} allowed. Set the mechanism's noise to "
+            "what calibrate found, or calibrate the rule for this very mechanism.",
+            cost=cost,
+        )
+    return cost
+
+
 def release(
     mechanism: Mechanism,
     sample: WeightedSample,
     *,
+    epsilon: float | None = None,
     delta: float = 0.0,
     random_state: RandomState | BitSource = None,
 ) -> Release:
@@ -66,6 +113,8 @@ def release(
         Its noise must be made for the norm of the sample's ball.
     sample : WeightedSample
         Spent by this call.
+    epsilon : float, optional
+        Budget: a release that would cost more is refused, and the sample is not spent.
     delta : float
         0 for pure noise; > 0 for Gaussian noise.
     random_state : None, int or numpy Generator
@@ -76,27 +125,24 @@ def release(
     Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
     mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`.
     """
-    delta = _validate.target_delta(delta)
-    if mechanism.order is not None and mechanism.order != sample.ball.order:
-        raise MismatchError(
-            f"the noise is made for the l{mechanism.order:g} norm and the ball for l{sample.ball.order:g}. "
-            "Build the ball, and the rule on it, with the order of the noise."
+    if not isinstance(sample, WeightedSample):
+        raise ArgumentError(
+            f"sample must be a WeightedSample, and it is of type {type(sample).__name__}. Draw one with pais.sample."
         )
+    budget = None if epsilon is None else _validate.target_epsilon(epsilon)
+    cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     bits = bit_source(random_state)
-    gaussian = isinstance(mechanism.profile, GaussianProfile)
-    if delta > 0.0 and not gaussian:
-        raise MismatchError(f"this noise is pure and needs no delta, and delta={delta!r} was given. Leave delta at 0.")
-    worst = worst_case(sample.rule, mechanism.profile, radius=sample.ball.radius, delta=delta if gaussian else None)
-    private = bits.private and sample.private
+    secure = bits.private and sample.private
     value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)
     certificate = Certificate(
-        epsilon=worst.upper,
+        epsilon=cost,
         delta=delta,
         neighbours="one row added or removed",
-        private=private,
-        note="private" if private else "seeded, not private",
+        note="secure randomness" if secure else "seeded, not private",
+        secure_randomness=secure,
         mechanism=mechanism.describe(),
         rule=sample.rule.describe(),
         ball=sample.ball.describe(),
+        version=__version__,
     )
     return Release(value=value, certificate=certificate)

@@ -28,25 +28,37 @@ def gaussian_mean(noise: float) -> pais.WeightedMean:
 @pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform"])
 def test_the_certificate_states_the_guarantee_the_plan_was_calibrated_for(mean, delta: float, sampling: str) -> None:
     plan = pais.calibrate(sampling, mean(1.0).profile, NORMS, epsilon=2.0, delta=delta, sample_size=400)
-    release = pais.run(pais.Plan(ball=BALL, rule=plan.rule, mechanism=mean(plan.noise), delta=delta), ROWS)
-    assert release.certificate.epsilon <= 2.0 * (1 + 1e-6)
-    assert release.certificate.epsilon == pytest.approx(2.0, rel=1e-5)
+    made = pais.Plan(ball=BALL, rule=plan.rule, mechanism=mean(plan.noise), epsilon=2.0, delta=delta)
+    release = pais.run(made, ROWS)
+    assert release.certificate.epsilon <= 2.0
+    assert release.certificate.epsilon == pytest.approx(2.0, rel=1e-6)
     assert release.certificate.delta == delta
-    assert release.certificate.private
+    assert release.certificate.secure_randomness
 
 
 def test_a_rule_planned_for_another_mechanism_is_certified_for_the_one_that_is_run() -> None:
     plan = pais.calibrate("constrained", laplace_mean(1.0).profile, NORMS, epsilon=2.0, sample_size=400)
-    louder = pais.Plan(ball=BALL, rule=plan.rule, mechanism=laplace_mean(plan.noise / 2))
-    certificate = pais.run(louder, ROWS).certificate
+    kept = pais.sample(ROWS, ball=BALL, rule=plan.rule)
+    certificate = pais.release(laplace_mean(plan.noise / 2), kept).certificate
     probability = plan.rule.probability(np.linspace(0, 1, 100001))
     loss = laplace_mean(plan.noise / 2).profile(1 / probability, np.linspace(0, 1, 100001))
     assert certificate.epsilon > 2.5
     assert certificate.epsilon >= pais.amplified_epsilon(loss, probability).max()
 
 
+def test_a_plan_that_costs_more_than_its_budget_is_refused_before_a_row_is_read() -> None:
+    plan = pais.calibrate("constrained", laplace_mean(1.0).profile, NORMS, epsilon=2.0, sample_size=400)
+    with pytest.raises(pais.BudgetError) as caught:
+        pais.Plan(ball=BALL, rule=plan.rule, mechanism=laplace_mean(1.0), epsilon=2.0)
+    assert caught.value.cost > 2.0
+    kept = pais.sample(ROWS, ball=BALL, rule=plan.rule)
+    with pytest.raises(pais.BudgetError):
+        pais.release(laplace_mean(1.0), kept, epsilon=2.0)
+    assert not kept.spent
+
+
 def test_a_second_mechanism_on_the_same_sample_is_refused_and_a_joint_one_is_not() -> None:
-    rule = pais.UniformRule(every=0.5)
+    rule = pais.UniformRule(rate=0.5)
     count, total = (
         pais.WeightedCount(noise=pais.laplace_noise(50.0)),
         pais.WeightedSum(noise=pais.LpNoise(scale=50.0, p=2)),
@@ -61,7 +73,7 @@ def test_a_second_mechanism_on_the_same_sample_is_refused_and_a_joint_one_is_not
 
 
 def test_a_refused_release_does_not_spend_the_sample() -> None:
-    kept = pais.sample(ROWS, ball=BALL, rule=pais.UniformRule(every=0.5))
+    kept = pais.sample(ROWS, ball=BALL, rule=pais.UniformRule(rate=0.5))
     with pytest.raises(pais.MismatchError):
         pais.release(pais.WeightedSum(noise=pais.laplace_noise(1.0)), kept)  # l1 noise, l2 ball
     with pytest.raises(pais.MismatchError):
@@ -72,25 +84,26 @@ def test_a_refused_release_does_not_spend_the_sample() -> None:
 def test_the_certificate_is_readable_json_and_a_seeded_run_says_so() -> None:
     plan = pais.Plan(
         ball=pais.Ball(radius=1.0, center=(0.0, 0.1, 0.0, 0.0)),
-        rule=pais.UniformRule(every=0.3),
+        rule=pais.UniformRule(rate=0.3),
         mechanism=pais.WeightedSum(noise=pais.LpNoise(scale=20.0, p=2.0)),
+        epsilon=1.0,
     )
     seeded = pais.run(plan, ROWS, random_state=1)
     again = pais.run(plan, ROWS, random_state=1)
     assert np.array_equal(seeded.value, again.value)
     document = json.loads(seeded.certificate.to_json())
-    assert document["private"] is False
+    assert document["secure_randomness"] is False
+    assert document["version"] == pais.__version__
     assert document["note"] == "seeded, not private"
     assert document["ball"] == {"radius": 1.0, "order": 2.0, "center": [0.0, 0.1, 0.0, 0.0]}
     private = json.loads(pais.run(plan, ROWS).certificate.to_json())
-    assert private["note"] == "private"
-    assert {key for key in document if document[key] != private[key]} == {"private", "note"}
+    assert private["note"] == "secure randomness"
+    assert {key for key in document if document[key] != private[key]} == {"secure_randomness", "note"}
 
 
 def test_the_released_mean_is_near_the_mean_of_all_rows() -> None:
     rows = np.random.default_rng(1).normal(size=(50000, 4)) * 0.1 + 0.2
     plan = pais.calibrate("constrained", gaussian_mean(1.0).profile, NORMS, epsilon=1.0, delta=1e-6)
-    release = pais.run(
-        pais.Plan(ball=BALL, rule=plan.rule, mechanism=gaussian_mean(plan.noise), delta=1e-6), rows, random_state=0
-    )
+    made = pais.Plan(ball=BALL, rule=plan.rule, mechanism=gaussian_mean(plan.noise), epsilon=1.0, delta=1e-6)
+    release = pais.run(made, rows, random_state=0)
     assert release.value.noisy_mean == pytest.approx(rows.mean(axis=0), abs=0.02)

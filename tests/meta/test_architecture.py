@@ -15,6 +15,7 @@ SOURCE = ROOT / "src" / "pais"
 
 # From the lowest room to the highest: a module imports only from rooms before its own.
 ROOMS = [
+    "_version",
     "errors",
     "_numerics",
     "_rootfind",

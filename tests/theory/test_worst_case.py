@@ -29,7 +29,7 @@ def wavy(norm: np.ndarray) -> np.ndarray:
 
 
 PURE = [
-    (pais.UniformRule(every=0.1), LINEAR),
+    (pais.UniformRule(rate=0.1), LINEAR),
     (coreset(100), LINEAR),
     (coreset(400, 0.9), LINEAR),
     (coreset(10), STEEP),
@@ -64,7 +64,7 @@ def test_the_certified_worst_case_is_never_below_a_grid_of_a_million_norms_and_w
     assert worst.gap <= 1e-6 * min(1.0, worst.attained)
 
 
-@pytest.mark.parametrize("rule", [pais.UniformRule(every=0.1), coreset(100), coreset(30)])
+@pytest.mark.parametrize("rule", [pais.UniformRule(rate=0.1), coreset(100), coreset(30)])
 def test_the_certified_delta_and_epsilon_of_gaussian_noise_bound_their_grids(rule: pais.Rule) -> None:
     norm = np.linspace(0, RADIUS, 10**6 + 1)
     probability = rule.probability(norm)
@@ -122,7 +122,7 @@ def test_a_step_downward_in_a_user_rule_is_not_missed() -> None:
 
 
 def test_gaussian_profiles_need_exactly_one_of_epsilon_and_delta() -> None:
-    rule = pais.UniformRule(every=0.1)
+    rule = pais.UniformRule(rate=0.1)
     for both in ({}, {"epsilon": 1.0, "delta": 1e-6}):
         with pytest.raises(pais.ArgumentError):
             pais.worst_case(rule, GAUSSIAN, radius=RADIUS, **both)

@@ -17,13 +17,13 @@ from pais.rules.base import Rule
 class UniformRule(Rule):
     """Every record has the same probability."""
 
-    every: float
+    rate: float
     radius: float = math.inf
     linear_between_breakpoints = True
 
     def __post_init__(self) -> None:
-        if not 0.0 < _validate.share("every", self.every) <= 1.0:
-            raise ArgumentError(f"every={self.every!r} is not a probability. Pass a number in (0, 1].")
+        if not 0.0 < _validate.share("rate", self.rate) <= 1.0:
+            raise ArgumentError(f"rate={self.rate!r} is not a probability. Pass a number in (0, 1].")
 
     @classmethod
     def of_size(cls, sample_size: float, *, n_rows: float) -> UniformRule:
@@ -33,16 +33,16 @@ class UniformRule(Rule):
             raise UnreachableError(
                 f"sample_size={size!r} exceeds n_rows={rows!r}. Ask for at most n_rows.", reachable=rows
             )
-        return cls(every=size / rows)
+        return cls(rate=size / rows)
 
     def evaluate(self, norm: FloatArray) -> FloatArray:
-        return np.full_like(norm, self.every)
+        return np.full_like(norm, self.rate)
 
     def breakpoints(self, radius: float) -> FloatArray:
         return np.array([0.0, radius])
 
     def describe(self) -> dict[str, object]:
-        return {"rule": "uniform", "probability": self.every}
+        return {"rule": "uniform", "probability": self.rate}
 
 
 @dataclass(frozen=True, kw_only=True)

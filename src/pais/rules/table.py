@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -145,7 +146,10 @@ class FunctionRule(Rule):
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
         knots = knot_norms(self.radius, _validate.count("n_knots", self.n_knots))
-        values = np.array(self.function(knots), dtype=np.float64)
+        try:
+            values = np.array(self.function(knots), dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ArgumentError("function failed on an array of norms. Vectorise it, e.g. with np.where.") from None
         if values.shape != knots.shape:
             raise ArgumentError(f"function returned shape {values.shape} for {knots.shape} norms. Vectorise it.")
         if not np.all((values > 0.0) & (values <= 1.0)):
@@ -160,7 +164,13 @@ class FunctionRule(Rule):
         return np.append(knots[knots < radius], radius)
 
     def describe(self) -> dict[str, object]:
-        return {"rule": "function", "radius": self.radius, "n_knots": self.n_knots}
+        return {
+            "rule": "function",
+            "function": getattr(self.function, "__name__", type(self.function).__name__),
+            "radius": self.radius,
+            "n_knots": self.n_knots,
+            "probabilities_sha256": hashlib.sha256(self._values.astype("<f8").tobytes()).hexdigest(),
+        }
 
 
 def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) -> Exception:

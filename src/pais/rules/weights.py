@@ -170,7 +170,11 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float)
 
 
 def _climb(
-    excess: Objective, end: FloatArray, value_at_one: FloatArray, proven: NDArray[np.bool_] | None = None
+    excess: Objective,
+    end: FloatArray,
+    value_at_one: FloatArray,
+    proven: NDArray[np.bool_] | None = None,
+    tolerance: float = _LOG_TOLERANCE,
 ) -> FloatArray:
     """Largest weights of the interval from weight 1 on which `excess` of log(weight) is <= 0, up to the cap.
 
@@ -200,7 +204,7 @@ def _climb(
             high[left],
             value_low=value_low[left],
             value_high=value_high[left],
-            tolerance=_LOG_TOLERANCE,
+            tolerance=tolerance,
         )
     return np.clip(round_down(np.exp(result), 32.0), 1.0, WEIGHT_CAP)
 
@@ -256,7 +260,8 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
         bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))
         return bounded
 
-    return _climb(excess, np.full_like(at_one, np.log(2.0)), np.minimum(start, 0.0))
+    # No finer than what the slack in delta leaves uncertain.
+    return _climb(excess, np.full_like(at_one, np.log(2.0)), np.minimum(start, 0.0), tolerance=_DELTA_SLACK)
 
 
 def _require_feasible(at_one: FloatArray, epsilon: float) -> None:
