@@ -1,0 +1,502 @@
+"""Every mechanism through one suite: what it computes, what it claims to cost, and what its certificate says."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike, NDArray
+
+from pais import (
+    ArgumentError,
+    Ball,
+    CoresetRule,
+    GaussianNoise,
+    GaussianProfile,
+    Joint,
+    LinearProfile,
+    LpNoise,
+    MeanValue,
+    MismatchError,
+    Plan,
+    Release,
+    Rule,
+    UniformRule,
+    WeightedCount,
+    WeightedMean,
+    WeightedSum,
+    amplified_epsilon,
+    epsilon_at_delta,
+    laplace_noise,
+    release,
+    run,
+    sample,
+    worst_case,
+)
+from pais.mechanisms import Mechanism, NoiseLaw
+from pais.randomness import SeededBits
+
+Floats = NDArray[np.float64]
+
+DELTA = 1e-6
+RADIUS = 4.0
+QUIET = 1e-9
+# Noise of scale 1e-9 in a few dimensions stays below this.
+TOLERANCE = 1e-6
+
+NOISES: dict[str, Callable[[float], NoiseLaw]] = {
+    "laplace": laplace_noise,
+    "l2": lambda scale: LpNoise(scale=scale, p=2.0),
+    "l3": lambda scale: LpNoise(scale=scale, p=3.0),
+    "linf": lambda scale: LpNoise(scale=scale, p=math.inf),
+    "gaussian": lambda scale: GaussianNoise(scale=scale),
+}
+
+MECHANISMS: dict[str, Callable[[Callable[[float], NoiseLaw], float], Mechanism]] = {
+    "count": lambda noise, scale: WeightedCount(noise=noise(scale)),
+    "sum": lambda noise, scale: WeightedSum(noise=noise(scale)),
+    "mean": lambda noise, scale: WeightedMean(count_noise=noise(scale), sum_noise=noise(2.0 * scale)),
+    "joint": lambda noise, scale: Joint(
+        parts=(WeightedCount(noise=noise(scale)), WeightedSum(noise=noise(3.0 * scale)))
+    ),
+    "joint of a mean and a count": lambda noise, scale: Joint(
+        parts=(
+            WeightedMean(count_noise=noise(scale), sum_noise=noise(2.0 * scale)),
+            WeightedCount(noise=noise(4.0 * scale)),
+        )
+    ),
+}
+CASES = [(mechanism, noise) for mechanism in MECHANISMS for noise in NOISES]
+
+cases = pytest.mark.parametrize(("mechanism_name", "noise_name"), CASES, ids=[f"{m}-{n}" for m, n in CASES])
+
+
+def built(mechanism_name: str, noise_name: str, scale: float = QUIET) -> Mechanism:
+    return MECHANISMS[mechanism_name](NOISES[noise_name], scale)
+
+
+def order_of(noise_name: str) -> float:
+    return NOISES[noise_name](1.0).order
+
+
+def delta_of(noise_name: str) -> float:
+    return DELTA if noise_name == "gaussian" else 0.0
+
+
+def some_rows(n: int = 60, d: int = 3, seed: int = 0) -> Floats:
+    """Rows inside the ball in every norm used here; whole multiples of 2**-12, so that shifts are exact."""
+    rows = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, d))
+    return np.round(rows * 4096.0) / 4096.0
+
+
+def numbers(value: object) -> Iterator[float]:
+    """All numbers of a released value, in order."""
+    if isinstance(value, MeanValue):
+        yield from value.noisy_mean
+        yield value.noisy_count
+        yield from value.noisy_sum
+    elif isinstance(value, tuple):
+        for part in value:
+            yield from numbers(part)
+    else:
+        yield from np.atleast_1d(np.asarray(value))
+
+
+def flat(value: object) -> Floats:
+    return np.array(list(numbers(value)))
+
+
+def measured(
+    mechanism_name: str,
+    noise_name: str,
+    rows: ArrayLike,
+    *,
+    rule: Rule | None = None,
+    radius: float = RADIUS,
+    center: tuple[float, ...] | None = None,
+    scale: float = QUIET,
+    seed: int = 7,
+) -> object:
+    """The value alone, seeded: noise may be far too quiet for any certificate."""
+    ball = Ball(radius=radius, order=order_of(noise_name), center=center)
+    bits = SeededBits(np.random.default_rng(seed))
+    content = sample(rows, ball=ball, rule=rule or UniformRule(rate=1.0), random_state=bits).spend("a test")
+    return built(mechanism_name, noise_name, scale).measure(content, ball, bits)
+
+
+def released(
+    mechanism_name: str,
+    noise_name: str,
+    *,
+    rule: Rule,
+    scale: float,
+    center: tuple[float, ...] | None = None,
+    seed: int | None = None,
+) -> Release:
+    ball = Ball(radius=RADIUS, order=order_of(noise_name), center=center)
+    kept = sample(some_rows(), ball=ball, rule=rule, random_state=seed)
+    mechanism = built(mechanism_name, noise_name, scale)
+    return release(mechanism, kept, delta=delta_of(noise_name), random_state=seed)
+
+
+def plain(mechanism_name: str, rows: Floats, center: ArrayLike = 0.0) -> Floats:
+    """The value without noise and without sampling."""
+    count, total = np.array([float(len(rows))]), (rows - np.asarray(center)).sum(axis=0)
+    mean = np.concatenate([rows.mean(axis=0), count, total])
+    return {
+        "count": count,
+        "sum": total,
+        "mean": mean,
+        "joint": np.concatenate([count, total]),
+        "joint of a mean and a count": np.concatenate([mean, count]),
+    }[mechanism_name]
+
+
+# -- relations between runs, with noise that hardly is ---------------------------------------------------------
+
+
+@cases
+def test_with_every_row_and_no_noise_the_value_is_the_plain_one(mechanism_name: str, noise_name: str) -> None:
+    rows = some_rows()
+    value = flat(measured(mechanism_name, noise_name, rows))
+    assert np.allclose(value, plain(mechanism_name, rows), rtol=0.0, atol=TOLERANCE)
+    # One row more is seen.
+    more = flat(measured(mechanism_name, noise_name, np.vstack([rows, [0.5, 0.5, 0.5]])))
+    assert not np.allclose(value, more, rtol=0.0, atol=TOLERANCE)
+
+
+@cases
+def test_a_row_of_weight_two_counts_as_the_row_twice(mechanism_name: str, noise_name: str) -> None:
+    rows, seed = some_rows(), 11
+    half = UniformRule(rate=0.5)
+    ball = Ball(radius=RADIUS, order=order_of(noise_name))
+    content = sample(rows, ball=ball, rule=half, random_state=seed).spend("a look at what the seed keeps")
+    assert 0 < len(content.rows) < len(rows)
+    assert np.allclose(content.weights, 2.0, rtol=1e-12, atol=0.0)
+    weighted = flat(measured(mechanism_name, noise_name, rows, rule=half, seed=seed))
+    twice = flat(measured(mechanism_name, noise_name, np.repeat(content.rows, 2, axis=0), seed=seed))
+    once = flat(measured(mechanism_name, noise_name, content.rows, seed=seed))
+    assert np.allclose(weighted, twice, rtol=0.0, atol=TOLERANCE)
+    assert not np.allclose(weighted, once, rtol=0.0, atol=TOLERANCE)
+
+
+@cases
+def test_scaling_the_data_and_the_radius_scales_sums_and_means_and_not_counts(
+    mechanism_name: str, noise_name: str
+) -> None:
+    rows, factor = some_rows(), 8.0
+
+    def rule(unit: float) -> CoresetRule:
+        return CoresetRule(sample_size=12.0, n_rows=60.0, mean_square_norm=4.0 * unit**2, radius=RADIUS * unit)
+
+    small = measured(mechanism_name, noise_name, rows, rule=rule(1.0))
+    large = measured(
+        mechanism_name, noise_name, factor * rows, rule=rule(factor), radius=factor * RADIUS, scale=factor * QUIET
+    )
+    scaled = flat(_scaled(small, factor))
+    assert np.allclose(flat(large), scaled, rtol=1e-9, atol=factor * TOLERANCE)
+    assert mechanism_name == "count" or not np.allclose(flat(large), flat(small), rtol=1e-9, atol=factor * TOLERANCE)
+
+
+def _scaled(value: object, factor: float) -> object:
+    if isinstance(value, MeanValue):
+        return MeanValue(
+            noisy_mean=factor * value.noisy_mean, noisy_count=value.noisy_count, noisy_sum=factor * value.noisy_sum
+        )
+    if isinstance(value, tuple):
+        return tuple(_scaled(part, factor) for part in value)
+    return value if isinstance(value, float) else factor * np.asarray(value)
+
+
+@pytest.mark.parametrize("noise_name", NOISES)
+def test_sums_are_relative_to_the_center_and_means_in_the_coordinates_of_the_rows(noise_name: str) -> None:
+    center = (10.0, -20.0, 0.5)
+    rows = some_rows() + center
+    for mechanism_name in MECHANISMS:
+        value = flat(measured(mechanism_name, noise_name, rows, center=center))
+        assert np.allclose(value, plain(mechanism_name, rows, center), rtol=0.0, atol=TOLERANCE)
+    mean = measured("mean", noise_name, rows, center=center)
+    assert isinstance(mean, MeanValue)
+    assert np.allclose(mean.noisy_mean, rows.mean(axis=0), rtol=0.0, atol=TOLERANCE)
+    # Without the center all rows lie beyond the radius, and another mean comes out.
+    clipped = measured("mean", noise_name, rows)
+    assert isinstance(clipped, MeanValue)
+    assert not np.allclose(clipped.noisy_mean, rows.mean(axis=0), rtol=0.0, atol=1.0)
+
+
+@pytest.mark.parametrize("noise_name", NOISES)
+def test_the_mean_stays_in_the_ball_whatever_the_noise(noise_name: str) -> None:
+    center, order = (10.0, -20.0, 0.5), order_of(noise_name)
+    rows = some_rows(n=4) + center
+    beyond = 0
+    for seed in range(60):
+        value = measured("mean", noise_name, rows, center=center, scale=30.0, seed=seed)
+        assert isinstance(value, MeanValue)
+        assert np.all(np.isfinite(value.noisy_mean))
+        assert np.linalg.norm(value.noisy_mean - center, ord=order) <= RADIUS * (1.0 + 1e-12)
+        beyond += bool(np.linalg.norm(value.noisy_sum / value.noisy_count, ord=order) > RADIUS)
+        if value.noisy_count >= 1.0 and np.linalg.norm(value.noisy_sum / value.noisy_count, ord=order) < RADIUS:
+            assert np.allclose(value.noisy_mean - center, value.noisy_sum / value.noisy_count, rtol=1e-9, atol=1e-9)
+    # The noise was large enough to matter.
+    assert beyond > 10
+
+
+@cases
+def test_noise_is_added_to_every_number_that_leaves(mechanism_name: str, noise_name: str) -> None:
+    rows = some_rows()
+    first, second = (flat(measured(mechanism_name, noise_name, rows, scale=1.0, seed=seed)) for seed in (1, 2))
+    exact = plain(mechanism_name, rows)
+    assert first.shape == exact.shape
+    assert np.all(first != exact)
+    assert np.all(first != second)
+
+
+@pytest.mark.parametrize("noise_name", NOISES)
+def test_parts_of_a_joint_mechanism_have_noise_of_their_own(noise_name: str) -> None:
+    noise = NOISES[noise_name](1.0)
+    joint = Joint(parts=(WeightedSum(noise=noise), WeightedSum(noise=noise)))
+    ball = Ball(radius=RADIUS, order=noise.order)
+    kept = sample(some_rows(), ball=ball, rule=UniformRule(rate=1.0), random_state=3)
+    value = release(joint, kept, delta=delta_of(noise_name), random_state=4).value
+    assert isinstance(value, tuple)
+    assert np.all(value[0] != value[1])
+
+
+# -- what it claims to cost ------------------------------------------------------------------------------------
+
+
+def price(mechanism_name: str, noise_name: str, scale: float, norm: Floats) -> Floats:
+    """Loss of a record at weight 1, from first principles: shifts over scales, added up or in squares."""
+    count, total = {
+        "count": ([scale], []),
+        "sum": ([], [scale]),
+        "mean": ([scale], [2.0 * scale]),
+        "joint": ([scale], [3.0 * scale]),
+        "joint of a mean and a count": ([scale, 4.0 * scale], [2.0 * scale]),
+    }[mechanism_name]
+    terms = [np.full_like(norm, 1.0 / each) for each in count] + [norm / each for each in total]
+    if noise_name == "gaussian":
+        return np.asarray(np.sqrt(sum(np.square(term) for term in terms)))
+    return np.asarray(sum(terms))
+
+
+@cases
+def test_the_profile_is_of_the_kind_of_the_noise_and_never_below_the_price(
+    mechanism_name: str, noise_name: str
+) -> None:
+    mechanism = built(mechanism_name, noise_name, 5.0)
+    assert type(mechanism.profile) is (GaussianProfile if noise_name == "gaussian" else LinearProfile)
+    assert mechanism.order == (None if mechanism_name == "count" else order_of(noise_name))
+    norm = np.linspace(0.0, RADIUS, 101)
+    for weight in (1.0, 1.7, 300.0):
+        claimed, exact = mechanism.profile(weight, norm), weight * price(mechanism_name, noise_name, 5.0, norm)
+        assert np.all(claimed >= exact)
+        assert np.allclose(claimed, exact, rtol=1e-13, atol=0.0)
+
+
+@cases
+def test_the_certified_loss_is_that_of_the_costliest_record(mechanism_name: str, noise_name: str) -> None:
+    rule = CoresetRule(sample_size=6.0, n_rows=60.0, mean_square_norm=4.0, radius=RADIUS)
+    got = released(mechanism_name, noise_name, rule=rule, scale=20.0).certificate
+    norm = np.linspace(0.0, RADIUS, 2001)
+    probability = rule.probability(norm)
+    loss = price(mechanism_name, noise_name, 20.0, norm) / probability
+    if noise_name == "gaussian":
+        sampled = epsilon_at_delta(DELTA, loss, probability)
+    else:
+        sampled = amplified_epsilon(loss, probability)
+    assert np.max(sampled) <= got.epsilon * (1.0 + 1e-12)
+    assert got.epsilon <= np.max(sampled) * (1.0 + 1e-4)
+    assert got.delta == delta_of(noise_name)
+    mechanism = built(mechanism_name, noise_name, 20.0)
+    delta = DELTA if noise_name == "gaussian" else None
+    assert got.epsilon == pytest.approx(worst_case(rule, mechanism.profile, radius=RADIUS, delta=delta).upper, rel=1e-5)
+
+
+class CountedRule(CoresetRule):
+    """Counts the norms it is asked about, and stops where no certificate should go."""
+
+    def evaluate(self, norm: Floats) -> Floats:
+        asked = getattr(self, "_asked", 0) + norm.size
+        assert asked < 500_000, "the certificate was refined beyond any use"
+        object.__setattr__(self, "_asked", asked)
+        return super().evaluate(norm)
+
+
+@pytest.mark.parametrize("scale", [100.0, 1.0, 1e-2, 1e-4, 1e-6])
+def test_a_large_loss_is_certified_with_as_little_effort_as_a_small_one(scale: float) -> None:
+    """The gap is relative to the loss: nobody needs a loss of a million to seven digits after the point."""
+    rule = CountedRule(sample_size=12.0, n_rows=60.0, mean_square_norm=4.0, radius=RADIUS)
+    certified = worst_case(rule, built("joint", "l2", scale).profile, radius=RADIUS)
+    assert certified.attained <= certified.upper <= certified.attained * (1.0 + 1e-5)
+
+
+@cases
+def test_mechanisms_are_frozen_and_describe_themselves_in_json(mechanism_name: str, noise_name: str) -> None:
+    mechanism = built(mechanism_name, noise_name, 5.0)
+    assert dataclasses.is_dataclass(mechanism)
+    for field in dataclasses.fields(mechanism):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(mechanism, field.name, None)
+    described = mechanism.describe()
+    assert json.loads(json.dumps(described, allow_nan=False)) == described
+    assert described["mechanism"] == mechanism.name
+    assert described != built(mechanism_name, noise_name, 6.0).describe()
+    laws = json.dumps(described)
+    expected = {"laplace": '"laplace"', "l2": '"lp"', "l3": '"lp"', "linf": '"infinity"', "gaussian": '"gaussian"'}
+    assert expected[noise_name] in laws
+
+
+# -- refusals --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "mixed",
+    [
+        lambda: Joint(parts=(WeightedCount(noise=laplace_noise(1.0)), WeightedSum(noise=GaussianNoise(scale=1.0)))),
+        lambda: Joint(parts=(WeightedCount(noise=GaussianNoise(scale=1.0)), WeightedCount(noise=laplace_noise(1.0)))),
+        lambda: WeightedMean(count_noise=laplace_noise(1.0), sum_noise=GaussianNoise(scale=1.0)),
+        lambda: WeightedMean(count_noise=GaussianNoise(scale=1.0), sum_noise=LpNoise(scale=1.0, p=2.0)),
+    ],
+    ids=["count and sum", "two counts", "mean", "mean the other way"],
+)
+@pytest.mark.parametrize("delta", [0.0, DELTA])
+def test_pure_and_gaussian_noise_are_not_mixed(mixed: Callable[[], Mechanism], delta: float) -> None:
+    kept = sample(some_rows(), ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5), random_state=5)
+    with pytest.raises(MismatchError, match="Gaussian"):
+        release(mixed(), kept, delta=delta)
+    with pytest.raises(MismatchError, match="Gaussian"):
+        _ = mixed().profile
+    assert not kept.spent
+
+
+@pytest.mark.parametrize("noise_name", NOISES)
+@pytest.mark.parametrize("mechanism_name", [name for name in MECHANISMS if name != "count"])
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
+def test_noise_made_for_one_norm_is_refused_on_a_ball_of_another(
+    mechanism_name: str, noise_name: str, order: float
+) -> None:
+    kept = sample(some_rows(), ball=Ball(radius=RADIUS, order=order), rule=UniformRule(rate=0.5), random_state=5)
+    mechanism = built(mechanism_name, noise_name, 1.0)
+    if order == order_of(noise_name):
+        assert release(mechanism, kept, delta=delta_of(noise_name)).certificate.epsilon > 0.0
+        return
+    with pytest.raises(MismatchError, match="norm"):
+        release(mechanism, kept, delta=delta_of(noise_name))
+    assert not kept.spent
+
+
+def test_a_count_serves_a_ball_of_any_norm() -> None:
+    for order in (1.0, 2.0, 3.0, math.inf):
+        for noise_name in NOISES:
+            kept = sample(some_rows(), ball=Ball(radius=RADIUS, order=order), rule=UniformRule(rate=1.0))
+            got = release(built("count", noise_name, 0.1), kept, delta=delta_of(noise_name))
+            assert got.value == pytest.approx(60.0, abs=10.0)
+
+
+def test_parts_made_for_different_norms_do_not_join() -> None:
+    with pytest.raises(MismatchError, match="norms"):
+        Joint(parts=(WeightedSum(noise=laplace_noise(1.0)), WeightedSum(noise=LpNoise(scale=1.0, p=2.0))))
+    with pytest.raises(ArgumentError, match="parts"):
+        Joint(parts=())
+    # A count has no norm and joins either.
+    Joint(parts=(WeightedCount(noise=laplace_noise(1.0)), WeightedSum(noise=LpNoise(scale=1.0, p=2.0))))
+
+
+def test_delta_goes_with_gaussian_noise_and_with_no_other() -> None:
+    for delta, mechanism in [(DELTA, built("sum", "l2", 1.0)), (0.0, built("sum", "gaussian", 1.0))]:
+        kept = sample(some_rows(), ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5))
+        with pytest.raises(MismatchError, match="delta"):
+            release(mechanism, kept, delta=delta)
+        assert not kept.spent
+
+
+# -- certificates ----------------------------------------------------------------------------------------------
+
+
+@cases
+def test_the_certificate_is_the_same_whatever_the_rows_are(mechanism_name: str, noise_name: str) -> None:
+    """Byte for byte on neighbouring data, on other data, and on more of it: it holds public values only."""
+    rows = some_rows()
+    plan = Plan(
+        ball=Ball(radius=RADIUS, order=order_of(noise_name), center=(0.5, 0.0, -0.5)),
+        rule=CoresetRule(sample_size=6.0, n_rows=60.0, mean_square_norm=4.0, radius=RADIUS),
+        mechanism=built(mechanism_name, noise_name, 20.0),
+        epsilon=100.0,
+        delta=delta_of(noise_name),
+    )
+    tables = [rows, np.vstack([rows, [3.0, -3.0, 3.0]]), rows[1:], np.repeat(1e6 * rows, 5, axis=0), 0.0 * rows[:1]]
+    releases = [run(plan, table) for table in tables]
+    texts = {each.certificate.to_json() for each in releases}
+    assert len(texts) == 1
+    assert all(each.certificate.secure_randomness for each in releases)
+    # The values differ all the same: the noise is fresh.
+    assert not np.any(flat(releases[0].value) == flat(run(plan, rows).value))
+    # And a certificate of another plan is another one.
+    wider = dataclasses.replace(plan, mechanism=built(mechanism_name, noise_name, 21.0))
+    assert run(wider, rows).certificate.to_json() not in texts
+
+
+@cases
+def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, noise_name: str) -> None:
+    rule = UniformRule(rate=0.25)
+    got = released(mechanism_name, noise_name, rule=rule, scale=5.0, center=(1.0, 2.0, 3.0), seed=6).certificate
+    read = json.loads(got.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert set(read) == {
+        "epsilon",
+        "delta",
+        "neighbours",
+        "note",
+        "secure_randomness",
+        "mechanism",
+        "rule",
+        "ball",
+        "version",
+    }
+    assert read["epsilon"] == got.epsilon
+    assert read["delta"] == delta_of(noise_name)
+    assert read["rule"] == rule.describe()
+    assert read["mechanism"] == built(mechanism_name, noise_name, 5.0).describe()
+    order = order_of(noise_name)
+    assert read["ball"] == {
+        "radius": RADIUS,
+        "order": "infinity" if math.isinf(order) else order,
+        "center": [1.0, 2.0, 3.0],
+    }
+    assert "row" in read["neighbours"]
+
+
+def test_a_seed_anywhere_makes_the_certificate_say_that_it_is_not_private() -> None:
+    ball, rule, mechanism = Ball(radius=RADIUS), UniformRule(rate=0.5), built("sum", "l2", 1.0)
+    for sample_seed, noise_seed in [(1, None), (None, 1), (1, 1), (np.random.default_rng(1), None), (None, None)]:
+        kept = sample(some_rows(), ball=ball, rule=rule, random_state=sample_seed)
+        certificate = release(mechanism, kept, random_state=noise_seed).certificate
+        secure = sample_seed is None and noise_seed is None
+        assert certificate.secure_randomness is secure
+        assert certificate.note == ("secure randomness" if secure else "seeded, not private")
+        assert ("seeded, not private" in certificate.to_json()) is not secure
+        assert kept.private is (sample_seed is None)
+    plan = Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=100.0)
+    assert run(plan, some_rows(), random_state=3).certificate.note == "seeded, not private"
+    assert run(plan, some_rows()).certificate.note == "secure randomness"
+
+
+def test_a_seeded_run_repeats_itself_and_a_secure_one_does_not() -> None:
+    plan = Plan(
+        ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5), mechanism=built("joint", "l2", 1.0), epsilon=100.0
+    )
+    rows = some_rows()
+    assert np.array_equal(flat(run(plan, rows, random_state=3).value), flat(run(plan, rows, random_state=3).value))
+    assert not np.any(flat(run(plan, rows, random_state=3).value) == flat(run(plan, rows, random_state=4).value))
+    assert not np.any(flat(run(plan, rows).value) == flat(run(plan, rows).value))
+
+
+def test_certificates_and_releases_are_frozen() -> None:
+    got = released("count", "l2", rule=UniformRule(rate=0.5), scale=1.0)
+    for owner, name in [(got, "value"), (got, "certificate"), (got.certificate, "epsilon"), (got.certificate, "note")]:
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(owner, name, 0.0)
