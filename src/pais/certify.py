@@ -73,7 +73,7 @@ def worst_case(
     radius : float
         Radius of the ball the rows are clipped to.
     tolerance : float
-        Cells are refined until the gap is at most this, relative to the loss and absolute.
+        Cells are refined until the gap is at most this: absolute for losses from 1 to 1000, else relative.
 
     Notes
     -----
@@ -139,7 +139,9 @@ def _spread(rule: Rule, low: FloatArray, high: FloatArray) -> tuple[FloatArray, 
 
 def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, float, float]:
     probability = rule.evaluate(points)
-    upper = bound(*_spread(rule, points, points), points)
+    # A linear loss falls as the probability grows: the smallest decides.
+    smallest, _ = _spread(rule, points, points)
+    upper = bound(smallest, smallest, round_up(points, 16.0))
     exact = bound(probability, probability, points)
     best = int(np.argmax(exact))
     return _raised(np.max(upper)), _lowered(exact[best]), float(points[best])
@@ -151,7 +153,7 @@ def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> 
     low, high = np.append(0.0, points[:-1]), np.append(0.0, points[1:])
     closed, attained, at_norm = 0.0, 0.0, 0.0
     while True:
-        upper = bound(*_spread(rule, low, high), high)
+        upper = bound(*_spread(rule, low, high), round_up(high, 16.0))
         probability = rule.evaluate(high)
         seen = bound(probability, probability, high)
         best = int(np.argmax(seen))
@@ -159,7 +161,7 @@ def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> 
             attained, at_norm = float(seen[best]), float(high[best])
         middle = 0.5 * (low + high)
         splittable = (middle > low) & (middle < high)
-        open_ = splittable & (upper > attained + tolerance * min(1.0, attained))
+        open_ = splittable & (upper > attained + _allowed_gap(attained, tolerance))
         closed = float(np.max(upper[~open_], initial=closed))
         if not np.any(open_):
             return _raised(closed), _lowered(attained), at_norm
@@ -167,6 +169,11 @@ def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> 
         if low.size > _MOST_CELLS:
             return _raised(max(closed, np.max(upper))), _lowered(attained), at_norm
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+
+
+def _allowed_gap(loss: float, tolerance: float) -> float:
+    """Absolute for losses from 1 to 1000, relative below; beyond 1000 nobody needs six digits after the point."""
+    return tolerance * min(1.0, loss) * max(1.0, loss / 1000.0)
 
 
 def _raised(value: float) -> float:

@@ -99,10 +99,12 @@ def _cone_direction(p: float, shape: tuple[int, int], bits: BitSource) -> FloatA
     if p == 2.0:
         coordinate = special.ndtri(bits.uniforms(shape))
         return np.asarray(coordinate / np.sqrt(np.einsum("ij,ij->i", coordinate, coordinate))[:, None])
-    # |g|^p is Gamma(1/p); its quantile function gives |g| without rejection.
-    powered = special.gammaincinv(1.0 / p, bits.uniforms(shape))
-    size = (powered / np.sum(powered, axis=1, keepdims=True)) ** (1.0 / p)
-    return np.asarray(bits.signs(shape) * size)
+    # |g|^p is Gamma(1/p), that is Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
+    size = bits.uniforms(shape) * special.gammaincinv(1.0 + 1.0 / p, bits.uniforms(shape)) ** (1.0 / p)
+    size /= np.max(size, axis=1, keepdims=True)
+    with np.errstate(under="ignore"):
+        length = np.sum(size**p, axis=1, keepdims=True) ** (1.0 / p)
+    return np.asarray(bits.signs(shape) * size / length)
 
 
 @dataclass(frozen=True, kw_only=True)

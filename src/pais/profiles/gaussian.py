@@ -50,16 +50,18 @@ class GaussianProfile(Profile):
         """Both mechanisms run on one sample: squared shifts add."""
         if not isinstance(other, GaussianProfile):
             return NotImplemented
-        count = self.n_iterations / self.count_scale**2 + other.n_iterations / other.count_scale**2
-        total = self.n_iterations / self.sum_scale**2 + other.n_iterations / other.sum_scale**2
-        return GaussianProfile(_scale(count), _scale(total), 1)
+        return GaussianProfile(
+            _joint_scale(self.n_iterations, self.count_scale, other.n_iterations, other.count_scale),
+            _joint_scale(self.n_iterations, self.sum_scale, other.n_iterations, other.sum_scale),
+        )
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """The (epsilon, delta) counterparts of the paper's assumptions, decided in closed form at the radius."""
         radius, epsilon = _validate.positive("radius", radius), _validate.target_epsilon(epsilon)
         delta = _validate.target_delta(delta)
         mu = self.loss(np.ones(1), np.array([radius]))
-        at_one = float(np.exp(log_amplified_delta(np.array([epsilon]), mu, np.ones(1)))[0])
+        log_at_one = float(log_amplified_delta(np.array([epsilon]), mu, np.ones(1))[0])
+        feasible = delta > 0.0 and log_at_one <= math.log(delta)
         rises = bool(log_gaussian_delta_rises(np.array([epsilon]), mu)[0])
         counted = math.isfinite(self.count_scale)
         proved, refuted = Verdict.PROVED, Verdict.REFUTED
@@ -69,8 +71,8 @@ class GaussianProfile(Profile):
             ),
             feasible=Finding(
                 statement="weight 1 meets (epsilon, delta) on the ball",
-                verdict=proved if at_one <= delta else refuted,
-                reason=f"delta {at_one:.3g} at the radius",
+                verdict=proved if feasible else refuted,
+                reason=f"delta is about {math.exp(max(log_at_one, -700.0)):.3g} at the radius, and never 0",
             ),
             unbounded=Finding(
                 statement="the shift outgrows every budget",
@@ -95,5 +97,8 @@ class GaussianProfile(Profile):
         )
 
 
-def _scale(precision: float) -> float:
-    return math.inf if precision == 0.0 else 1.0 / math.sqrt(precision)
+def _joint_scale(rounds: int, scale: float, other_rounds: int, other_scale: float) -> float:
+    """Scale of one release as precise as two sets of rounds; by quotients, so that no square over- or underflows."""
+    smaller = min(scale / math.sqrt(rounds), other_scale / math.sqrt(other_rounds))
+    larger = max(scale / math.sqrt(rounds), other_scale / math.sqrt(other_rounds))
+    return smaller if math.isinf(larger) else smaller / math.hypot(1.0, smaller / larger)

@@ -22,8 +22,11 @@ class UniformRule(Rule):
     linear_between_breakpoints = True
 
     def __post_init__(self) -> None:
-        if not 0.0 < _validate.share("rate", self.rate) <= 1.0:
-            raise ArgumentError(f"rate={self.rate!r} is not a probability. Pass a number in (0, 1].")
+        rate = _validate.number(
+            "rate", self.rate, rule="a probability in (0, 1]", low=0.0, high=1.0, open_low=True, open_high=False
+        )
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "radius", _validate.positive_or_infinite("radius", self.radius))
 
     @classmethod
     def of_size(cls, sample_size: float, *, n_rows: float) -> UniformRule:
@@ -68,7 +71,8 @@ class CoresetRule(Rule):
     def __post_init__(self) -> None:
         for name in ("sample_size", "n_rows", "mean_square_norm", "radius"):
             object.__setattr__(self, name, _validate.positive(name, getattr(self, name)))
-        if _validate.share("uniform_share", self.uniform_share) == 0.0:
+        object.__setattr__(self, "uniform_share", _validate.share("uniform_share", self.uniform_share))
+        if self.uniform_share == 0.0:
             raise ArgumentError("uniform_share=0 gives norm 0 no probability at all. Pass a number in (0, 1].")
         reachable = largest_coreset_size(self.n_rows, self.mean_square_norm, self.radius, self.uniform_share)
         if self.sample_size > reachable:

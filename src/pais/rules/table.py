@@ -27,16 +27,20 @@ def knot_norms(radius: float, n_knots: int) -> FloatArray:
     return norms
 
 
-def _chord(norm: FloatArray, radius: float, values: FloatArray) -> FloatArray:
-    """Linear interpolation, norm rounded up by four ulps and the result again: never below a rising chord."""
-    position = norm * ((values.size - 1) / radius * (1.0 + 4 * ULP))
-    cell = np.minimum(position.astype(np.int32), values.size - 2)
-    position -= cell
-    result: FloatArray = (values[1:] - values[:-1]).take(cell)
-    result *= position
-    result += values.take(cell)
-    result *= 1.0 + 4 * ULP
-    return np.minimum(result, 1.0, out=result)
+def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArray) -> FloatArray:
+    """Linear interpolation that is exact at the knots, monotone between them, and rounded toward the upper knot.
+
+    The cell is found by exact comparison, so that a norm next to a knot is never read from the wrong chord.
+    """
+    last = knots.size - 2
+    cell = np.minimum((norm * ((last + 1) / radius)).astype(np.int32), last)
+    cell -= knots.take(cell) > norm
+    cell += (cell < last) & (knots.take(cell + 1) <= norm)
+    start = knots.take(cell)
+    share = (norm - start) / (knots.take(cell + 1) - start)
+    share = np.minimum(share * (1.0 + 8 * ULP), 1.0)
+    low, high = values.take(cell), values.take(cell + 1)
+    return np.where(share < 1.0, low + share * (high - low), high)
 
 
 def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.int32]:
@@ -100,7 +104,8 @@ class ConstrainedRule(Rule):
 
     def evaluate(self, norm: FloatArray) -> FloatArray:
         if self.linear_between_breakpoints:
-            return _chord(norm, self.radius, self._values)
+            # Four ulps for the roundings of the interpolation: never below the chord.
+            return np.minimum(_chord(norm, self.radius, self._knots, self._values) * (1.0 + 4 * ULP), 1.0)
         return self._values.take(_step_up(norm, self.radius, self._knots))
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -142,10 +147,12 @@ class FunctionRule(Rule):
     n_knots: int = N_KNOTS
     linear_between_breakpoints = True
     _values: FloatArray = field(init=False, repr=False, compare=False)
+    _knots: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
-        knots = knot_norms(self.radius, _validate.count("n_knots", self.n_knots))
+        object.__setattr__(self, "n_knots", _validate.count("n_knots", self.n_knots))
+        knots = knot_norms(self.radius, self.n_knots)
         try:
             values = np.array(self.function(knots), dtype=np.float64)
         except (TypeError, ValueError):
@@ -155,13 +162,13 @@ class FunctionRule(Rule):
         if not np.all((values > 0.0) & (values <= 1.0)):
             raise ArgumentError("function returned a value outside (0, 1] on the ball. Scale it to probabilities.")
         object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_knots", knots)
 
     def evaluate(self, norm: FloatArray) -> FloatArray:
-        return _chord(norm, self.radius, self._values)
+        return _chord(norm, self.radius, self._knots, self._values)
 
     def breakpoints(self, radius: float) -> FloatArray:
-        knots = knot_norms(self.radius, self.n_knots)
-        return np.append(knots[knots < radius], radius)
+        return np.append(self._knots[self._knots < radius], radius)
 
     def describe(self) -> dict[str, object]:
         return {
