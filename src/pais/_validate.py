@@ -6,7 +6,8 @@ Scalars a caller configures are public and shown. Entries of arrays may come fro
 from __future__ import annotations
 
 import math
-from typing import SupportsFloat
+from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,12 +18,12 @@ from pais.errors import ArgumentError
 
 def number(name: str, value: object, *, rule: str, low: float, high: float, open_low: bool, open_high: bool) -> float:
     """A real scalar in an interval, or an error that shows it."""
-    if isinstance(value, bool) or not isinstance(value, (SupportsFloat, np.generic)) or isinstance(value, np.ndarray):
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise ArgumentError(f"{name} must be a number, and it is of type {type(value).__name__}. Pass {rule}.")
     try:
         result = float(value)
-    except (TypeError, ValueError):
-        raise ArgumentError(f"{name} must be a real number. Pass {rule}.") from None
+    except OverflowError:
+        raise ArgumentError(f"{name} is beyond any float. Pass {rule}.") from None
     inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
     if math.isnan(result) or not inside:
         raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
@@ -39,6 +40,29 @@ def positive_or_infinite(name: str, value: object) -> float:
 
 def non_negative(name: str, value: object) -> float:
     return number(name, value, rule="a finite number >= 0", low=0.0, high=math.inf, open_low=False, open_high=True)
+
+
+def radius(value: object) -> float:
+    """A radius whose squares neither overflow nor vanish."""
+    rule = "a number in [1e-100, 1e100]; rescale the data beyond that"
+    return number("radius", value, rule=rule, low=1e-100, high=1e100, open_low=False, open_high=False)
+
+
+def instance(name: str, value: object, kind: type, hint: str) -> None:
+    """Refuse a part in the place of another."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ArgumentError(
+            f"{name} must be {article} {kind.__name__}, and it is of type {type(value).__name__}. {hint}"
+        )
+
+
+def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
+    """Arrays in one shape."""
+    try:
+        return tuple(np.broadcast_arrays(*arrays))
+    except ValueError:
+        raise ArgumentError("the arrays do not fit together. Pass arrays of one shape, or single numbers.") from None
 
 
 def target_epsilon(value: object) -> float:

@@ -56,7 +56,7 @@ def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> float | Flo
     """
     return _scalar_or_array(
         amplify_epsilon(
-            *np.broadcast_arrays(_validate.losses("epsilon", epsilon), _validate.probabilities(probability))
+            *_validate.broadcast(_validate.losses("epsilon", epsilon), _validate.probabilities(probability))
         )
     )
 
@@ -97,7 +97,7 @@ def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -
     >>> f"{pais.amplified_delta(0.08808844, 1/3, 0.04):.3e}"
     '1.000e-06'
     """
-    arrays = np.broadcast_arrays(
+    arrays = _validate.broadcast(
         _validate.losses("epsilon", epsilon), _validate.losses("mu", mu), _validate.probabilities(probability)
     )
     # The smallest subnormal stands for what underflows: still above the exact value.
@@ -127,7 +127,7 @@ def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) ->
     delta = _validate.real_array("delta", delta)
     if not np.all((delta > 0.0) & (delta < 1.0)):
         raise ArgumentError("delta must lie in (0, 1) for a Gaussian release. Pass a small number such as 1e-6.")
-    arrays = np.broadcast_arrays(delta, _validate.losses("mu", mu), _validate.probabilities(probability))
+    arrays = _validate.broadcast(delta, _validate.losses("mu", mu), _validate.probabilities(probability))
     flat = invert_delta(*(array.ravel() for array in arrays))
     return _scalar_or_array(flat.reshape(arrays[0].shape))
 

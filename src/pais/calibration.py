@@ -97,15 +97,10 @@ def calibrate(
     epsilon or size is the safe end of a bracket of relative width 1e-9 (1e-7 for the coreset rule), with
     expected size at most the one asked for: `tests/theory/test_calibration.py`.
     """
-    if not isinstance(profile, Profile):
-        raise ArgumentError(
-            f"profile must be a Profile, and it is of type {type(profile).__name__}. Pass the .profile of a mechanism."
-        )
-    if not isinstance(norms, NormDistribution):
-        raise ArgumentError(
-            f"norms must be a NormDistribution, and it is of type {type(norms).__name__}. "
-            "Build one with NormDistribution.from_quantiles or from_histogram."
-        )
+    _validate.instance("profile", profile, Profile, "Pass the .profile of a mechanism.")
+    _validate.instance(
+        "norms", norms, NormDistribution, "Build one with NormDistribution.from_quantiles or from_histogram."
+    )
     if sampling not in ("constrained", "coreset", "uniform"):
         raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset' or 'uniform'.")
     epsilon = None if epsilon is None else _validate.target_epsilon(epsilon)

@@ -86,12 +86,9 @@ def worst_case(
 
     Assumes. The profile never falls in weight or norm.
     """
-    if not isinstance(rule, Rule) or not isinstance(profile, Profile):
-        raise ArgumentError(
-            f"worst_case needs a Rule and a Profile, and was given {type(rule).__name__} and {type(profile).__name__}. "
-            "Wrap a function in FunctionRule; a mechanism has its .profile."
-        )
-    radius, tolerance = _validate.positive("radius", radius), _validate.positive("tolerance", tolerance)
+    _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
+    _validate.instance("profile", profile, Profile, "A mechanism has its .profile.")
+    radius, tolerance = _validate.radius(radius), _validate.positive("tolerance", tolerance)
     if radius > rule.radius:
         raise MismatchError(
             f"radius={radius!r} exceeds radius={rule.radius!r} of the rule. Build the rule for this ball."

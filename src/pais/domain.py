@@ -34,16 +34,7 @@ class Ball:
     center: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        radius = _validate.number(
-            "radius",
-            self.radius,
-            rule="a number in [1e-100, 1e100]; rescale the data beyond that",
-            low=1e-100,
-            high=1e100,
-            open_low=False,
-            open_high=False,
-        )
-        object.__setattr__(self, "radius", radius)
+        object.__setattr__(self, "radius", _validate.radius(self.radius))
         object.__setattr__(self, "order", norm_order(self.order))
         if self.center is not None:
             center = _validate.real_array("center", self.center)
@@ -113,6 +104,7 @@ def norm_order(value: object) -> float:
 
 def table_of(rows: ArrayLike, ball: Ball) -> NDArray[np.generic]:
     """Rows as a two-dimensional numeric array of the ball's width, or an error that shows no value."""
+    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     try:
         array = np.asarray(rows)
     except ValueError:

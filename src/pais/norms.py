@@ -28,7 +28,7 @@ class NormDistribution:
     radius: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
+        object.__setattr__(self, "radius", _validate.radius(self.radius))
         norms = _validate.non_empty("norms", _validate.norms(self.norms).ravel())
         masses = _validate.losses("masses", self.masses).ravel()
         if norms.shape != masses.shape or float(masses.sum()) <= 0.0:
@@ -65,7 +65,7 @@ class NormDistribution:
         if not callable(quantile):
             raise ArgumentError("quantile must be a function of levels in (0, 1). Use from_histogram for counts.")
         levels = (np.arange(N_KNOTS) + 0.5) / N_KNOTS
-        norms = np.asarray(quantile(levels), dtype=np.float64)
+        norms = _validate.norms(quantile(levels))
         return cls(norms=norms, masses=np.full(norms.shape, rows / N_KNOTS), radius=radius)
 
     @classmethod
@@ -75,7 +75,7 @@ class NormDistribution:
         A noise or a size solved on this depends on the rows; publishing it, or a release planned with it, leaks.
         Each norm is split between its two neighbouring knots, so sums of a rule tabulated on them are exact.
         """
-        radius = _validate.positive("radius", radius)
+        radius = _validate.radius(radius)
         norms = np.minimum(_validate.non_empty("norm", _validate.norms(norm).ravel()), radius)
         position = norms * (N_KNOTS / radius)
         cell = np.minimum(position.astype(np.int32), N_KNOTS - 1)

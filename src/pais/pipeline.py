@@ -48,6 +48,7 @@ def run(plan: Plan, rows: ArrayLike, *, random_state: RandomState = None, strate
     rows (secret) -> clipped to the ball (secret) -> kept with public probabilities (secret)
     -> computed and noised once (protected) -> released with a certificate (may leave).
     """
+    _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return release(plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, random_state=bits)

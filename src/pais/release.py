@@ -9,7 +9,7 @@ from pais import _validate
 from pais._version import __version__
 from pais.certify import CERTIFIED_TOLERANCE, worst_case
 from pais.domain import Ball
-from pais.errors import ArgumentError, BudgetError, MismatchError
+from pais.errors import BudgetError, MismatchError
 from pais.mechanisms import Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
@@ -67,11 +67,11 @@ def certified_epsilon(
     Everything here is public and no row is needed, so it can be asked before one is read.
     """
     delta = _validate.target_delta(delta)
-    if not isinstance(mechanism, Mechanism):
-        raise ArgumentError(
-            f"mechanism must be a Mechanism, and it is of type {type(mechanism).__name__}. "
-            "Pass a WeightedSum or another one; it comes before the sample."
-        )
+    _validate.instance(
+        "mechanism", mechanism, Mechanism, "Pass a WeightedSum or another one; it comes before the sample."
+    )
+    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+    _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if mechanism.order is not None and mechanism.order != ball.order:
         raise MismatchError(
             f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
@@ -125,10 +125,7 @@ def release(
     Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
     mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`.
     """
-    if not isinstance(sample, WeightedSample):
-        raise ArgumentError(
-            f"sample must be a WeightedSample, and it is of type {type(sample).__name__}. Draw one with pais.sample."
-        )
+    _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     bits = bit_source(random_state)

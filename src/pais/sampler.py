@@ -10,6 +10,7 @@ from typing import Literal, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pais import _validate
 from pais._numerics import FloatArray, round_down
 from pais.domain import Ball, table_of
 from pais.errors import ArgumentError, DataError, MismatchError, SpentError
@@ -17,7 +18,7 @@ from pais.randomness import BitSource, RandomState, bernoulli, bit_source
 from pais.rules import Rule
 
 # Large enough that the calls on a block cost little beside the reading of it.
-_BLOCK_BYTES = 1 << 24
+_BLOCK_BYTES = 1 << 25
 
 # Below this largest probability it is faster to draw first and read only the candidates.
 _THIN_BELOW = 0.3
@@ -114,10 +115,7 @@ def sample(
     "thin" does not look at rows it does not keep as candidates, so it finds NaN only among those.
     """
     table = table_of(rows, ball)
-    if not isinstance(rule, Rule):
-        raise MismatchError(
-            f"rule must be a Rule, and it is of type {type(rule).__name__}. Wrap a function in FunctionRule."
-        )
+    _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if ball.radius > rule.radius:
         raise MismatchError(
             f"the ball has radius={ball.radius!r}, the rule only {rule.radius!r}. Build the rule for this ball."
@@ -145,11 +143,13 @@ def _draw(
     anywhere. The few rows that 8 bits do not decide are settled at the end, in the order of the rows, so that a seeded
     run does not depend on the threads.
     """
-    coarse = bits.words8(table.shape[0])
+    # A seeded stream is read in the order of the rows; the operating system's serves every thread.
+    seeded = None if bits.private else bits.words8(table.shape[0])
     step = max(1, _BLOCK_BYTES // (8 * table.shape[1]))
 
     def screen(start: int) -> _Screened:
-        first = coarse[start : start + step]
+        n = min(step, table.shape[0] - start)
+        first = bits.words8(n) if seeded is None else seeded[start : start + n]
         candidates = np.flatnonzero(first <= int(min(ceiling * 256.0, 255.0)))
         block = table[start : start + step]
         rows = ball.shift(block if read_all else block.take(candidates, axis=0))

@@ -232,7 +232,7 @@ def test_sums_are_relative_to_the_center_and_means_in_the_coordinates_of_the_row
 def test_the_mean_stays_in_the_ball_whatever_the_noise(noise_name: str) -> None:
     center, order = (10.0, -20.0, 0.5), order_of(noise_name)
     rows = some_rows(n=4) + center
-    beyond = 0
+    beyond = turned = 0
     for seed in range(60):
         value = measured("mean", noise_name, rows, center=center, scale=30.0, seed=seed)
         assert isinstance(value, MeanValue)
@@ -241,8 +241,12 @@ def test_the_mean_stays_in_the_ball_whatever_the_noise(noise_name: str) -> None:
         beyond += bool(np.linalg.norm(value.noisy_sum / value.noisy_count, ord=order) > RADIUS)
         if value.noisy_count >= 1.0 and np.linalg.norm(value.noisy_sum / value.noisy_count, ord=order) < RADIUS:
             assert np.allclose(value.noisy_mean - center, value.noisy_sum / value.noisy_count, rtol=1e-9, atol=1e-9)
+        # A noisy count below one row, even below zero, does not turn the mean around.
+        assert (value.noisy_mean - center) @ value.noisy_sum > 0.0
+        turned += value.noisy_count < 0.0
     # The noise was large enough to matter.
     assert beyond > 10
+    assert turned > 10
 
 
 @cases

@@ -241,5 +241,5 @@ def test_the_exact_error_is_the_variance_over_all_samples_of_three_points() -> N
 def test_the_package_refuses_to_sample_by_probabilities_fitted_to_the_points(points: Points) -> None:
     """Why the study draws its arrays with numpy: only rules, which are functions of the norm alone, are accepted."""
     fitted = pais.not_private_variance_optimal(points.l2_norms, sample_size=19.0)
-    with pytest.raises(pais.MismatchError, match="rule must be a Rule"):
+    with pytest.raises(pais.ArgumentError, match="rule must be a Rule"):
         pais.sample(points.rows, ball=pais.Ball(radius=10.0, order=1.0), rule=fitted)  # type: ignore[arg-type]  # the point

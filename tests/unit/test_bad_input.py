@@ -588,7 +588,11 @@ def test_norms_of_an_absurd_radius_have_a_mean_square_or_are_refused() -> None:
     assert math.isfinite(norms.mean_square_norm)
 
 
-@pytest.mark.parametrize("bad", [-1, "seed", 1.5, True, [1, 2], np.array([1]), b"seed", math.nan, object()], ids=repr)
+@pytest.mark.parametrize(
+    "bad",
+    [-1, "seed", 1.5, True, [1, 2], np.array([1]), b"seed", math.nan, object()],
+    ids=lambda bad: type(bad).__name__,
+)
 def test_a_random_state_that_is_no_seed_is_refused_and_not_shown(bad: object) -> None:
     refused(
         ArgumentError, lambda: sample(np.ones((3, 2)), ball=BALL, rule=EVERY, random_state=bad), match="random_state"

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pais import _validate
 from pais._numerics import FloatArray
 from pais.domain import Ball
 from pais.errors import ArgumentError, MismatchError
@@ -16,6 +17,8 @@ from pais.mechanisms.noise import NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile, Profile
 from pais.randomness import BitSource
 from pais.sampler import WeightedRows
+
+_NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
 
 
 class Mechanism(ABC):
@@ -49,6 +52,9 @@ class WeightedCount(Mechanism):
     noise: NoiseLaw
     name = "count"
 
+    def __post_init__(self) -> None:
+        _validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
+
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         return self.noise.count_profile()
@@ -70,6 +76,9 @@ class WeightedSum(Mechanism):
 
     noise: NoiseLaw
     name = "sum"
+
+    def __post_init__(self) -> None:
+        _validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -104,6 +113,10 @@ class WeightedMean(Mechanism):
     sum_noise: NoiseLaw
     name = "mean"
 
+    def __post_init__(self) -> None:
+        _validate.instance("count_noise", self.count_noise, NoiseLaw, _NOISE_HINT)
+        _validate.instance("sum_noise", self.sum_noise, NoiseLaw, _NOISE_HINT)
+
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         return _together([self.count_noise.count_profile(), self.sum_noise.sum_profile()])
@@ -136,9 +149,11 @@ class Joint(Mechanism):
     name = "joint"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.parts, (tuple, list)) or not self.parts:
+            raise ArgumentError("parts must be a tuple of mechanisms. Pass at least one.")
         object.__setattr__(self, "parts", tuple(self.parts))
-        if not self.parts:
-            raise ArgumentError("parts is empty. Pass at least one mechanism.")
+        for part in self.parts:
+            _validate.instance("a part", part, Mechanism, "Pass a WeightedSum or another mechanism.")
         orders = {part.order for part in self.parts} - {None}
         if len(orders) > 1:
             raise MismatchError(f"parts are made for different norms: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out

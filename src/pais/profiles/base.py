@@ -10,7 +10,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from pais import _validate
@@ -98,7 +97,7 @@ class Profile(ABC):
 
     def __call__(self, weight: ArrayLike, norm: ArrayLike) -> FloatArray:
         """The loss at each weight and norm (broadcast)."""
-        weights, norms = np.broadcast_arrays(_validate.weights(weight), _validate.norms(norm))
+        weights, norms = _validate.broadcast(_validate.weights(weight), _validate.norms(norm))
         return self.loss(weights, norms)
 
 

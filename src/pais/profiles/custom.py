@@ -9,7 +9,7 @@ import numpy as np
 
 from pais import _validate
 from pais._numerics import FloatArray, log_expm1
-from pais.errors import AssumptionError
+from pais.errors import ArgumentError, AssumptionError
 from pais.profiles.base import Assumptions, Finding, PureProfile, Verdict
 
 Function = Callable[[FloatArray, FloatArray], FloatArray]
@@ -71,7 +71,7 @@ class CustomProfile(PureProfile):
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """Search a grid of norms and weights for counterexamples."""
-        radius, epsilon = _validate.positive("radius", radius), _validate.target_epsilon(epsilon)
+        radius, epsilon = _validate.radius(radius), _validate.target_epsilon(epsilon)
         _validate.target_delta(delta)
         norm, weight = np.meshgrid(np.linspace(0.0, radius, _NORMS), _WEIGHTS, indexing="ij")
         loss = self.loss(weight, norm)
@@ -121,7 +121,10 @@ class CustomProfile(PureProfile):
 
 
 def _checked(name: str, values: object, like: FloatArray, *, sign: bool = True) -> FloatArray:
-    array = np.asarray(values, dtype=np.float64)
+    try:
+        array = _validate.real_array(name, values)  # type: ignore[arg-type]  # whatever a user's function returned
+    except ArgumentError:
+        raise AssumptionError(f"{name} returned something other than real numbers. Make it return floats.") from None
     if array.shape != like.shape:
         raise AssumptionError(f"{name} returned shape {array.shape} for inputs of another shape. Vectorise it.")
     if np.any(np.isnan(array)) or (sign and np.any(array < 0.0)):

@@ -57,7 +57,7 @@ class GaussianProfile(Profile):
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """The (epsilon, delta) counterparts of the paper's assumptions, decided in closed form at the radius."""
-        radius, epsilon = _validate.positive("radius", radius), _validate.target_epsilon(epsilon)
+        radius, epsilon = _validate.radius(radius), _validate.target_epsilon(epsilon)
         delta = _validate.target_delta(delta)
         mu = self.loss(np.ones(1), np.array([radius]))
         log_at_one = float(log_amplified_delta(np.array([epsilon]), mu, np.ones(1))[0])

@@ -79,7 +79,7 @@ class PowerProfile(PureProfile):
 
         A pure loss needs no delta; any delta >= 0 leaves the answers as they are.
         """
-        radius, epsilon = _validate.positive("radius", radius), _validate.target_epsilon(epsilon)
+        radius, epsilon = _validate.radius(radius), _validate.target_epsilon(epsilon)
         _validate.target_delta(delta)
         smallest, largest, p = self.intercept, self.intercept + self.slope * radius, self.power
         grows = p > 0.0 and smallest > 0.0

@@ -12,6 +12,9 @@ from pais._numerics import FloatArray
 from pais.errors import ArgumentError, UnreachableError
 from pais.rules.base import Rule
 
+# Weights stay finite, and their products with any loss too.
+SMALLEST_PROBABILITY = 1e-30
+
 
 @dataclass(frozen=True, kw_only=True)
 class UniformRule(Rule):
@@ -23,7 +26,13 @@ class UniformRule(Rule):
 
     def __post_init__(self) -> None:
         rate = _validate.number(
-            "rate", self.rate, rule="a probability in (0, 1]", low=0.0, high=1.0, open_low=True, open_high=False
+            "rate",
+            self.rate,
+            rule=f"a probability in [{SMALLEST_PROBABILITY}, 1]",
+            low=SMALLEST_PROBABILITY,
+            high=1.0,
+            open_low=False,
+            open_high=False,
         )
         object.__setattr__(self, "rate", rate)
         object.__setattr__(self, "radius", _validate.positive_or_infinite("radius", self.radius))
@@ -69,11 +78,17 @@ class CoresetRule(Rule):
     uniform_share: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("sample_size", "n_rows", "mean_square_norm", "radius"):
+        object.__setattr__(self, "radius", _validate.radius(self.radius))
+        for name in ("sample_size", "n_rows", "mean_square_norm"):
             object.__setattr__(self, name, _validate.positive(name, getattr(self, name)))
         object.__setattr__(self, "uniform_share", _validate.share("uniform_share", self.uniform_share))
         if self.uniform_share == 0.0:
             raise ArgumentError("uniform_share=0 gives norm 0 no probability at all. Pass a number in (0, 1].")
+        if not self.sample_size / self.n_rows * self.uniform_share >= SMALLEST_PROBABILITY:
+            raise ArgumentError(
+                f"sample_size={self.sample_size!r} of n_rows={self.n_rows!r} leaves norm 0 hardly any probability. "
+                "Ask for more rows, or raise uniform_share."
+            )
         reachable = largest_coreset_size(self.n_rows, self.mean_square_norm, self.radius, self.uniform_share)
         if self.sample_size > reachable:
             raise UnreachableError(

@@ -15,9 +15,13 @@ from pais.amplification import epsilon_at_delta
 from pais.errors import ArgumentError, UnreachableError
 from pais.profiles import GaussianProfile, LinearProfile, Profile
 from pais.rules.base import Rule
+from pais.rules.simple import SMALLEST_PROBABILITY
 from pais.rules.weights import solve_weights
 
 N_KNOTS = 4096
+
+# Norms looked up at a time.
+_PIECE = 1 << 14
 
 
 def knot_norms(radius: float, n_knots: int) -> FloatArray:
@@ -32,15 +36,22 @@ def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArra
 
     The cell is found by exact comparison, so that a norm next to a knot is never read from the wrong chord.
     """
+    result = np.empty_like(norm)
     last = knots.size - 2
-    cell = np.minimum((norm * ((last + 1) / radius)).astype(np.int32), last)
-    cell -= knots.take(cell) > norm
-    cell += (cell < last) & (knots.take(cell + 1) <= norm)
-    start = knots.take(cell)
-    share = (norm - start) / (knots.take(cell + 1) - start)
-    share = np.minimum(share * (1.0 + 8 * ULP), 1.0)
-    low, high = values.take(cell), values.take(cell + 1)
-    return np.where(share < 1.0, low + share * (high - low), high)
+    rise, width = values[1:] - values[:-1], knots[1:] - knots[:-1]
+    # In pieces that stay in the cache.
+    for start in range(0, norm.size, _PIECE):
+        piece = norm[start : start + _PIECE]
+        cell = np.minimum((piece * ((last + 1) / radius)).astype(np.int32), last)
+        cell -= knots.take(cell) > piece
+        cell += (cell < last) & (knots.take(cell + 1) <= piece)
+        share = (piece - knots.take(cell)) / width.take(cell)
+        share *= 1.0 + 8 * ULP
+        np.minimum(share, 1.0, out=share)
+        # At a share of 1 the sum below may miss the upper knot by an ulp, and the knot is what was certified.
+        interpolated = values.take(cell) + share * rise.take(cell)
+        result[start : start + _PIECE] = np.where(share < 1.0, interpolated, values.take(cell + 1))
+    return result
 
 
 def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.int32]:
@@ -84,7 +95,7 @@ class ConstrainedRule(Rule):
     _knots: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
+        object.__setattr__(self, "radius", _validate.radius(self.radius))
         object.__setattr__(self, "epsilon", _validate.target_epsilon(self.epsilon))
         object.__setattr__(self, "delta", _validate.target_delta(self.delta))
         object.__setattr__(self, "n_knots", _validate.count("n_knots", self.n_knots))
@@ -105,7 +116,9 @@ class ConstrainedRule(Rule):
     def evaluate(self, norm: FloatArray) -> FloatArray:
         if self.linear_between_breakpoints:
             # Four ulps for the roundings of the interpolation: never below the chord.
-            return np.minimum(_chord(norm, self.radius, self._knots, self._values) * (1.0 + 4 * ULP), 1.0)
+            probability = _chord(norm, self.radius, self._knots, self._values)
+            probability *= 1.0 + 4 * ULP
+            return np.minimum(probability, 1.0, out=probability)
         return self._values.take(_step_up(norm, self.radius, self._knots))
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -150,16 +163,17 @@ class FunctionRule(Rule):
     _knots: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radius", _validate.positive("radius", self.radius))
+        object.__setattr__(self, "radius", _validate.radius(self.radius))
         object.__setattr__(self, "n_knots", _validate.count("n_knots", self.n_knots))
         knots = knot_norms(self.radius, self.n_knots)
         try:
-            values = np.array(self.function(knots), dtype=np.float64)
+            values = self.function(knots)
         except (TypeError, ValueError):
             raise ArgumentError("function failed on an array of norms. Vectorise it, e.g. with np.where.") from None
+        values = _validate.real_array("function(norm)", values)
         if values.shape != knots.shape:
             raise ArgumentError(f"function returned shape {values.shape} for {knots.shape} norms. Vectorise it.")
-        if not np.all((values > 0.0) & (values <= 1.0)):
+        if not np.all((values >= SMALLEST_PROBABILITY) & (values <= 1.0)):
             raise ArgumentError("function returned a value outside (0, 1] on the ball. Scale it to probabilities.")
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_knots", knots)
