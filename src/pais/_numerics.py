@@ -99,11 +99,14 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     With a = L/mu - mu/2 and b = a + mu, e^L phi(b) = phi(a); the difference of two tails
     becomes phi(a) (mills(a) - mills(b)), which neither cancels nor underflows.
     """
-    centre = log_ratio / mu
-    a = centre - 0.5 * mu
+    # Beyond 1e150 squares overflow, and the divergence is zero or one to any precision.
+    mu = np.clip(mu, 1e-150, 1e150)
+    centre = np.minimum(log_ratio / mu, 1e150)
+    a = np.maximum(centre - 0.5 * mu, -1e150)
     upper = np.maximum(a, -1.0)
     log_phi = -0.5 * upper * upper - _LOG_SQRT_TWO_PI
-    tail = log_phi + np.log(_mills_difference(upper, mu))
+    with np.errstate(under="ignore", divide="ignore"):
+        tail = log_phi + np.log(_mills_difference(upper, mu))
     # For a < -1 the first tail is above 0.84 and nothing cancels.
     lower = np.minimum(a, -1.0)
     with np.errstate(under="ignore"):
@@ -122,7 +125,7 @@ def log_gaussian_delta_rises(log_ratio: FloatArray, mu: FloatArray) -> NDArray[n
 
     See `docs/theory/first-crossing.md`: along w the sign changes exactly once, from rising to falling.
     """
-    a = log_ratio / mu - 0.5 * mu
+    a = np.minimum(log_ratio / np.maximum(mu, 1e-150), 1e150) - 0.5 * mu
     # Divided by phi(a): mu > integral over [0, mu] of exp(-a t - t^2/2).
     a_mid = np.maximum(a, -30.0)
     area = mills(a_mid) - np.exp(-np.minimum(log_ratio, LARGE)) * mills(a_mid + mu)

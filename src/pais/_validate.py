@@ -57,6 +57,12 @@ def instance(name: str, value: object, kind: type, hint: str) -> None:
         )
 
 
+def freeze(*arrays: FloatArray) -> None:
+    """Make arrays of a public, frozen value read-only."""
+    for array in arrays:
+        array.setflags(write=False)
+
+
 def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
     """Arrays in one shape."""
     try:
@@ -79,21 +85,45 @@ def share(name: str, value: object) -> float:
 
 def count(name: str, value: object) -> int:
     """A whole number >= 1."""
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 10**9:
         shown = f"={value!r}" if isinstance(value, (int, float, np.number)) else ""
-        raise ArgumentError(f"{name}{shown} is not a whole number >= 1. Pass a positive integer.")
+        raise ArgumentError(f"{name}{shown} is not a whole number from 1 to 1e9. Pass a positive integer.")
     return int(value)
 
 
 def real_array(name: str, values: ArrayLike) -> FloatArray:
     """Numbers as float64, without NaN; entries are never shown."""
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        raise ArgumentError(f"{name} cannot be read as an array of numbers. Pass one number or a flat array.") from None
+    array = as_array(values)
+    if array is None:
+        raise ArgumentError(f"{name} cannot be read as an array of numbers. Pass one number or a flat array.")
     if array.dtype.kind not in "fiu":
-        raise ArgumentError(f"{name} must hold real numbers, and its dtype is {array.dtype}. Pass floats or integers.")
-    return array.astype(np.float64)
+        raise ArgumentError(f"{name} must hold real numbers, and it holds {kind_of(array)}. Pass floats or integers.")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
+
+
+def as_array(values: object) -> NDArray[np.generic] | None:
+    """The values as an array, or None; no exception is kept that could speak of them."""
+    if isinstance(values, np.ma.MaskedArray):
+        return None
+    try:
+        return np.asarray(values)
+    except (ValueError, TypeError):
+        return None
+
+
+def kind_of(array: NDArray[np.generic]) -> str:
+    """What an array holds, in a word that does not depend on its values."""
+    words = {
+        "b": "booleans",
+        "c": "complex numbers",
+        "O": "objects",
+        "S": "bytes",
+        "U": "text",
+        "M": "dates",
+        "m": "spans",
+    }
+    return words.get(array.dtype.kind, "something else")
 
 
 def _each(name: str, values: ArrayLike, rule: str, accept: NDArray[np.bool_]) -> None:

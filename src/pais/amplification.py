@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pais import _validate
-from pais._numerics import LARGE, ULP, FloatArray, log_gaussian_delta, round_up
+from pais._numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, round_up
 from pais._rootfind import shrink_bracket
 from pais.errors import ArgumentError
 
@@ -140,6 +140,8 @@ def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
     raised = round_up(np.where(epsilon <= LARGE, small, np.maximum(large, small)), 8.0)
     # The sum epsilon + log(q) rounds at the size of epsilon, not of the result.
     raised = np.where(epsilon <= LARGE, raised, raised + 4 * ULP * np.minimum(epsilon, 1e300) * -np.expm1(-raised))
+    # A product that vanishes below the smallest double stands for that double.
+    raised = np.where((raised == 0.0) & (epsilon > 0.0), np.finfo(np.float64).smallest_subnormal, raised)
     return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))
 
 
@@ -149,7 +151,8 @@ def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatA
     safe_mu = np.where(mu > 0.0, mu, 1.0)
     value, error = log_gaussian_delta(log_ratio, safe_mu)
     log_delta = np.log(probability) + value
-    log_delta = log_delta + error + 4 * ULP * np.abs(log_delta)
+    finite = np.maximum(log_delta, -1e300)
+    log_delta = np.where(log_delta > -1e300, finite + error + 4 * ULP * np.abs(finite), log_delta)
     return np.where(mu > 0.0, np.minimum(log_delta, 0.0), -np.inf)
 
 
@@ -157,12 +160,16 @@ def log_tilted_ratio(epsilon: FloatArray, probability: FloatArray) -> FloatArray
     """log(1 + (e^epsilon - 1)/q): where sampling moves the threshold of the likelihood ratio."""
     with np.errstate(over="ignore"):
         small = np.log1p(np.expm1(np.minimum(epsilon, LARGE)) / probability)
-    return np.where((epsilon <= LARGE) & np.isfinite(small), small, epsilon - np.log(probability))
+    # Where the quotient overflows, the 1 is lost in it.
+    large = log_expm1(np.maximum(epsilon, 1e-300)) - np.log(probability)
+    return np.where((epsilon <= LARGE) & np.isfinite(small), small, large)
 
 
 def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
     """`epsilon_at_delta` on checked flat arrays; an infinite mu gives an infinite epsilon."""
     epsilon = np.zeros_like(mu)
+    # A shift beyond 1e100 has no guarantee worth a number; one below 1e-100 is raised to it.
+    mu = np.where(mu > 1e100, np.inf, np.where(mu > 0.0, np.maximum(mu, 1e-100), mu))
     log_delta, log_probability = np.log(delta), np.log(probability)
     # The slack is the rounding that `log_amplified_delta` adds on its way back.
     slack = 8 * ULP * (8.0 - log_delta - log_probability)

@@ -174,7 +174,17 @@ class _Problem:
     # -- rules ---------------------------------------------------------------------------------------
 
     def fixed_rule(self, sample_size: float) -> Rule:
-        """The uniform or coreset rule of a size."""
+        """The uniform or coreset rule of a size; one that publishes records with probability delta is refused."""
+        rule = self._rule_of_size(sample_size)
+        if rule.largest_probability(self.radius) <= 10.0 * self.delta:
+            raise UnreachableError(
+                f"sample_size={sample_size!r} keeps rows with probabilities near delta={self.delta!r}, where a "
+                "guarantee is formal only. Ask for more rows, or a smaller delta.",
+                reachable=min(20.0 * self.delta * self.norms.n_rows, self.largest_fixed_size()),
+            )
+        return rule
+
+    def _rule_of_size(self, sample_size: float) -> Rule:
         if self.sampling == "uniform":
             return UniformRule.of_size(sample_size, n_rows=self.norms.n_rows)
         return CoresetRule(
@@ -203,7 +213,7 @@ class _Problem:
         profile = self.profile.with_noise(noise)
         if isinstance(profile, GaussianProfile):
             worst = worst_case(rule, profile, radius=self.radius, epsilon=epsilon, tolerance=CERTIFIED_TOLERANCE)
-            return float(np.log(worst.upper) - np.log(self.delta)) if worst.upper > 0.0 else -np.inf
+            return float(np.log(worst.upper) - np.log(self.delta))
         worst = worst_case(rule, profile, radius=self.radius, tolerance=CERTIFIED_TOLERANCE)
         return worst.upper / epsilon - 1.0
 
@@ -252,7 +262,7 @@ class _Problem:
         if self.fixed_rule_excess(self.fixed_rule(largest), epsilon, noise) > 0.0:
             reachable = self.solve_epsilon(noise, largest).epsilon
             raise UnreachableError(
-                f"epsilon={epsilon!r} is out of reach for the {self.sampling} rule at noise={noise:.10g}, at any size; "
+                f"epsilon={epsilon!r} is out of reach for the {self.sampling} rule at noise={noise:.10g}; "
                 f"the smallest is {reachable:.10g}. Pass a larger noise or epsilon, pass sample_size instead of the "
                 "noise, or sample by the constrained rule.",
                 reachable=reachable,
@@ -262,7 +272,7 @@ class _Problem:
             lambda value: self.fixed_rule_excess(self.fixed_rule(value), epsilon, noise),
             start=largest,
             name="sample_size",
-            floor=largest / WEIGHT_CAP,
+            floor=largest * max(1.0 / WEIGHT_CAP, 20.0 * self.delta),
         )
         return self._answer(epsilon, noise, self.fixed_rule(size))
 

@@ -13,14 +13,14 @@ import numpy as np
 from pais import _validate
 from pais._numerics import FloatArray, round_down, round_up
 from pais.amplification import amplify_epsilon, invert_delta, log_amplified_delta
-from pais.errors import ArgumentError, MismatchError
+from pais.errors import ArgumentError, ConvergenceError, MismatchError
 from pais.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
 from pais.rules import ConstrainedRule, Rule
 
 # Loss of a record with probability up to q_high, weight up to 1/q_low and norm up to z.
 _Bound = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
-_MOST_CELLS = 2**22
+_MOST_CELLS = 2**18
 
 #: The gap that calibration plans for and certificates are issued with; one value, so that they agree to the last bit.
 CERTIFIED_TOLERANCE = 1e-7
@@ -99,9 +99,13 @@ def worst_case(
         upper, attained, at_norm = _at_ends(rule, bound, points)
     else:
         upper, attained, at_norm = _refine(rule, bound, points, tolerance)
+    if not upper >= 0.0:
+        raise ConvergenceError(
+            "the loss could not be bounded: it is not a number somewhere on the ball. Check the profile."
+        )
     promised = _promise(rule, profile, epsilon, delta)
     # A constrained rule attains its target up to rounding; then the target itself is the number to state.
-    if promised is not None and upper >= promised * (1.0 - 1e-9):
+    if promised is not None and promised * (1.0 - 1e-9) <= upper <= promised * (1.0 + 1e-9):
         upper = promised
     return WorstCase(quantity=quantity, upper=upper, attained=min(attained, upper), at_norm=at_norm)
 
@@ -118,8 +122,10 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
                 np.full_like(norm, fixed_delta), profile.loss(1.0 / low, norm), high
             )
         fixed = _validate.non_negative("epsilon", epsilon)
-        return "delta", lambda low, high, norm: np.exp(
-            log_amplified_delta(np.full_like(norm, fixed), profile.loss(1.0 / low, norm), high)
+        return "delta", lambda low, high, norm: (
+            # The smallest subnormal stands for what underflows.
+            np.exp(log_amplified_delta(np.full_like(norm, fixed), profile.loss(1.0 / low, norm), high))
+            + np.finfo(np.float64).smallest_subnormal
         )
     if not isinstance(profile, PureProfile):
         raise MismatchError("this kind of profile cannot be certified. Use a pure profile or a GaussianProfile.")

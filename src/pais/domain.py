@@ -46,7 +46,8 @@ class Ball:
 
     def shift(self, rows: NDArray[np.generic]) -> FloatArray:
         """Rows as float64, relative to the center."""
-        block = rows.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):
+            block = rows.astype(np.float64, copy=False)
         return block if self.center is None else block - np.asarray(self.center)
 
     def norms(self, shifted: FloatArray) -> FloatArray:
@@ -58,7 +59,7 @@ class Ball:
             When a column holds NaN or infinity; the column is named, no value is shown.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            norm = _norms(shifted, self.order)
+            norm = norms_of(shifted, self.order)
         if not np.all(np.isfinite(norm)):
             norm = self._rescued(shifted, norm)
         norm *= 1.0 + (shifted.shape[1] + 16) * ULP
@@ -79,7 +80,7 @@ class Ball:
     def clip(self, shifted: FloatArray) -> FloatArray:
         """Shifted rows, those beyond the radius scaled back to just inside it."""
         with np.errstate(over="ignore"):
-            norm = _norms(shifted, self.order)
+            norm = norms_of(shifted, self.order)
         slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP
         outside = np.flatnonzero(~(norm <= self.radius * slack))
         if outside.size == 0:
@@ -87,7 +88,7 @@ class Ball:
         clipped = shifted.copy()
         # In two steps, so that rows whose norm overflows come back too.
         part = clipped[outside] / np.max(np.abs(clipped[outside]), axis=1, keepdims=True)
-        factor = self.radius * slack / _norms(part, self.order)
+        factor = self.radius * slack / norms_of(part, self.order)
         clipped[outside] = part * factor[:, None]
         return clipped
 
@@ -105,14 +106,13 @@ def norm_order(value: object) -> float:
 def table_of(rows: ArrayLike, ball: Ball) -> NDArray[np.generic]:
     """Rows as a two-dimensional numeric array of the ball's width, or an error that shows no value."""
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    try:
-        array = np.asarray(rows)
-    except ValueError:
-        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array.") from None
+    array = _validate.as_array(rows)
+    if array is None:
+        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array without a mask.")
     if array.ndim != 2:
         raise DataError(f"rows must be two-dimensional, and they have {array.ndim} dimension(s). Reshape them.")
     if array.dtype.kind not in "fiub":
-        raise DataError(f"rows must be real numbers, and their dtype is {array.dtype}. Convert the columns to floats.")
+        raise DataError(f"rows must be real numbers, and they are {_validate.kind_of(array)}. Convert them to floats.")
     if array.shape[1] == 0:
         raise DataError("rows have no columns. Pass at least one feature.")
     if ball.center is not None and array.shape[1] != len(ball.center):
@@ -122,7 +122,8 @@ def table_of(rows: ArrayLike, ball: Ball) -> NDArray[np.generic]:
     return array
 
 
-def _norms(rows: FloatArray, order: float) -> FloatArray:
+def norms_of(rows: FloatArray, order: float) -> FloatArray:
+    """The l_order norm of each row, without overflow of powers beyond squares."""
     if order == 2.0:
         norm: FloatArray = np.einsum("ij,ij->i", rows, rows)
         return np.sqrt(norm, out=norm)

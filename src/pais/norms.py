@@ -35,6 +35,7 @@ class NormDistribution:
             raise ArgumentError("masses must match norms and hold some row. Pass one mass >= 0 for each norm.")
         object.__setattr__(self, "norms", np.minimum(norms, self.radius))
         object.__setattr__(self, "masses", masses)
+        _validate.freeze(self.norms, self.masses)
 
     def __repr__(self) -> str:
         return f"NormDistribution({self.norms.size} atoms, radius={self.radius!r})"

@@ -30,24 +30,12 @@ class BitSource(ABC):
     def words8(self, n: int) -> NDArray[np.uint8]:
         return np.frombuffer(self.raw(n), dtype=np.uint8)
 
+    def words64(self, n: int) -> NDArray[np.uint64]:
+        return np.frombuffer(self.raw(8 * n), dtype=np.uint64)
+
     def words53(self, n: int) -> NDArray[np.uint64]:
         """Uniform integers in [0, 2**53)."""
-        return np.frombuffer(self.raw(8 * n), dtype=np.uint64) >> np.uint64(11)
-
-    def uniforms(self, shape: tuple[int, ...]) -> FloatArray:
-        """Midpoints of 2**53 equal cells of (0, 1): never 0, never 1, symmetric about 1/2.
-
-        For continuous noise only. Draws whose probability is certified go through `bernoulli`.
-        """
-        cells: FloatArray = self.words53(int(np.prod(shape))).astype(np.float64).reshape(shape)
-        # The largest midpoint would round to 1.
-        return np.asarray(np.minimum((cells + 0.5) * 2.0**-53, 1.0 - 2.0**-53), dtype=np.float64)
-
-    def signs(self, shape: tuple[int, ...]) -> FloatArray:
-        """Independent fair signs."""
-        n = int(np.prod(shape))
-        bits = np.unpackbits(np.frombuffer(self.raw(-(-n // 8)), dtype=np.uint8))[:n]
-        return np.where(bits == 1, 1.0, -1.0).reshape(shape)
+        return self.words64(n) >> np.uint64(11)
 
 
 class SecureBits(BitSource):
@@ -71,8 +59,12 @@ class SeededBits(BitSource):
         return self._generator.bytes(n_bytes)
 
 
-def bit_source(random_state: RandomState | BitSource) -> BitSource:
-    """The source a `random_state` argument stands for: None is secure, a seed or a generator is not private."""
+def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> BitSource:
+    """The source a `random_state` argument stands for: None is secure, a seed or a generator is not private.
+
+    `stream` keeps the draws of one seed apart: the same number given to a sample and to a release must not make the
+    noise a function of who was kept.
+    """
     if random_state is None:
         return SecureBits()
     if isinstance(random_state, BitSource):
@@ -80,7 +72,8 @@ def bit_source(random_state: RandomState | BitSource) -> BitSource:
     if isinstance(random_state, np.random.Generator):
         return SeededBits(random_state)
     if isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool) and random_state >= 0:
-        return SeededBits(np.random.default_rng(int(random_state)))
+        seed = np.random.SeedSequence(int(random_state), spawn_key=(stream,))
+        return SeededBits(np.random.default_rng(seed))
     raise ArgumentError(
         f"random_state must be None, a whole number >= 0 or a numpy Generator, and it is of type "
         f"{type(random_state).__name__}. Leave it None for a private run."

@@ -77,6 +77,7 @@ def certified_epsilon(
             f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
             "Build the ball, and the rule on it, with the order of the noise."
         )
+    mechanism.require_lattice(ball.radius, 1.0 / rule.smallest_probability(ball.radius))
     profile = mechanism.profile
     gaussian = isinstance(profile, GaussianProfile)
     if gaussian != (delta > 0.0):
@@ -88,7 +89,7 @@ def certified_epsilon(
             return budget
     fixed = delta if gaussian else None
     cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
-    if budget is not None and cost > budget:
+    if budget is not None and not cost <= budget:
         raise BudgetError(
             f"this would cost epsilon={cost:.10g}, above the epsilon={budget!r} allowed. Set the mechanism's noise to "
             "what calibrate found, or calibrate the rule for this very mechanism.",
@@ -128,7 +129,7 @@ def release(
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
-    bits = bit_source(random_state)
+    bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private
     value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)
     certificate = Certificate(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Lock
 from typing import Literal, NoReturn
 
 import numpy as np
@@ -51,23 +52,41 @@ class WeightedSample:
     and is refused; run both as one `Joint` mechanism, whose profile is the sum, and plan the rule for that.
     """
 
-    __slots__ = ("_content", "_spent_by", "ball", "private", "rule")
+    __slots__ = ("_ball", "_content", "_lock", "_private", "_rule", "_spent_by")
 
     def __init__(self, content: WeightedRows, *, rule: Rule, ball: Ball, private: bool) -> None:
-        self.rule = rule
-        self.ball = ball
-        self.private = private
+        if hasattr(self, "_lock"):
+            self._no_copy()
+        self._rule, self._ball, self._private = rule, ball, private
         self._content: WeightedRows | None = content
         self._spent_by: str | None = None
+        self._lock = Lock()
+
+    @property
+    def rule(self) -> Rule:
+        """The rule the rows were kept by."""
+        return self._rule
+
+    @property
+    def ball(self) -> Ball:
+        """The ball the rows were clipped to."""
+        return self._ball
+
+    @property
+    def private(self) -> bool:
+        """Whether the draws came from the cryptographic generator."""
+        return self._private
 
     def spend(self, purpose: str) -> WeightedRows:
         """Hand the rows to one mechanism; every later call is refused."""
-        if self._content is None:
+        with self._lock:
+            content, self._content = self._content, None
+        if content is None:
             raise SpentError(
                 f"this sample was spent on {self._spent_by!r} and cannot serve {purpose!r} too: its records would pay "
                 "twice. Draw a new sample and account for it, or run both as one Joint mechanism."
             )
-        content, self._content, self._spent_by = self._content, None, purpose
+        self._spent_by = purpose
         return content
 
     @property
@@ -80,7 +99,7 @@ class WeightedSample:
     def _no_copy(self, *_: object) -> NoReturn:
         raise SpentError("a sample cannot be copied or pickled, since a copy could be spent again. Draw a new sample.")
 
-    __copy__ = __deepcopy__ = __reduce_ex__ = _no_copy
+    __copy__ = __deepcopy__ = __reduce_ex__ = __getstate__ = _no_copy
 
 
 def sample(
@@ -124,7 +143,7 @@ def sample(
         raise DataError("rows is empty. Pass at least one row.")
     if strategy not in ("auto", "pass", "thin"):
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")
-    bits = bit_source(random_state)
+    bits = bit_source(random_state, stream=0)
     ceiling = rule.largest_probability(ball.radius)
     # A table stored by columns is gathered row by row at a loss; read it through.
     thin = strategy == "thin" or (strategy == "auto" and ceiling < _THIN_BELOW and table.flags.c_contiguous)
@@ -181,7 +200,8 @@ def _draw(
     outside = np.flatnonzero(np.concatenate([part.norm for part in parts])[drawn] >= ball.radius)
     rows[outside] = ball.clip(rows[outside])
     # Rounded toward less loss: weight times probability never exceeds 1.
-    return WeightedRows(rows=rows, weights=np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0))
+    weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)
+    return WeightedRows(rows=rows, weights=weights)
 
 
 def _cores() -> int:

@@ -174,7 +174,8 @@ def test_a_row_of_weight_two_counts_as_the_row_twice(mechanism_name: str, noise_
     rows, seed = some_rows(), 11
     half = UniformRule(rate=0.5)
     ball = Ball(radius=RADIUS, order=order_of(noise_name))
-    content = sample(rows, ball=ball, rule=half, random_state=seed).spend("a look at what the seed keeps")
+    bits = SeededBits(np.random.default_rng(seed))
+    content = sample(rows, ball=ball, rule=half, random_state=bits).spend("a look at what the seed keeps")
     assert 0 < len(content.rows) < len(rows)
     assert np.allclose(content.weights, 2.0, rtol=1e-12, atol=0.0)
     weighted = flat(measured(mechanism_name, noise_name, rows, rule=half, seed=seed))

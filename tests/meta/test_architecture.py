@@ -22,6 +22,8 @@ ROOMS = [
     "_validate",
     "amplification",
     "randomness",
+    "lattice",
+    "sources",
     "domain",
     "profiles",
     "rules",
@@ -30,10 +32,11 @@ ROOMS = [
     "calibration",
     "sampler",
     "mechanisms",
+    "survey",
     "release",
     "pipeline",
 ]
-OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "sklearn", "pyarrow", "opendp", "dp_accounting"}
+OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting"}
 
 
 def modules() -> list[Path]:

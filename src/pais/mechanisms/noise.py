@@ -6,12 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import mpmath as mp
 import numpy as np
 from scipy import special
 
 from pais import _validate
 from pais._numerics import ULP, FloatArray
-from pais.domain import norm_order
+from pais.domain import norm_order, norms_of
+from pais.errors import ConvergenceError
+from pais.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
 
@@ -27,8 +30,16 @@ class NoiseLaw(ABC):
         """The norm in which a record's contribution is measured under this law."""
 
     @abstractmethod
-    def draw(self, shape: tuple[int, int], bits: BitSource) -> FloatArray:
-        """Independent noise vectors, one in each row."""
+    def n_uniforms(self, d: int) -> int:
+        """Uniform variables behind one vector of d coordinates."""
+
+    @abstractmethod
+    def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
+        """Vectors of scale 1 in doubles, and a bound on their absolute error."""
+
+    @abstractmethod
+    def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
+        """One vector of scale 1, in the working precision of mpmath."""
 
     @abstractmethod
     def count_profile(self) -> LinearProfile | GaussianProfile:
@@ -39,8 +50,43 @@ class NoiseLaw(ABC):
         """Loss of a weighted sum with this noise, in the norm `order`."""
 
     @abstractmethod
+    def deviation(self, d: int) -> float:
+        """Standard deviation of one coordinate of a vector of d."""
+
+    @abstractmethod
     def describe(self) -> dict[str, object]:
         """The law in public words and numbers."""
+
+    def draw(self, shape: tuple[int, int], bits: BitSource) -> FloatArray:
+        """Noise vectors as doubles, one in each row: for studies. Releases take `draw_steps`."""
+        unit, _ = self.evaluate(Tails.draw((shape[0], self.n_uniforms(shape[1])), bits))
+        return self.scale * unit
+
+    def draw_steps(self, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
+        """Noise vectors rounded to whole steps of a lattice, exact in law."""
+        return rounded_noise(self, shape, self.scale / lattice.step, bits)
+
+
+def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:
+    """Error of a quantile of an exponential-like tail: the bits not yet known, and the rounding of doubles."""
+    return 2.0 * spread + 2.0**-49 * (1.0 + size)
+
+
+def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
+    """The point beyond which the Gamma law of a shape has the probability `tail`, by Newton from the double."""
+    point = mp.mpf(float(special.gammainccinv(float(shape), float(tail))))
+    for _ in range(60):
+        beyond = mp.gammainc(shape, point, mp.inf, regularized=True)
+        step = mp.log(beyond / tail) * beyond * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
+        point = mp.mpf(max(point + step, point / 2))
+        if abs(step) <= point * mp.eps * 2**10:
+            return point
+    raise ConvergenceError("a quantile was not found to the precision asked; no value is returned in its place")
+
+
+def _normal_exactly(tail: mp.mpf) -> mp.mpf:
+    """The point beyond which the normal law has the probability `tail`."""
+    return mp.sqrt(2) * mp.erfinv(1 - 2 * tail)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,14 +112,76 @@ class LpNoise(NoiseLaw):
     def order(self) -> float:
         return self.p
 
-    def draw(self, shape: tuple[int, int], bits: BitSource) -> FloatArray:
-        if self.p == 1.0 or shape[1] == 1:
-            # exp(-||.||_1) is a product: independent Laplace coordinates.
-            return np.asarray(self.scale * bits.signs(shape) * -np.log(bits.uniforms(shape)))
-        direction = _cone_direction(self.p, shape, bits)
+    def _is_product(self, d: int) -> bool:
+        # exp(-||.||_1) is a product: independent Laplace coordinates.
+        return self.p == 1.0 or d == 1
+
+    def n_uniforms(self, d: int) -> int:
+        # Direction, radius, and for a general p a second part of the direction.
+        return d if self._is_product(d) else 2 * d if self.p in (2.0, math.inf) else 3 * d
+
+    def _width(self, n_uniforms: int) -> int:
+        """Coordinates that so many uniforms make."""
+        return n_uniforms if self.p == 1.0 or n_uniforms == 1 else n_uniforms // (2 if self.p in (2.0, math.inf) else 3)
+
+    def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
+        d = self._width(tails.words.shape[1])
+        tail, spread = tails.values(), tails.spread()
+        if self._is_product(d):
+            size = -np.log(2.0 * tail)
+            return tails.signs * size, _symmetric_error(spread, size)
         # A Gamma variable of whole shape d is a sum of d exponentials.
-        radius = -np.log(bits.uniforms(shape)).sum(axis=1, keepdims=True)
-        return np.asarray(self.scale * radius * direction)
+        exponentials = -np.log(2.0 * tail[:, d : 2 * d])
+        radius = exponentials.sum(axis=1, keepdims=True)
+        radius_error = (
+            _symmetric_error(spread[:, d : 2 * d], exponentials).sum(axis=1, keepdims=True) + 2.0**-49 * radius
+        )
+        size, error = self._direction(tail, spread, d)
+        length = norms_of(size, self.p)[:, None]
+        unit = size / length
+        unit_error = (error + unit * norms_of(error, self.p)[:, None]) / length + 2.0**-49 * unit
+        return tails.signs[:, :d] * radius * unit, radius_error * unit + radius * unit_error
+
+    def _direction(self, tail: FloatArray, spread: FloatArray, d: int) -> tuple[FloatArray, FloatArray]:
+        """Absolute values with density proportional to exp(-|g|^p), up to a factor that the normalisation removes."""
+        first, unsure = tail[:, :d], spread[:, :d]
+        if math.isinf(self.p):
+            return 2.0 * first, unsure + 2.0**-50
+        if self.p == 2.0:
+            size = -special.ndtri(first)
+            return size, _symmetric_error(unsure, size)
+        # |g|^p is Gamma(1/p), that is Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
+        power = special.gammainccinv(1.0 + 1.0 / self.p, 2.0 * tail[:, 2 * d :]) ** (1.0 / self.p)
+        size = 2.0 * first * power
+        return size, (unsure + 4.0 * spread[:, 2 * d :] + 2.0**-42) * (1.0 + power)
+
+    def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
+        d = self._width(len(tails))
+        if self._is_product(d):
+            return [sign * -mp.log(2 * tail) for tail, sign in zip(tails, signs, strict=True)]
+        radius = -mp.fsum(mp.log(2 * tail) for tail in tails[d : 2 * d])
+        size = self._direction_exactly(tails, d)
+        length = max(size) if math.isinf(self.p) else mp.fsum(value**self.p for value in size) ** (1 / mp.mpf(self.p))
+        return [sign * radius * value / length for sign, value in zip(signs[:d], size, strict=True)]
+
+    def _direction_exactly(self, tails: list[mp.mpf], d: int) -> list[mp.mpf]:
+        if math.isinf(self.p):
+            return [2 * tail for tail in tails[:d]]
+        if self.p == 2.0:
+            return [_normal_exactly(tail) for tail in tails[:d]]
+        inverse = 1 / mp.mpf(self.p)
+        roots = [_gamma_tail_exactly(1 + inverse, 2 * tail) for tail in tails[2 * d :]]
+        return [2 * tail * root**inverse for tail, root in zip(tails[:d], roots, strict=True)]
+
+    def deviation(self, d: int) -> float:
+        if self._is_product(d):
+            return math.sqrt(2.0) * self.scale
+        if math.isinf(self.p):
+            # One coordinate is at the face with probability 1/d, else uniform up to it.
+            return self.scale * math.sqrt(d * (d + 1) * (1 / d + (1 - 1 / d) / 3))
+        a = 1.0 / self.p
+        log_share = special.gammaln(3 * a) - special.gammaln(a) + special.gammaln(d * a) - special.gammaln((d + 2) * a)
+        return self.scale * math.sqrt(d * (d + 1) * math.exp(log_share))
 
     def count_profile(self) -> LinearProfile:
         return LinearProfile(self._price, 0.0)
@@ -91,22 +199,6 @@ class LpNoise(NoiseLaw):
         return {"law": name, "p": "infinity" if math.isinf(self.p) else self.p, "scale": self.scale}
 
 
-def _cone_direction(p: float, shape: tuple[int, int], bits: BitSource) -> FloatArray:
-    """Points on the l_p unit sphere under its cone measure: coordinates of density exp(-|g|^p), normalised."""
-    if math.isinf(p):
-        coordinate = 2.0 * bits.uniforms(shape) - 1.0
-        return np.asarray(coordinate / np.max(np.abs(coordinate), axis=1, keepdims=True))
-    if p == 2.0:
-        coordinate = special.ndtri(bits.uniforms(shape))
-        return np.asarray(coordinate / np.sqrt(np.einsum("ij,ij->i", coordinate, coordinate))[:, None])
-    # |g|^p is Gamma(1/p), that is Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
-    size = bits.uniforms(shape) * special.gammaincinv(1.0 + 1.0 / p, bits.uniforms(shape)) ** (1.0 / p)
-    size /= np.max(size, axis=1, keepdims=True)
-    with np.errstate(under="ignore"):
-        length = np.sum(size**p, axis=1, keepdims=True) ** (1.0 / p)
-    return np.asarray(bits.signs(shape) * size / length)
-
-
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(NoiseLaw):
     """Independent normal coordinates of standard deviation `scale`: (epsilon, delta), l2."""
@@ -120,8 +212,18 @@ class GaussianNoise(NoiseLaw):
     def order(self) -> float:
         return 2.0
 
-    def draw(self, shape: tuple[int, int], bits: BitSource) -> FloatArray:
-        return np.asarray(self.scale * special.ndtri(bits.uniforms(shape)))
+    def n_uniforms(self, d: int) -> int:
+        return d
+
+    def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
+        size = -special.ndtri(tails.values())
+        return tails.signs * size, _symmetric_error(tails.spread(), size)
+
+    def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
+        return [sign * _normal_exactly(tail) for tail, sign in zip(tails, signs, strict=True)]
+
+    def deviation(self, d: int) -> float:
+        return self.scale
 
     def count_profile(self) -> GaussianProfile:
         return GaussianProfile(self._price, math.inf)

@@ -13,6 +13,7 @@ from pais import _validate
 from pais._numerics import FloatArray
 from pais.domain import Ball
 from pais.errors import ArgumentError, MismatchError
+from pais.lattice import Lattice
 from pais.mechanisms.noise import NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile, Profile
 from pais.randomness import BitSource
@@ -35,6 +36,10 @@ class Mechanism(ABC):
     @abstractmethod
     def order(self) -> float | None:
         """The norm the profile speaks of; None where the loss does not depend on the norm."""
+
+    @abstractmethod
+    def require_lattice(self, radius: float, largest_weight: float) -> None:
+        """Refuse, from public numbers, contributions that the integers of a release could not hold."""
 
     @abstractmethod
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
@@ -63,8 +68,13 @@ class WeightedCount(Mechanism):
     def order(self) -> None:
         return None
 
+    def require_lattice(self, radius: float, largest_weight: float) -> None:
+        Lattice.for_scale(self.noise.scale).require(largest_weight)
+
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
-        return float(content.weights.sum() + self.noise.draw((1, 1), bits)[0, 0])
+        lattice = Lattice.for_scale(self.noise.scale)
+        steps = lattice.encode(content.weights).sum() + self.noise.draw_steps((1, 1), lattice, bits)[0]
+        return float(lattice.decode(steps)[0])
 
     def describe(self) -> dict[str, object]:
         return {"mechanism": self.name, "noise": self.noise.describe()}
@@ -88,9 +98,13 @@ class WeightedSum(Mechanism):
     def order(self) -> float:
         return self.noise.order
 
+    def require_lattice(self, radius: float, largest_weight: float) -> None:
+        Lattice.for_scale(self.noise.scale).require(radius * largest_weight)
+
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
-        total: FloatArray = content.weights @ content.rows
-        return np.asarray(total + self.noise.draw((1, total.size), bits)[0])
+        lattice = Lattice.for_scale(self.noise.scale)
+        steps = lattice.encode(content.rows * content.weights[:, None]).sum(axis=0)
+        return lattice.decode(steps + self.noise.draw_steps((1, steps.size), lattice, bits)[0])
 
     def describe(self) -> dict[str, object]:
         return {"mechanism": self.name, "noise": self.noise.describe()}
@@ -124,6 +138,10 @@ class WeightedMean(Mechanism):
     @property
     def order(self) -> float:
         return self.sum_noise.order
+
+    def require_lattice(self, radius: float, largest_weight: float) -> None:
+        WeightedCount(noise=self.count_noise).require_lattice(radius, largest_weight)
+        WeightedSum(noise=self.sum_noise).require_lattice(radius, largest_weight)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> MeanValue:
         noisy_count = WeightedCount(noise=self.count_noise).measure(content, ball, bits)
@@ -165,6 +183,10 @@ class Joint(Mechanism):
     @property
     def order(self) -> float | None:
         return next((part.order for part in self.parts if part.order is not None), None)
+
+    def require_lattice(self, radius: float, largest_weight: float) -> None:
+        for part in self.parts:
+            part.require_lattice(radius, largest_weight)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> tuple[object, ...]:
         return tuple(part.measure(content, ball, bits) for part in self.parts)

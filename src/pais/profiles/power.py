@@ -43,8 +43,11 @@ class PowerProfile(PureProfile):
         return self.intercept + self.slope * norm
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        scaled: FloatArray = weight**self.power * self.at_weight_one(norm)
-        return scaled
+        at_one = self.at_weight_one(norm)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scaled = weight**self.power * at_one
+        # A record that pays nothing pays nothing at an infinite power of its weight too.
+        return np.where(at_one > 0.0, scaled, 0.0)
 
     def derivative_at_one(self, norm: FloatArray) -> FloatArray:
         return self.power * self.at_weight_one(norm)

@@ -32,7 +32,7 @@ class Rule(ABC):
 
     @abstractmethod
     def breakpoints(self, radius: float) -> FloatArray:
-        """Norms from 0 to `radius` between which the probability is monotone."""
+        """Norms from 0 to `radius` between which the probability is monotone, and continuous from the right at each."""
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
@@ -58,3 +58,7 @@ class Rule(ABC):
     def largest_probability(self, radius: float) -> float:
         """Largest probability on the ball; public, so that a pass may skip rows by it."""
         return float(np.max(self.evaluate(self.breakpoints(radius))))
+
+    def smallest_probability(self, radius: float) -> float:
+        """Smallest probability on the ball; public, as it bounds every weight."""
+        return float(np.min(self.evaluate(self.breakpoints(radius))))

@@ -105,9 +105,9 @@ class ConstrainedRule(Rule):
         except UnreachableError:
             raise _unreachable(self.profile, self.radius, self.epsilon, self.delta) from None
         probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)
-        # Monotone to the last bit, so that cells of the table bound the rule from both sides.
-        object.__setattr__(self, "_values", np.maximum.accumulate(probabilities))
+        object.__setattr__(self, "_values", _rising(probabilities))
         object.__setattr__(self, "_knots", knots)
+        _validate.freeze(self._values, self._knots)
 
     @property
     def linear_between_breakpoints(self) -> bool:  # type: ignore[override]  # fixed by the profile, not per class
@@ -177,6 +177,7 @@ class FunctionRule(Rule):
             raise ArgumentError("function returned a value outside (0, 1] on the ball. Scale it to probabilities.")
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_knots", knots)
+        _validate.freeze(self._values, self._knots)
 
     def evaluate(self, norm: FloatArray) -> FloatArray:
         return _chord(norm, self.radius, self._knots, self._values)
@@ -192,6 +193,19 @@ class FunctionRule(Rule):
             "n_knots": self.n_knots,
             "probabilities_sha256": hashlib.sha256(self._values.astype("<f8").tobytes()).hexdigest(),
         }
+
+
+def _rising(probabilities: FloatArray) -> FloatArray:
+    """Monotone to the last bit, so that cells of the table bound the rule from both sides.
+
+    A fall beyond rounding happens only where a custom profile's feasible weights are not one interval; a raised
+    probability might then be infeasible, and weight 1, which is always feasible, is taken from there on.
+    """
+    risen = np.maximum.accumulate(probabilities)
+    fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
+    if fallen.size:
+        risen[fallen[0] :] = 1.0
+    return risen
 
 
 def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) -> Exception:

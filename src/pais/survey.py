@@ -1,0 +1,192 @@
+"""The norm survey: what planning must know of the rows, released with noise and paid for.
+
+A noisy histogram of norms over fixed, data-free bins; radius, number of rows, mean square norm and the expected size of
+any rule follow from it without further cost. If no center is stated, a noisy mean is released first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pais import _validate
+from pais._numerics import FloatArray
+from pais.domain import Ball, norm_order, table_of
+from pais.errors import DataError
+from pais.lattice import Lattice
+from pais.mechanisms import LpNoise, laplace_noise
+from pais.norms import NormDistribution
+from pais.randomness import BitSource, RandomState, bit_source
+
+# Twelve bins to the octave, from 2^-100 to 2^100: edges that no data has been asked about.
+_BINS_PER_OCTAVE = 12
+_OCTAVES = 100
+_N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
+
+# Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
+_SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
+
+# A bin counts when it exceeds the noise of all empty bins with this probability.
+_EMPTY_BIN_CONFIDENCE = 0.99
+
+_BLOCK_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """What a survey released: public from now on, at the price of `epsilon`.
+
+    Attributes
+    ----------
+    ball : Ball
+        Center (stated, or a noisy mean) and radius (a quantile of the noisy norms).
+    norms : NormDistribution
+        Where the norms lie, clipped to the radius; it knows the number of rows and the mean square norm.
+    epsilon : float
+        What the survey cost each record, pure.
+    secure_randomness : bool
+        False when a seed was given; then nothing here is private.
+    """
+
+    ball: Ball
+    norms: NormDistribution
+    epsilon: float
+    secure_randomness: bool
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "epsilon": self.epsilon,
+            "noisy_rows": self.norms.n_rows,
+            "noisy_mean_square_norm": self.norms.mean_square_norm,
+            "ball": self.ball.describe(),
+        }
+
+
+def survey(
+    rows: ArrayLike,
+    *,
+    epsilon: float,
+    center: tuple[float, ...] | None = None,
+    quantile: float = 0.975,
+    order: float = 2.0,
+    random_state: RandomState | BitSource = None,
+) -> Survey:
+    """Release where the norms of the rows lie, for `epsilon` (pure), and the ball that follows.
+
+    Parameters
+    ----------
+    rows : array of shape (n, d)
+        Every row is read, clipped and counted once for each stage.
+    epsilon : float
+        Price of the whole survey. With a stated center all of it goes to the norms.
+    center : sequence of float, optional
+        Public origin; None releases a noisy mean first, for half of the price.
+    quantile : float
+        Share of the rows that lie within the radius, up to noise and the width of a bin.
+    order : float
+        The norm: 2, or 1 for Laplace noise.
+
+    Notes
+    -----
+    Guarantee. A record changes one bin by one, or one sum by a vector within a ball already released; the stages add up
+    to `epsilon`: `tests/theory/test_survey.py`.
+    """
+    price = _validate.target_epsilon(epsilon)
+    level = _validate.number(
+        "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
+    )
+    bits = bit_source(random_state, stream=2)
+    origin = Ball(radius=_widest(), order=norm_order(order), center=center)
+    table = table_of(rows, origin)
+    if table.shape[0] == 0:
+        raise DataError("rows is empty. Pass at least one row.")
+    left = price
+    if center is None:
+        scale = _histogram(table, origin, _SCALE_SHARE * price, bits)
+        coarse = Ball(radius=scale.radius_at(level), order=origin.order)
+        center = _noisy_mean(table, coarse, scale.total, _CENTER_SHARE * price, bits)
+        left = price - (_SCALE_SHARE + _CENTER_SHARE) * price
+        origin = Ball(radius=_widest(), order=origin.order, center=center)
+    found = _histogram(table, origin, left, bits)
+    radius = found.radius_at(level)
+    norms = NormDistribution.from_histogram(_edges(), found.noisy_counts, radius=radius)
+    return Survey(
+        ball=Ball(radius=radius, order=origin.order, center=center),
+        norms=norms,
+        epsilon=price,
+        secure_randomness=bits.private,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoisyHistogram:
+    """Counts of norms by bin, with noise; bins that noise alone explains are empty."""
+
+    noisy_counts: FloatArray
+
+    @property
+    def total(self) -> float:
+        return max(float(self.noisy_counts.sum()), 1.0)
+
+    def radius_at(self, quantile: float) -> float:
+        """Upper edge of the bin in which a share `quantile` of the counted rows is reached."""
+        reached = np.cumsum(self.noisy_counts) >= quantile * self.total
+        return float(_edges()[1:][np.argmax(reached)])
+
+
+def _histogram(table: NDArray[np.generic], ball: Ball, epsilon: float, bits: BitSource) -> _NoisyHistogram:
+    """One record is in one bin: sensitivity 1, Laplace noise of scale 1/epsilon on every bin."""
+    counts = np.zeros(_N_BINS, dtype=np.int64)
+    for block in _blocks(table):
+        norm = ball.norms(ball.shift(block))
+        counts += np.bincount(_bin_of(norm), minlength=_N_BINS)
+    noise = laplace_noise(1.0 / epsilon)
+    lattice = Lattice.for_scale(noise.scale)
+    noisy = lattice.encode(counts.astype(np.float64)) + noise.draw_steps((_N_BINS, 1), lattice, bits)[:, 0]
+    threshold = noise.scale * math.log(_N_BINS / (2.0 * (1.0 - _EMPTY_BIN_CONFIDENCE)))
+    released = lattice.decode(noisy)
+    kept = np.where(released > threshold, released, 0.0)
+    if not np.any(kept):
+        # Too few rows for the noise: the fullest bin stands for all.
+        kept[np.argmax(released)] = 1.0
+    return _NoisyHistogram(noisy_counts=kept)
+
+
+def _noisy_mean(
+    table: NDArray[np.generic], ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource
+) -> tuple[float, ...]:
+    """Noisy sum of the clipped rows over the noisy number of rows, within the ball."""
+    noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)
+    lattice = Lattice.for_scale(noise.scale)
+    total = np.zeros(table.shape[1], dtype=np.int64)
+    for block in _blocks(table):
+        total += lattice.encode(ball.clip(ball.shift(block))).sum(axis=0)
+    noisy = lattice.decode(total + noise.draw_steps((1, table.shape[1]), lattice, bits)[0])
+    mean = ball.clip((noisy / noisy_rows)[None, :])[0]
+    return tuple(mean.tolist())
+
+
+def _blocks(table: NDArray[np.generic]) -> list[NDArray[np.generic]]:
+    step = max(1, _BLOCK_BYTES // (8 * table.shape[1]))
+    return [table[start : start + step] for start in range(0, table.shape[0], step)]
+
+
+def _bin_of(norm: FloatArray) -> NDArray[np.intp]:
+    with np.errstate(divide="ignore"):
+        position = np.floor(np.log2(norm) * _BINS_PER_OCTAVE) + _OCTAVES * _BINS_PER_OCTAVE
+    index: NDArray[np.intp] = np.clip(position, 0, _N_BINS - 1).astype(np.intp)
+    return index
+
+
+def _edges() -> FloatArray:
+    exponents = np.arange(_N_BINS + 1) / _BINS_PER_OCTAVE - _OCTAVES
+    edges: FloatArray = np.exp2(exponents)
+    edges[0] = 0.0
+    return edges
+
+
+def _widest() -> float:
+    return 2.0**_OCTAVES
