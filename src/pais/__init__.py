@@ -8,7 +8,8 @@ The data's way::
 A `Ball` bounds the rows. A profile says what a record of a given norm pays at a given weight. A rule turns
 that into an inclusion probability. `sample` keeps rows by it. A mechanism computes on the sample and adds noise.
 `release` lets the value leave, with a `Certificate` of the worst loss of any record. `calibrate` chooses noise,
-size or guarantee, given the other two. `run` does it all from a `Plan`.
+size or guarantee, given the other two. `run` does it all from a `Plan`. `DPKMeans` is the front door: it surveys what
+is not stated, plans, and runs.
 """
 
 from pais._version import __version__
@@ -27,9 +28,13 @@ from pais.errors import (
     SpentError,
     UnreachableError,
 )
+from pais.estimators import DPKMeans
+from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans
 from pais.mechanisms import (
     GaussianNoise,
     Joint,
+    KMeans,
+    KMeansValue,
     LpNoise,
     MeanValue,
     WeightedCount,
@@ -39,6 +44,7 @@ from pais.mechanisms import (
 )
 from pais.norms import NormDistribution
 from pais.pipeline import Plan, run
+from pais.planning import plan_kmeans
 from pais.profiles import (
     Assumptions,
     CustomProfile,
@@ -48,7 +54,7 @@ from pais.profiles import (
     PowerProfile,
     Verdict,
 )
-from pais.release import Certificate, Release, release
+from pais.release import Certificate, Release, Spent, release
 from pais.rules import (
     ConstrainedRule,
     CoresetRule,
@@ -59,6 +65,7 @@ from pais.rules import (
     not_private_variance_optimal,
 )
 from pais.sampler import WeightedSample, sample
+from pais.survey import Survey, survey
 
 __all__ = [
     "ArgumentError",
@@ -72,12 +79,17 @@ __all__ = [
     "ConvergenceError",
     "CoresetRule",
     "CustomProfile",
+    "DPKMeans",
     "DataError",
     "Finding",
     "FunctionRule",
     "GaussianNoise",
     "GaussianProfile",
     "Joint",
+    "KMeans",
+    "KMeansFit",
+    "KMeansSettings",
+    "KMeansValue",
     "LinearProfile",
     "LpNoise",
     "MeanValue",
@@ -88,7 +100,9 @@ __all__ = [
     "PowerProfile",
     "Release",
     "Rule",
+    "Spent",
     "SpentError",
+    "Survey",
     "UniformRule",
     "UnreachableError",
     "Verdict",
@@ -105,8 +119,11 @@ __all__ = [
     "epsilon_at_delta",
     "laplace_noise",
     "not_private_variance_optimal",
+    "plan_kmeans",
+    "private_kmeans",
     "release",
     "run",
     "sample",
+    "survey",
     "worst_case",
 ]

@@ -58,7 +58,7 @@ class Calibration:
 
 
 def calibrate(
-    sampling: Sampling,
+    sampling: Sampling | Rule,
     profile: Profile,
     norms: NormDistribution,
     *,
@@ -72,8 +72,8 @@ def calibrate(
 
     Parameters
     ----------
-    sampling : {"constrained", "coreset", "uniform"}
-        The kind of rule.
+    sampling : {"constrained", "coreset", "uniform"} or Rule
+        The kind of rule; for a rule of your own, pass `epsilon` and the noise is solved.
     profile : Profile
         What a record pays at noise factor 1.
     norms : NormDistribution
@@ -101,6 +101,14 @@ def calibrate(
     _validate.instance(
         "norms", norms, NormDistribution, "Build one with NormDistribution.from_quantiles or from_histogram."
     )
+    if isinstance(sampling, Rule):
+        if epsilon is None or noise is not None or sample_size is not None:
+            raise ArgumentError("a rule of your own has its size already. Pass epsilon alone, and the noise is solved.")
+        target = _validate.target_epsilon(epsilon)
+        own = _Problem(
+            profile=profile, norms=norms, delta=_validate.target_delta(delta), sampling=sampling, uniform_share=0.5
+        )
+        return own.solve_noise(target, norms.expected_size(sampling))
     if sampling not in ("constrained", "coreset", "uniform"):
         raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset' or 'uniform'.")
     epsilon = None if epsilon is None else _validate.target_epsilon(epsilon)
@@ -135,7 +143,7 @@ class _Problem:
     profile: Profile
     norms: NormDistribution
     delta: float
-    sampling: Sampling
+    sampling: Sampling | Rule
     uniform_share: float
 
     @property
@@ -185,6 +193,8 @@ class _Problem:
         return rule
 
     def _rule_of_size(self, sample_size: float) -> Rule:
+        if isinstance(self.sampling, Rule):
+            return self.sampling
         if self.sampling == "uniform":
             return UniformRule.of_size(sample_size, n_rows=self.norms.n_rows)
         return CoresetRule(

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from pais import _validate
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
+from pais.norms import NormDistribution
 from pais.randomness import RandomState, bit_source
-from pais.release import Release, certified_epsilon, release
+from pais.release import Release, Spent, certified_epsilon, release
 from pais.rules import Rule
 from pais.sampler import Strategy, sample
 
@@ -28,7 +29,12 @@ class Plan:
     mechanism : Mechanism
         Computes and protects; its profile says what a record pays.
     epsilon, delta : float
-        The guarantee that is wanted; delta is 0 for pure noise. A plan that costs more is refused when it is made.
+        The guarantee that is wanted of this release; delta is 0 for pure noise. A plan that costs more is refused
+        when it is made.
+    norms : NormDistribution, optional
+        Where norms are thought to lie, for the expected size.
+    spent : tuple of Spent
+        What earlier releases on the same rows have cost.
     """
 
     ball: Ball
@@ -36,6 +42,8 @@ class Plan:
     mechanism: Mechanism
     epsilon: float
     delta: float = 0.0
+    norms: NormDistribution | None = None
+    spent: tuple[Spent, ...] = ()
 
     def __post_init__(self) -> None:
         budget = _validate.target_epsilon(self.epsilon)
@@ -51,4 +59,4 @@ def run(plan: Plan, rows: ArrayLike, *, random_state: RandomState = None, strate
     _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
-    return release(plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, random_state=bits)
+    return release(plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits)

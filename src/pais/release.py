@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass
 
 from pais import _validate
@@ -18,13 +19,24 @@ from pais.sampler import WeightedSample
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spent:
+    """What an earlier release on the same rows cost: a survey, say."""
+
+    what: str
+    epsilon: float
+    delta: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
 class Certificate:
     """What one release guarantees: public values only, each an upper bound.
 
     Attributes
     ----------
     epsilon, delta : float
-        No record, present or absent, changes the law of the released value by more than this.
+        No record, present or absent, changes the law of all that was released by more than this.
+    parts : list
+        What that is the sum of: each release on these rows with its own epsilon and delta.
     neighbours : str
         What "present or absent" means: one row added or removed.
     secure_randomness : bool
@@ -39,6 +51,7 @@ class Certificate:
 
     epsilon: float
     delta: float
+    parts: list[dict[str, object]]
     neighbours: str
     note: str
     secure_randomness: bool
@@ -89,6 +102,9 @@ def certified_epsilon(
             return budget
     fixed = delta if gaussian else None
     cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
+    if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
+        # Planned to the budget, up to the roundings of the plan: the budget is the number to state.
+        return budget
     if budget is not None and not cost <= budget:
         raise BudgetError(
             f"this would cost epsilon={cost:.10g}, above the epsilon={budget!r} allowed. Set the mechanism's noise to "
@@ -104,6 +120,7 @@ def release(
     *,
     epsilon: float | None = None,
     delta: float = 0.0,
+    spent: tuple[Spent, ...] = (),
     random_state: RandomState | BitSource = None,
 ) -> Release:
     """Spend a sample on one mechanism, and certify what that costs the costliest record of the ball.
@@ -118,6 +135,8 @@ def release(
         Budget: a release that would cost more is refused, and the sample is not spent.
     delta : float
         0 for pure noise; > 0 for Gaussian noise.
+    spent : tuple of Spent
+        Earlier releases on the same rows that the certificate is to add up.
     random_state : None, int or numpy Generator
         None draws the noise from the cryptographic generator. Anything else is not private.
 
@@ -132,9 +151,11 @@ def release(
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private
     value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)
+    parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
-        epsilon=cost,
-        delta=delta,
+        epsilon=math.fsum(part.epsilon for part in parts),
+        delta=math.fsum(part.delta for part in parts),
+        parts=[asdict(part) for part in parts],
         neighbours="one row added or removed",
         note="secure randomness" if secure else "seeded, not private",
         secure_randomness=secure,

@@ -35,6 +35,11 @@ ROOMS = [
     "survey",
     "release",
     "pipeline",
+    "planning",
+    "kmeans",
+    "report",
+    "estimators",
+    "cli",
 ]
 OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting"}
 

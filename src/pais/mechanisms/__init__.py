@@ -1,15 +1,20 @@
 """Room 6: weighted, noised computations."""
 
+from pais.mechanisms.kmeans import KMeans, KMeansValue
+from pais.mechanisms.lloyd import Round
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, Mechanism, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
     "GaussianNoise",
     "Joint",
+    "KMeans",
+    "KMeansValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
     "NoiseLaw",
+    "Round",
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",

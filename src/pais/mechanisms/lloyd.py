@@ -1,7 +1,10 @@
-"""One private round of Lloyd's algorithm on weighted rows: exact assignment, exact sums, noise on the lattice."""
+"""What k-means asks of the rows: noisy counts and sums of clusters, and a noisy second moment. All exact integers."""
 
 from __future__ import annotations
 
+import functools
+import math
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +14,17 @@ from scipy import sparse
 from pais._numerics import FloatArray
 from pais.domain import Ball
 from pais.lattice import IntArray, Lattice
-from pais.mechanisms.noise import NoiseLaw
+from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
 from pais.sampler import WeightedRows
 
 # Rows of a block of scores stay in the cache.
 _BLOCK_ROWS = 4096
+
+# Second moments of this many rows of 18 bits are exact in doubles; blocks are added as integers.
+_MOMENT_BITS = 18
+_MOMENT_ROWS = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,15 +36,19 @@ class Round:
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
-        """A record is in one cluster: it pays for one count and one sum."""
-        return self.count_noise.count_profile() + self.sum_noise.sum_profile()  # type: ignore[operator]
+        """A record is in one cluster: it pays for one count and one sum (LLOYD-PROFILE)."""
+        return add_profiles([self.count_noise.count_profile(), self.sum_noise.sum_profile()])
+
+
+def add_profiles(profiles: list[LinearProfile | GaussianProfile]) -> LinearProfile | GaussianProfile:
+    """Profile of all of them on one sample; all of one kind."""
+    return functools.reduce(operator.add, profiles)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
     """What one round released: protected, for any use."""
 
-    centers: FloatArray
     noisy_counts: FloatArray
     noisy_sums: FloatArray
 
@@ -52,31 +63,27 @@ class LloydSample:
 
     def __init__(self, content: WeightedRows, ball: Ball, rounds: tuple[Round, ...]) -> None:
         d = content.rows.shape[1]
+        self._content = content
         # |x.c| <= d * 4**bits must stay below 2**52.
-        self._grid = 2.0 ** ((52 - int(np.ceil(np.log2(d)))) // 2) / ball.radius
+        self._grid = 2.0 ** ((52 - math.ceil(math.log2(max(d, 2)))) // 2) / ball.radius
         self._points = np.rint(content.rows * self._grid)
-        self._count_lattice = Lattice.for_scale(min(round_.count_noise.scale for round_ in rounds))
-        self._sum_lattice = Lattice.for_scale(min(round_.sum_noise.scale for round_ in rounds))
+        self._count_lattice = count_lattice(rounds)
+        self._sum_lattice = sum_lattice(rounds)
         self._counts = self._count_lattice.encode(content.weights)
         self._sums = self._sum_lattice.encode(content.rows * content.weights[:, None])
 
-    def release(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
+    def summarise(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
         """Noisy counts and sums of the clusters that `centers` (released or data-free) make."""
         k, d = centers.shape
         label = self._assign(centers)
-        counts = np.zeros(k, dtype=np.int64)
-        np.add.at(counts, label, self._counts)
         member = sparse.csr_array(
-            (np.ones(label.size, dtype=np.int64), (label, np.arange(label.size))), shape=(k, label.size)
-        )
+            (np.ones(label.size, dtype=np.int64), label, np.arange(label.size + 1)), shape=(label.size, k)
+        ).T
+        counts: IntArray = member @ self._counts
         sums: IntArray = member @ self._sums
-        counts += round_.count_noise.draw_steps((k, 1), self._count_lattice, bits)[:, 0]
-        sums += round_.sum_noise.draw_steps((k, d), self._sum_lattice, bits)
-        return Summary(
-            centers=centers,
-            noisy_counts=self._count_lattice.decode(counts),
-            noisy_sums=self._sum_lattice.decode(sums),
-        )
+        counts = counts + round_.count_noise.draw_steps((k, 1), self._count_lattice, bits)[:, 0]
+        sums = sums + round_.sum_noise.draw_steps((k, d), self._sum_lattice, bits)
+        return Summary(noisy_counts=self._count_lattice.decode(counts), noisy_sums=self._sum_lattice.decode(sums))
 
     def _assign(self, centers: FloatArray) -> NDArray[np.intp]:
         """Nearest center of each row; ties go to the first."""
@@ -88,3 +95,37 @@ class LloydSample:
             scores -= half
             label[start : start + _BLOCK_ROWS] = scores.argmax(axis=1)
         return label
+
+    def second_moment(self, noise: GaussianNoise, radius: float, largest_weight: float, bits: BitSource) -> FloatArray:
+        """Noisy sum of w x x'. The noise is round in Frobenius norm: its full scale on the diagonal, 1/sqrt(2) off it.
+
+        Rows times the root of their weight are truncated toward zero to whole numbers y of 18 bits: sums of y y' are
+        exact, and the contribution |y|^2 is never more than w |x|^2.
+        """
+        d = self._content.rows.shape[1]
+        step = radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS
+        total = np.zeros((d, d), dtype=np.int64)
+        for start in range(0, self._content.rows.shape[0], _MOMENT_ROWS):
+            block = slice(start, start + _MOMENT_ROWS)
+            root = np.sqrt(self._content.weights[block]) * (1.0 - 2.0**-50)
+            whole = np.trunc(self._content.rows[block] * (root / step)[:, None])
+            total += (whole.T @ whole).astype(np.int64)
+        lattice = Lattice(step=step * step)
+        above = np.triu_indices(d, 1)
+        softer = GaussianNoise(scale=noise.scale / math.sqrt(2.0))
+        upper = total[above] + softer.draw_steps((above[0].size, 1), lattice, bits)[:, 0]
+        diagonal = np.diag(total) + noise.draw_steps((d, 1), lattice, bits)[:, 0]
+        noisy = np.diag(lattice.decode(diagonal))
+        noisy[above] = lattice.decode(upper)
+        noisy.T[above] = noisy[above]
+        return noisy
+
+
+def count_lattice(rounds: tuple[Round, ...]) -> Lattice:
+    """One lattice for the counts of all rounds, fine enough for the most precise."""
+    return Lattice.for_scale(min(round_.count_noise.scale for round_ in rounds))
+
+
+def sum_lattice(rounds: tuple[Round, ...]) -> Lattice:
+    """One lattice for the sums of all rounds, fine enough for the most precise."""
+    return Lattice.for_scale(min(round_.sum_noise.scale for round_ in rounds))

@@ -1,0 +1,178 @@
+"""The scikit-learn front door."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pais._numerics import FloatArray
+from pais.errors import DataError
+from pais.kmeans import KMeansSettings, private_kmeans
+from pais.sources import read
+
+_BLOCK_ROWS = 8192
+
+
+class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
+    """Differentially private k-means on one weighted sample of the rows.
+
+    Parameters
+    ----------
+    n_clusters : int
+        k.
+    epsilon, delta : float
+        The guarantee for everything that `fit` releases: adding or removing one row. delta is 0 for the pure
+        mechanisms.
+    radius : float, optional
+        Public bound on the norm of a row about the center; rows beyond it are clipped. None lets a private survey
+        find it.
+    center : sequence of float, optional
+        Public origin of the norms. None: a private survey releases a noisy mean, or the origin where `radius` is
+        stated.
+    sampling : {"constrained", "coreset", "uniform", "none"} or Rule
+        How rows are kept.
+    sample_size : float, optional
+        Expected rows; None keeps as few as cost no extra noise.
+    mechanism : {"gaussian", "laplace", "l2"}
+        "gaussian" for (epsilon, delta); "laplace" (l1) and "l2" (the paper's law) for pure epsilon.
+    random_state : None, int or numpy Generator
+        None draws from the cryptographic generator. Anything else is reproducible and NOT private, and the
+        certificate says so.
+    norms : NormDistribution, optional
+        Public facts about the norms. With `radius` and `norms` stated, no survey is needed and nothing is spent on one.
+
+    Attributes
+    ----------
+    cluster_centers_ : array of shape (n_clusters, n_features)
+    certificate_ : Certificate
+        What was released at which price; public.
+    plan_ : Plan
+        What was decided before the rows were sampled; public. ``print(model.plan_.explain())``.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There are no `labels_` and no `inertia_`: they depend on the training rows and are not protected. `predict` and
+    `score` on rows of your own stay with you; on the training rows their results are not private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pais import DPKMeans
+    >>> X = np.random.default_rng(0).normal(size=(20_000, 3))
+    >>> model = DPKMeans(n_clusters=4, epsilon=1.0, delta=1e-6).fit(X)
+    >>> model.cluster_centers_.shape
+    (4, 3)
+    >>> model.certificate_.epsilon <= 1.0
+    True
+    """
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        radius: float | None = None,
+        center: Any = None,
+        sampling: Any = "constrained",
+        sample_size: float | None = None,
+        mechanism: str = "gaussian",
+        random_state: Any = None,
+        norms: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.epsilon = epsilon
+        self.delta = delta
+        self.radius = radius
+        self.center = center
+        self.sampling = sampling
+        self.sample_size = sample_size
+        self.mechanism = mechanism
+        self.random_state = random_state
+        self.norms = norms
+
+    def fit(self, X: Any, y: object = None) -> DPKMeans:
+        """Release centers of the rows.
+
+        Parameters
+        ----------
+        X : array, pandas, polars or Arrow table, or path of a Parquet or CSV file
+        y : ignored
+        """
+        rows = self._rows(X, reset=True)
+        settings = KMeansSettings(
+            n_clusters=self.n_clusters,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            radius=self.radius,
+            center=None if self.center is None else tuple(np.asarray(self.center, dtype=np.float64).tolist()),
+            norms=self.norms,
+            sampling=self.sampling,
+            sample_size=self.sample_size,
+            mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
+        )
+        fitted = private_kmeans(rows, settings, random_state=self._seed())
+        self.cluster_centers_ = fitted.value.centers
+        self.certificate_ = fitted.certificate
+        self.plan_ = fitted.plan
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Nearest center of each row."""
+        return np.asarray(self._distances(X).argmin(axis=1))
+
+    def transform(self, X: Any) -> FloatArray:
+        """Distance of each row to each center."""
+        return np.sqrt(self._distances(X))
+
+    def score(self, X: Any, y: object = None) -> float:
+        """Minus the sum of squared distances of the rows to their nearest centers. Not protected."""
+        return -float(self._distances(X).min(axis=1).sum())
+
+    def _distances(self, X: Any) -> FloatArray:
+        check_is_fitted(self)
+        rows = self._rows(X, reset=False).astype(np.float64, copy=False)
+        result = np.empty((rows.shape[0], self.cluster_centers_.shape[0]))
+        for start in range(0, rows.shape[0], _BLOCK_ROWS):
+            block = rows[start : start + _BLOCK_ROWS]
+            for index, center in enumerate(self.cluster_centers_):
+                gap = block - center
+                result[start : start + _BLOCK_ROWS, index] = np.einsum("ij,ij->i", gap, gap)
+        return result
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.cluster_centers_.shape[0])
+
+    def _seed(self) -> Any:
+        # scikit-learn's own meaning of a RandomState instance: a stream to draw the next seed from.
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31))
+        return self.random_state
+
+    def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
+        """Rows as a finite float array of the right width; refusals name columns, never values."""
+        names = None
+        if isinstance(X, (str, Path, pa.Table)):
+            table = read(X)
+            X, names = table.rows, table.names
+        text = False
+        try:
+            rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+        except ValueError as error:
+            # Some texts of the library quote what could not be converted.
+            text = "could not convert" in str(error)
+            if not text:
+                raise
+        if text:
+            raise DataError("X holds text where numbers are needed. Leave out or convert those columns.")
+        if reset and names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
+        return np.asarray(rows)

@@ -1,0 +1,111 @@
+"""Private k-means from end to end: survey what is not stated, plan, run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais import _validate
+from pais.calibration import Sampling
+from pais.domain import Ball
+from pais.mechanisms import KMeansValue
+from pais.norms import NormDistribution
+from pais.pipeline import Plan, run
+from pais.planning import Algorithm, MechanismName, plan_kmeans
+from pais.randomness import RandomState
+from pais.release import Certificate, Spent
+from pais.rules import Rule
+from pais.survey import Survey, survey
+
+#: Share of epsilon for a survey of center, radius and norms, and of norms alone.
+FULL_SURVEY_SHARE = 0.06
+NORMS_SURVEY_SHARE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeansSettings:
+    """What a user decides about a private k-means; public."""
+
+    n_clusters: int
+    epsilon: float
+    delta: float = 0.0
+    radius: float | None = None
+    center: tuple[float, ...] | None = None
+    norms: NormDistribution | None = None
+    sampling: Sampling | Literal["none"] | Rule = "constrained"
+    sample_size: float | None = None
+    mechanism: MechanismName = "gaussian"
+    algorithm: Algorithm = "refined"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeansFit:
+    """A private k-means that was run: centers, certificate, and the plan and survey behind them. All may leave."""
+
+    value: KMeansValue
+    certificate: Certificate
+    plan: Plan
+    survey: Survey | None
+
+
+def survey_share(settings: KMeansSettings) -> float:
+    """Share of epsilon that a survey will take: nothing where all facts are stated."""
+    if settings.radius is None:
+        return FULL_SURVEY_SHARE if settings.center is None else NORMS_SURVEY_SHARE
+    return NORMS_SURVEY_SHARE if settings.norms is None else 0.0
+
+
+def surveyed_facts(
+    rows: NDArray[np.generic], settings: KMeansSettings, random_state: RandomState
+) -> tuple[Ball, NormDistribution, Survey | None]:
+    """Ball and norms, as stated or as a survey releases them.
+
+    A stated radius without a center is about the origin. Norms are surveyed unless they are stated with a radius: the
+    expected size and the number of rounds follow from them.
+    """
+    order = 1.0 if settings.mechanism == "laplace" else 2.0
+    share = survey_share(settings)
+    if settings.radius is not None and settings.norms is not None:
+        return Ball(radius=settings.radius, order=order, center=settings.center), settings.norms, None
+    price = share * _validate.target_epsilon(settings.epsilon)
+    center = settings.center
+    if settings.radius is not None and center is None:
+        center = (0.0,) * rows.shape[1]
+    found = survey(rows, epsilon=price, center=center, order=order, random_state=random_state)
+    if settings.radius is None:
+        return found.ball, found.norms, found
+    ball = Ball(radius=settings.radius, order=order, center=settings.center)
+    norms = NormDistribution(norms=found.norms.norms, masses=found.norms.masses, radius=settings.radius)
+    return ball, norms, found
+
+
+def private_kmeans(
+    rows: NDArray[np.generic], settings: KMeansSettings, *, random_state: RandomState = None
+) -> KMeansFit:
+    """Survey what is not stated, plan, run; the certificate adds up what each part cost.
+
+    Notes
+    -----
+    Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`.
+    """
+    ball, norms, found = surveyed_facts(rows, settings, random_state)
+    spent = () if found is None else (Spent(what="survey", epsilon=found.epsilon),)
+    plan = plan_kmeans(
+        n_clusters=settings.n_clusters,
+        n_features=rows.shape[1],
+        epsilon=settings.epsilon * (1.0 - survey_share(settings)),
+        delta=settings.delta,
+        ball=ball,
+        norms=norms,
+        sampling=settings.sampling,
+        sample_size=settings.sample_size,
+        mechanism=settings.mechanism,
+        algorithm=settings.algorithm,
+        spent=spent,
+    )
+    release = run(plan, rows, random_state=random_state)
+    assert isinstance(release.value, KMeansValue)
+    return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)

@@ -1,0 +1,260 @@
+"""Everything about a private k-means that is decided before a row is sampled, from public quantities only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pais import _validate
+from pais.calibration import Calibration, Sampling, calibrate
+from pais.domain import Ball
+from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, laplace_noise
+from pais.norms import NormDistribution
+from pais.pipeline import Plan
+from pais.profiles import GaussianProfile, LinearProfile
+from pais.release import Spent
+from pais.rules import Rule
+from pais.rules.simple import largest_coreset_size
+
+MechanismName = Literal["gaussian", "laplace", "l2"]
+Algorithm = Literal["refined", "paper"]
+
+#: A typical |center| / radius, for the split of the noise between counts and sums.
+RHO = 0.225
+
+# Share of the precision of sums that goes to the second moment the start is made from.
+_MOMENT_SHARE = 0.08
+_GROWTH = 1.5
+
+# Noise is raised by this much over the calibrated one, past the roundings of a sum of rounds.
+_ROOM = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Facts:
+    """The public numbers a schedule is made from."""
+
+    n_clusters: int
+    n_features: int
+    n_rows: float
+    radius: float
+    mean_square_norm: float
+    sample_size: float
+    epsilon: float
+
+
+def plan_kmeans(
+    *,
+    n_clusters: int,
+    n_features: int,
+    epsilon: float,
+    delta: float = 0.0,
+    ball: Ball,
+    norms: NormDistribution,
+    sampling: Sampling | Literal["none"] | Rule = "constrained",
+    sample_size: float | None = None,
+    mechanism: MechanismName = "gaussian",
+    algorithm: Algorithm = "refined",
+    n_iterations: int = 10,
+    spent: tuple[Spent, ...] = (),
+) -> Plan:
+    """Choose noise, rule, cells and rounds of a private k-means.
+
+    Parameters
+    ----------
+    n_clusters, n_features : int
+        k and d.
+    epsilon, delta : float
+        The guarantee of this release alone; what a survey has cost comes on top, through `spent`.
+    ball : Ball
+        Public bounds; order 2, or 1 for the Laplace mechanism.
+    norms : NormDistribution
+        Public or surveyed norms about the ball's center.
+    sampling : {"constrained", "coreset", "uniform", "none"} or Rule
+        How rows are kept.
+    sample_size : float, optional
+        Expected rows; None keeps as few as cost no extra noise. The constrained rule never keeps more than that.
+    mechanism : {"gaussian", "laplace", "l2"}
+        Gaussian noise for (epsilon, delta); Laplace (l1) or the paper's l2 law for pure epsilon.
+    algorithm : {"refined", "paper"}
+        "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
+    spent : tuple of Spent
+        Earlier releases on the same rows, for the certificate.
+
+    Notes
+    -----
+    Guarantee. The plan costs at most (epsilon, delta) on the whole ball, checked when it is made:
+    `tests/theory/test_planning.py`. No argument depends on rows except through what was released.
+    """
+    k, d = _validate.count("n_clusters", n_clusters), _validate.count("n_features", n_features)
+    epsilon, delta = _validate.target_epsilon(epsilon), _validate.target_delta(delta)
+    _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+    if mechanism not in ("gaussian", "laplace", "l2"):
+        raise ArgumentError(f"mechanism={mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
+    if algorithm not in ("refined", "paper") or (algorithm == "paper" and mechanism == "gaussian"):
+        raise ArgumentError(f"algorithm={algorithm!r} is not available for {mechanism!r}. Pass 'refined'.")
+    if (mechanism == "gaussian") != (delta > 0.0):
+        raise MismatchError(
+            f"mechanism={mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
+            "'laplace' and 'l2' need delta = 0."
+        )
+    if ball.order != (1.0 if mechanism == "laplace" else 2.0):
+        raise MismatchError(
+            f"mechanism={mechanism!r} does not go with a ball of order {ball.order:g}. Use order 1 for "
+            "'laplace' and 2 for the others."
+        )
+    unit = _unit_profile(mechanism, d, ball.radius)
+    chosen = _calibrated(unit, norms, sampling, sample_size, epsilon, delta)
+    facts = _Facts(
+        n_clusters=k,
+        n_features=d,
+        n_rows=norms.n_rows,
+        radius=ball.radius,
+        # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
+        mean_square_norm=norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0),
+        sample_size=chosen.sample_size,
+        epsilon=epsilon,
+    )
+    largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
+    noise = chosen.noise * (1.0 + _ROOM)
+    if mechanism == "gaussian":
+        made = _gaussian(facts, unit, noise, largest_weight)
+    else:
+        made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
+    return Plan(ball=ball, rule=chosen.rule, mechanism=made, epsilon=epsilon, delta=delta, norms=norms, spent=spent)
+
+
+def _unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
+    """What all rounds together cost at noise 1, with the split between counts and sums that serves centers best.
+
+    The split minimises the error of sum/count at fixed loss, in units of the radius, so that it does not depend on
+    the unit of the data (erratum 9).
+    """
+    if mechanism == "gaussian":
+        return GaussianProfile((RHO / math.sqrt(d)) ** -0.5, radius)
+    if mechanism == "l2":
+        return LinearProfile((2.0 * RHO**2 / (d * (d + 1.0))) ** (1.0 / 3.0), 1.0 / radius)
+    return LinearProfile((RHO**2 / d**1.5) ** (1.0 / 3.0), 1.0 / radius)
+
+
+def _calibrated(
+    profile: GaussianProfile | LinearProfile,
+    norms: NormDistribution,
+    sampling: Sampling | Literal["none"] | Rule,
+    sample_size: float | None,
+    epsilon: float,
+    delta: float,
+) -> Calibration:
+    if isinstance(sampling, Rule):
+        return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
+    if sampling == "none":
+        return calibrate("uniform", profile, norms, epsilon=epsilon, delta=delta, sample_size=norms.n_rows)
+    if sampling not in ("constrained", "coreset", "uniform"):
+        raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'.")
+    if sampling == "constrained":
+        if sample_size is not None:
+            try:
+                return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=sample_size)
+            except UnreachableError:
+                # More rows than the rule keeps for free would bring nothing.
+                pass
+        return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
+    if sample_size is None:
+        sample_size = calibrate("constrained", profile, norms, epsilon=epsilon, delta=delta).sample_size
+        if sampling == "coreset":
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+            sample_size = min(sample_size, largest * (1.0 - 1e-9))
+    return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=sample_size)
+
+
+def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:
+    """Twice as many cells as clusters, a start from a noisy second moment, and rounds as the noise allows.
+
+    What a round gains falls geometrically with the rounds, what its share costs falls as the square of the signal to
+    noise: rounds grow with its logarithm. The signal is the Frobenius norm of the matrix of sums, the noise its
+    spectral norm if one round had the whole budget.
+    """
+    assert isinstance(unit, GaussianProfile)
+    count, total = unit.count_scale * noise, unit.sum_scale * noise
+    k, d, n = facts.n_clusters, facts.n_features, facts.n_rows
+    cells = int(min(2 * k, max(k, n / (1.5 * count))))
+    signal = n * math.sqrt(facts.mean_square_norm / cells)
+    ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
+    n_rounds = int(np.clip(round(3.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0)), 3, 10))
+    shares = _GROWTH ** np.arange(n_rounds)
+    shares = shares / shares.sum()
+    rounds = tuple(
+        Round(
+            count_noise=GaussianNoise(scale=count / math.sqrt(share)),
+            sum_noise=GaussianNoise(scale=total / math.sqrt(share * (1.0 - _MOMENT_SHARE))),
+        )
+        for share in shares.tolist()
+    )
+    return KMeans(
+        n_clusters=k,
+        n_features=d,
+        rounds=rounds,
+        radius=facts.radius,
+        cells=cells,
+        explore=min(n_rounds - 1, max(4, (n_rounds + 1) // 2)),
+        moment_noise=GaussianNoise(scale=facts.radius * total / math.sqrt(_MOMENT_SHARE)),
+        n_rows=n,
+        mean_square_norm=facts.mean_square_norm,
+        trust=1.5,
+        largest_weight=largest_weight,
+    )
+
+
+def _pure(
+    facts: _Facts, unit: object, noise: float, largest_weight: float, mechanism: MechanismName, plain_rounds: int | None
+) -> KMeans:
+    """A round of sectors, a start made from it, few rounds: in pure DP the noise of a round grows with their number.
+
+    The noise level is that of the center of n/(2k) rows if one round had the whole budget, over the root mean square
+    norm; each round takes about a constant factor off the distance to a good solution.
+    """
+    assert isinstance(unit, LinearProfile)
+    k, d = facts.n_clusters, facts.n_features
+    kept = min(1.0, facts.sample_size / facts.n_rows)
+    log_budget = facts.epsilon + math.log(-math.expm1(-facts.epsilon)) - math.log(kept)
+    budget = kept * float(np.logaddexp(0.0, log_budget))
+    center_noise = 2 * k * math.sqrt(d) * _sum_noise(mechanism, facts.radius).deviation(d) / (budget * facts.n_rows)
+    level = center_noise / math.sqrt(facts.mean_square_norm)
+    if plain_rounds is None:
+        n_rounds = int(np.clip(round(2.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
+        later = 1.2 ** np.arange(n_rounds - 1)
+        first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
+        shares = [first, *((1.0 - first) * later / later.sum()).tolist()]
+        cells = (2 if level > 0.2 else 3) * k
+        explore = (n_rounds + 1) // 3 if n_rounds > 2 else 1
+    else:
+        shares = [1.0 / plain_rounds] * _validate.count("n_iterations", plain_rounds)
+        cells, explore = k, 0
+    rounds = tuple(
+        Round(
+            count_noise=laplace_noise(noise / (share * unit.intercept)),
+            sum_noise=_sum_noise(mechanism, noise / (share * unit.slope)),
+        )
+        for share in shares
+    )
+    return KMeans(
+        n_clusters=k,
+        n_features=d,
+        rounds=rounds,
+        radius=facts.radius,
+        cells=cells,
+        explore=explore,
+        n_rows=facts.n_rows,
+        mean_square_norm=facts.mean_square_norm,
+        # Three scales of Laplace noise.
+        trust=3.0 / math.sqrt(2.0),
+        largest_weight=largest_weight,
+    )
+
+
+def _sum_noise(mechanism: MechanismName, scale: float) -> NoiseLaw:
+    return laplace_noise(scale) if mechanism == "laplace" else LpNoise(scale=scale, p=2.0)
