@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from pais import _validate
+from pais._numerics import FloatArray
+from pais.amplification import amplified_epsilon, epsilon_at_delta
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
@@ -48,6 +51,74 @@ class Plan:
     def __post_init__(self) -> None:
         budget = _validate.target_epsilon(self.epsilon)
         certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)
+
+    def explain(self) -> str:
+        """The plan in words: what is read, what is public, what is protected, and what a record pays."""
+        return explain(self)
+
+
+def explain(plan: Plan) -> str:
+    """Numbered stages of a plan, and the loss of a record by its norm. Public values only."""
+    size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
+    origin = "the origin" if plan.ball.center is None else "a public center"
+    lines = [
+        f"0. earlier    {part.what}: epsilon {part.epsilon:.6g}, delta {part.delta:.3g} (already released)"
+        for part in plan.spent
+    ]
+    lines += [
+        "1. rows       secret      read once",
+        f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
+        f"3. rule       public      {_in_words(plan.rule.describe())}",
+        f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
+        *_noise_lines(plan.mechanism.describe()),
+        f"6. release    may leave   epsilon {plan.epsilon:.6g}, delta {plan.delta:.3g} for adding or removing one row",
+        "",
+        "   norm / radius   kept with probability   epsilon of such a record",
+    ]
+    share = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+    probability = plan.rule.probability(share * plan.ball.radius)
+    for part, kept, loss in zip(share, probability, record_losses(plan, share * plan.ball.radius), strict=True):
+        lines.append(f"   {part:13.2f}   {kept:21.5f}   {loss:24.6g}")
+    lines += ["", "assumes"]
+    profile = plan.mechanism.profile
+    found = profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
+    lines += [f"   {line}" for line in str(found).splitlines()]
+    return "\n".join(lines)
+
+
+def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
+    """Epsilon of records of given norms under the plan, at its delta.
+
+    With norms of real rows this is the data owner's business: the result depends on the rows and is not protected.
+    """
+    probability = plan.rule.probability(norm)
+    loss = plan.mechanism.profile(1.0 / probability, norm)
+    if plan.delta > 0.0:
+        return np.asarray(epsilon_at_delta(plan.delta, loss, probability))
+    return np.asarray(amplified_epsilon(loss, probability))
+
+
+def _in_words(described: dict[str, object]) -> str:
+    """A public description on one line, without the parts that are said elsewhere."""
+    skipped = ("profile", "radius", "probabilities_sha256", "rounds")
+    return ", ".join(
+        f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in described.items()
+        if key not in skipped
+    )
+
+
+def _noise_lines(described: dict[str, object]) -> list[str]:
+    lines = [f"5. mechanism  protected   {_in_words(described)}"]
+    rounds = described.get("rounds")
+    if isinstance(rounds, list):
+        for number, noise in enumerate(rounds, 1):
+            count, total = noise["count_noise"], noise["sum_noise"]
+            lines.append(
+                f"              round {number:<2d}    {count['law']} noise {count['scale']:.6g} on counts, "
+                f"{total['law']} {total['scale']:.6g} on sums"
+            )
+    return lines
 
 
 def run(plan: Plan, rows: ArrayLike, *, random_state: RandomState = None, strategy: Strategy = "auto") -> Release:
