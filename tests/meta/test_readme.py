@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import pais
@@ -16,7 +18,12 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
-def test_every_python_block_of_the_readme_runs(block: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_python_block_of_the_readme_runs(
+    block: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    columns = np.random.default_rng(0).normal(size=(3, 30_000))
+    pq.write_table(pa.table(dict(zip("abc", columns, strict=True))), "measurements.parquet")
     exec(compile(block, "README.md", "exec"), {})
     if "rows expected" in block:
         printed = capsys.readouterr().out

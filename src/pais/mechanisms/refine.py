@@ -20,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 #: The best cells lie wider than the data they are drawn from.
 START_SPREAD = 1.25
 MODEL_POINTS = 2000
-RESTARTS = 20
+RESTARTS = 40
 
 
 def into_ball(centers: FloatArray, radius: float) -> FloatArray:
