@@ -1,0 +1,379 @@
+"""The norm survey: what it releases is right, what it costs is what it says, and nothing makes it fail."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pais import ArgumentError, Ball, DataError, LpNoise
+from pais.lattice import IntArray, Lattice
+from pais.randomness import BitSource, SecureBits
+from pais.survey import _N_BINS, Survey, _noisy_mean, survey
+
+Floats = NDArray[np.float64]
+
+# Bins have twelve to the octave.
+BIN = 2.0 ** (1.0 / 12.0)
+# Planted in rows; none of its digits may turn up in anything shown.
+CANARY = 1234.5678
+
+
+def cloud(n: int = 20_000, d: int = 5, seed: int = 0) -> Floats:
+    shift = np.array([3.0, 0.0, 0.0, -2.0, 1.0])[:d]
+    return np.random.default_rng(seed).standard_normal((n, d)) + shift
+
+
+@dataclass(kw_only=True)
+class Spy:
+    """Every draw of noise, and every array of whole steps on its way out."""
+
+    laws: list[LpNoise] = field(default_factory=list)
+    shapes: list[tuple[int, int]] = field(default_factory=list)
+    released: list[Floats] = field(default_factory=list)
+
+
+@pytest.fixture
+def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
+    seen = Spy()
+    draw_steps, decode = LpNoise.draw_steps, Lattice.decode
+
+    def draw(self: LpNoise, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
+        seen.laws.append(self)
+        seen.shapes.append(shape)
+        return draw_steps(self, shape, lattice, bits)
+
+    def out(self: Lattice, steps: IntArray) -> Floats:
+        seen.released.append(decode(self, steps))
+        return seen.released[-1]
+
+    monkeypatch.setattr(LpNoise, "draw_steps", draw)
+    monkeypatch.setattr(Lattice, "decode", out)
+    return seen
+
+
+@pytest.fixture
+def noiseless(monkeypatch: pytest.MonkeyPatch, spy: Spy) -> Spy:
+    """Draws of zero: what is released is what the rows contribute."""
+
+    def draw(self: LpNoise, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
+        spy.laws.append(self)
+        spy.shapes.append(shape)
+        return np.zeros(shape, dtype=np.int64)
+
+    monkeypatch.setattr(LpNoise, "draw_steps", draw)
+    return spy
+
+
+# ---------------------------------------------------------------- what it finds
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("order", [1.0, 2.0])
+def test_a_survey_finds_center_radius_rows_and_mean_square_norm(order: float, seed: int) -> None:
+    rows = cloud(seed=seed)
+    found = survey(rows, epsilon=0.5, order=order, random_state=seed)
+    assert found.ball.center is not None
+    assert np.max(np.abs(np.asarray(found.ball.center) - rows.mean(axis=0))) < 0.25
+    norm = np.linalg.norm(rows - np.asarray(found.ball.center), ord=order, axis=1)
+    # The upper edge of the bin of the quantile; noise and the bins it hides may move it by one more.
+    assert np.quantile(norm, 0.975) / BIN < found.ball.radius < np.quantile(norm, 0.975) * BIN**2
+    assert found.norms.radius == found.ball.radius
+    assert found.norms.n_rows == pytest.approx(20_000, rel=0.03)
+    clipped = np.mean(np.square(np.minimum(norm, found.ball.radius)))
+    assert found.norms.mean_square_norm == pytest.approx(clipped, rel=0.03)
+
+
+@pytest.mark.parametrize("quantile", [0.25, 0.5, 0.9, 0.99])
+def test_the_radius_follows_the_quantile_asked_for(quantile: float) -> None:
+    rows = cloud()
+    found = survey(rows, epsilon=5.0, center=(0.0,) * 5, quantile=quantile, random_state=1)
+    expected = np.quantile(np.linalg.norm(rows, axis=1), quantile)
+    assert expected / BIN < found.ball.radius < expected * BIN**1.5
+
+
+def test_a_stated_center_is_kept_and_norms_are_taken_about_it() -> None:
+    rows = cloud()
+    center = (10.0, -3.0, 0.5, 0.0, 1.0)
+    found = survey(rows, epsilon=0.5, center=center, random_state=2)
+    assert found.ball.center == center
+    expected = np.quantile(np.linalg.norm(rows - np.asarray(center), axis=1), 0.975)
+    assert expected / BIN < found.ball.radius < expected * BIN**2
+
+
+def test_scaling_the_rows_by_an_octave_scales_the_ball_and_nothing_else() -> None:
+    rows = cloud()
+    one = survey(rows, epsilon=0.5, center=(0.0,) * 5, random_state=3)
+    two = survey(1024.0 * rows, epsilon=0.5, center=(0.0,) * 5, random_state=3)
+    # The noise stays on its bins while the rows move, so the counts differ by noise alone.
+    assert two.ball.radius == pytest.approx(1024.0 * one.ball.radius, rel=1.5 * (BIN - 1.0))
+    assert two.norms.n_rows == pytest.approx(one.norms.n_rows, rel=0.03)
+
+
+@pytest.mark.parametrize(("n", "d", "epsilon"), [(2000, 2, 0.5), (500, 2, 1.0), (1000, 20, 0.5)])
+def test_a_survey_of_few_ordinary_rows_finds_their_scale(n: int, d: int, epsilon: float) -> None:
+    """Rows by the hundred, which the noise of a thousand narrow bins must not drown."""
+    found = []
+    for seed in range(20):
+        rows = np.random.default_rng(seed).standard_normal((n, d))
+        radius = survey(rows, epsilon=epsilon, random_state=seed).ball.radius
+        found.append(radius / float(np.quantile(np.linalg.norm(rows, axis=1), 0.975)))
+    assert sum(1 / 8 < ratio < 8 for ratio in found) >= 18
+
+
+# ---------------------------------------------------------------- what it costs
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
+@pytest.mark.parametrize("order", [1.0, 2.0])
+def test_the_shares_of_the_stages_add_up_to_the_price(spy: Spy, epsilon: float, order: float) -> None:
+    found = survey(cloud(), epsilon=epsilon, order=order, random_state=4)
+    scale_law, mean_law, norm_law = spy.laws
+    assert spy.shapes == [(_N_BINS, 1), (1, 5), (_N_BINS, 1)]
+    # Laplace noise on bins in which a record counts once, and noise of the ball's own norm on the sum.
+    assert scale_law.p == norm_law.p == 1.0
+    assert mean_law.p == order
+    coarse_radius = _coarse_radius(spy.released[0], scale_law)
+    shares = [1.0 / scale_law.scale, coarse_radius / mean_law.scale, 1.0 / norm_law.scale]
+    assert sum(shares) <= epsilon * (1.0 + 1e-12)
+    assert sum(shares) == pytest.approx(epsilon, rel=1e-9)
+    assert found.epsilon == epsilon
+
+
+def _coarse_radius(released: Floats, law: LpNoise) -> float:
+    """The radius of the first stage, from its noisy counts."""
+    threshold = law.scale * math.log(released.size / 0.02)
+    kept = np.where(released > threshold, released, 0.0)
+    edges = np.exp2(np.arange(released.size + 1) / 12.0 - 100.0)
+    return float(edges[1:][np.argmax(np.cumsum(kept) >= 0.975 * kept.sum())])
+
+
+def test_a_stated_center_leaves_the_whole_price_to_the_norms(spy: Spy) -> None:
+    found = survey(cloud(), epsilon=0.5, center=(0.0,) * 5, random_state=5)
+    assert [law.scale for law in spy.laws] == [2.0]
+    assert spy.laws[0].p == 1.0
+    assert found.epsilon == 0.5
+
+
+def test_every_bin_has_its_own_noise_of_the_stated_scale(spy: Spy) -> None:
+    survey(np.zeros((1, 2)), epsilon=0.5, center=(0.0, 0.0), random_state=6)
+    noise = spy.released[0][1:]
+    assert float(np.mean(np.abs(noise))) == pytest.approx(2.0, rel=0.1)
+    assert np.unique(noise).size == noise.size
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("layout", ["C", "F"])
+def test_a_neighbour_changes_one_bin_by_one(noiseless: Spy, order: float, layout: str) -> None:
+    rng = np.random.default_rng(7)
+    rows = rng.standard_normal((400, 7))
+    # Norms at the edges of bins, where the last bit of a norm decides.
+    edges = np.exp2(rng.integers(-24, 24, 400) / 12.0)
+    rows *= (edges / np.linalg.norm(rows, ord=order, axis=1))[:, None]
+    center = (0.0,) * 7
+
+    def counts(table: Floats) -> Floats:
+        noiseless.released.clear()
+        survey(np.asarray(table, order=layout), epsilon=1.0, order=order, center=center)
+        return noiseless.released[0]
+
+    whole = counts(rows)
+    assert whole.sum() == 400.0
+    for drop in range(0, 400, 20):
+        change = whole - counts(np.delete(rows, drop, axis=0))
+        assert np.sum(change) == 1.0
+        assert np.count_nonzero(change) == 1
+    assert np.array_equal(counts(rows[rng.permutation(400)]), whole)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-3, 1.0, 1e3])
+def test_a_neighbour_changes_a_bin_by_one_for_every_price(noiseless: Spy, epsilon: float) -> None:
+    def count(n: int) -> float:
+        noiseless.released.clear()
+        survey(np.ones((n, 2)), epsilon=epsilon, center=(0.0, 0.0))
+        return float(noiseless.released[0].sum())
+
+    counts = [count(n) for n in range(120, 132)]
+    assert max(np.abs(np.diff(counts))) <= 1.0
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
+def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, order: float) -> None:
+    ball = Ball(radius=2.0, order=order)
+    near = np.random.default_rng(8).uniform(-0.1, 0.1, (50, 3))
+    far = np.array([[1e6, -1e6, 3.0]])
+    totals = []
+    for table in (near, np.concatenate([near, far]), np.concatenate([near, -1e200 * far])):
+        noiseless.released.clear()
+        _noisy_mean(table, ball, 50.0, 0.5, SecureBits())
+        totals.append(noiseless.released[0])
+    assert noiseless.laws[0].p == order
+    assert noiseless.laws[0].scale >= ball.radius / 0.5
+    assert np.max(np.abs(totals[0] - near.sum(axis=0))) < 1e-3
+    for total in totals[1:]:
+        share = np.linalg.norm(total - totals[0], ord=order)
+        assert share == pytest.approx(2.0, rel=1e-4)
+        assert share <= 2.0
+
+
+def test_the_noisy_mean_stays_in_the_ball_whatever_the_noise() -> None:
+    ball = Ball(radius=1.0)
+    for _ in range(20):
+        mean = _noisy_mean(np.ones((1, 3)), ball, 1.0, 1e-3, SecureBits())
+        assert np.linalg.norm(mean) <= 1.0
+
+
+# ---------------------------------------------------------------- what it withstands
+
+ODD_TABLES = {
+    "one row": np.ones((1, 3)),
+    "three rows": np.random.default_rng(9).standard_normal((3, 2)),
+    "one row many times": np.full((500, 4), 2.5),
+    "zeros": np.zeros((500, 3)),
+    "rows of 1e30": np.full((500, 2), 1e30),
+    "rows whose squares overflow": np.full((500, 2), -1e200),
+    "the largest doubles": np.full((500, 2), 1.7e308),
+    "rows whose squares vanish": np.full((500, 2), 1e-300),
+    "one column": np.random.default_rng(10).standard_normal((3000, 1)),
+    "integers": np.random.default_rng(11).integers(-5, 5, (3000, 2)),
+    "single precision": np.random.default_rng(12).standard_normal((3000, 2)).astype(np.float32),
+    "booleans": np.random.default_rng(13).uniform(size=(3000, 2)) < 0.5,
+}
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 10.0, 1e6])
+@pytest.mark.parametrize("order", [1.0, 2.0, math.inf])
+@pytest.mark.parametrize("name", ODD_TABLES)
+def test_odd_tables_give_a_survey_without_a_warning(name: str, order: float, epsilon: float) -> None:
+    rows = ODD_TABLES[name]
+    for random_state in (0, None):
+        found = survey(rows, epsilon=epsilon, order=order, random_state=random_state)
+        assert found.ball.center is not None
+        assert len(found.ball.center) == rows.shape[1]
+        assert np.all(np.isfinite(found.ball.center))
+        assert 0.0 < found.ball.radius < math.inf
+        assert found.ball.order == order
+        assert 0.0 < found.norms.n_rows < math.inf
+        assert 0.0 <= found.norms.mean_square_norm <= found.ball.radius**2 * (1.0 + 1e-12)
+        assert found.secure_randomness is (random_state is None)
+
+
+def test_a_price_beyond_all_reason_still_gives_a_survey() -> None:
+    found = survey(np.full((500, 3), 2.5), epsilon=1e12, random_state=19)
+    assert found.norms.n_rows == pytest.approx(500, rel=1e-6)
+    assert found.ball.center == pytest.approx((2.5,) * 3, rel=1e-3)
+
+
+def test_rows_that_are_all_alike_give_their_own_point_and_a_small_radius() -> None:
+    found = survey(np.full((5000, 4), 2.5), epsilon=1.0, random_state=14)
+    assert found.ball.center is not None
+    assert found.ball.center == pytest.approx((2.5,) * 4, rel=0.05)
+    assert found.ball.radius < 0.25
+
+
+def test_zeros_lie_in_the_lowest_bin() -> None:
+    found = survey(np.zeros((500, 3)), epsilon=1.0, center=(0.0,) * 3, random_state=15)
+    assert found.ball.radius < 1e-29
+    assert found.norms.n_rows == pytest.approx(500, abs=20)
+
+
+def test_norms_beyond_the_last_bin_are_counted_in_it() -> None:
+    found = survey(np.full((500, 2), 1e200), epsilon=1.0, center=(0.0, 0.0), random_state=16)
+    assert found.ball.radius == 2.0**100
+    assert found.norms.n_rows == pytest.approx(500, abs=40)
+
+
+# ---------------------------------------------------------------- what it shows
+
+
+def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
+    rows = cloud(2000)
+    rows[7] = CANARY
+    shown = []
+    for table in (rows, np.delete(rows, 7, axis=0)):
+        found = survey(table, epsilon=1.0, random_state=None)
+        assert found.secure_randomness
+        assert [item.name for item in fields(Survey)] == ["ball", "norms", "epsilon", "secure_randomness"]
+        assert not hasattr(found, "rows")
+        shown.append((repr(found), found.describe(), found.norms.norms.size))
+    (text, public, atoms), (other_text, other_public, other_atoms) = shown
+    assert atoms == other_atoms
+    assert list(public) == list(other_public) == ["epsilon", "noisy_rows", "noisy_mean_square_norm", "ball"]
+    assert public["epsilon"] == other_public["epsilon"]
+    for line in (text, other_text, str(public), str(other_public)):
+        assert "1234" not in line
+        assert len(line) < 400
+    # Secure bits do not repeat.
+    assert public["noisy_rows"] != survey(rows, epsilon=1.0).describe()["noisy_rows"]
+
+
+def test_a_seed_repeats_a_survey_and_marks_it_as_not_private() -> None:
+    rows = cloud(2000)
+    first, second = (survey(rows, epsilon=1.0, random_state=17) for _ in range(2))
+    assert first.describe() == second.describe()
+    assert first.describe() != survey(rows, epsilon=1.0, random_state=18).describe()
+    assert not first.secure_randomness
+
+
+def test_the_radius_is_an_edge_of_a_public_bin() -> None:
+    for seed in range(5):
+        position = 12.0 * math.log2(survey(cloud(seed=seed), epsilon=0.5, random_state=seed).ball.radius)
+        assert abs(position - round(position)) < 1e-9
+
+
+# ---------------------------------------------------------------- what it refuses
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
+def test_a_price_that_is_no_positive_number_is_refused(epsilon: float) -> None:
+    with pytest.raises(ArgumentError, match="epsilon"):
+        survey(cloud(10), epsilon=epsilon)
+
+
+@pytest.mark.parametrize("quantile", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_a_quantile_outside_zero_and_one_is_refused(quantile: float) -> None:
+    with pytest.raises(ArgumentError, match="quantile"):
+        survey(cloud(10), epsilon=1.0, quantile=quantile)
+
+
+@pytest.mark.parametrize("order", [0.5, 0.0, math.nan])
+def test_an_order_below_one_is_refused(order: float) -> None:
+    with pytest.raises(ArgumentError, match="order"):
+        survey(cloud(10), epsilon=1.0, order=order)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("center", [None, (0.0,) * 5])
+def test_a_bad_value_is_refused_by_its_column_and_not_by_its_row(bad: float, center: tuple[float, ...] | None) -> None:
+    rows = cloud(100)
+    rows[41, :] = CANARY
+    rows[41, 3] = bad
+    with pytest.raises(DataError, match=r"column\(s\) 3") as caught:
+        survey(rows, epsilon=1.0, center=center)
+    assert "1234" not in str(caught.value)
+    assert "41" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (np.empty((0, 3)), "empty"),
+        (np.empty((3, 0)), "no columns"),
+        (np.ones(3), "two-dimensional"),
+        (np.array([["a"]]), "real numbers"),
+        (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
+    ],
+)
+def test_rows_that_are_no_table_of_numbers_are_refused(rows: Floats, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        survey(rows, epsilon=1.0)
+
+
+def test_a_center_of_another_width_is_refused() -> None:
+    with pytest.raises(DataError, match="center"):
+        survey(cloud(10), epsilon=1.0, center=(0.0, 0.0))
+    with pytest.raises(ArgumentError, match="center"):
+        survey(cloud(10), epsilon=1.0, center=(math.nan,) * 5)

@@ -1,0 +1,263 @@
+"""Arrays, tables and files become one table of numbers, or an error of this package that shows no value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from pais import DataError
+from pais.sources import Table, is_tabular, read
+
+NAMES = ("age", "income", "member")
+VALUES = np.array([[30.0, 1.5, 1.0], [41.0, -2.25, 0.0], [59.0, 1e6, 1.0]])
+
+# Planted in sources that are refused; it may not turn up in an error.
+SECRET = "secret-4711"
+
+
+def arrow() -> pa.Table:
+    return pa.table({"age": [30, 41, 59], "income": [1.5, -2.25, 1e6], "member": [True, False, True]})
+
+
+def as_parquet(folder: Path) -> Path:
+    path = folder / "people.parquet"
+    pq.write_table(arrow(), path)
+    return path
+
+
+def as_csv(folder: Path) -> Path:
+    path = folder / "people.csv"
+    pa_csv.write_csv(arrow(), path)
+    return path
+
+
+def as_upper_case_csv(folder: Path) -> Path:
+    return as_csv(folder).rename(folder / "PEOPLE.CSV")
+
+
+SOURCES: dict[str, Callable[[Path], object]] = {
+    "arrow": lambda _: arrow(),
+    "arrow in chunks": lambda _: pa.concat_tables([arrow()[:1], arrow()[1:]]),
+    "record batch": lambda _: arrow().to_batches()[0],
+    "pandas": lambda _: arrow().to_pandas(),
+    "polars": lambda _: pl.from_arrow(arrow()),
+    "parquet": as_parquet,
+    "parquet by text": lambda folder: str(as_parquet(folder)),
+    "csv": as_csv,
+    "csv by text": lambda folder: str(as_csv(folder)),
+    "csv in capitals": as_upper_case_csv,
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_kind_of_table_gives_the_same_rows_and_names(name: str, tmp_path: Path) -> None:
+    source = SOURCES[name](tmp_path)
+    assert is_tabular(source)
+    table = read(source)
+    assert table.names == NAMES
+    assert table.rows.dtype == np.float64
+    assert np.array_equal(table.rows, VALUES)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_columns_are_taken_by_name_in_the_order_asked_for(name: str, tmp_path: Path) -> None:
+    table = read(SOURCES[name](tmp_path), columns=["income", "age"])
+    assert table.names == ("income", "age")
+    assert np.array_equal(table.rows, VALUES[:, [1, 0]])
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_column_that_does_not_exist_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        read(SOURCES[name](tmp_path), columns=["age", "height"])
+
+
+def test_a_missing_column_of_a_table_is_named() -> None:
+    with pytest.raises(DataError, match="height"):
+        read(arrow(), columns=["age", "height"])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8, np.bool_])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_array_comes_back_as_it_is_without_a_copy(dtype: type, order: str) -> None:
+    rows = np.ones((4, 2), dtype=dtype, order=order)  # type: ignore[call-overload]
+    table = read(rows)
+    assert not is_tabular(rows)
+    assert table.names is None
+    assert table.rows is rows
+
+
+def test_lists_and_objects_that_are_numbers_are_read() -> None:
+    assert read([[1, 2], [3, 4]]).rows.tolist() == [[1, 2], [3, 4]]
+    assert read(np.array([[1, Decimal("2.5")]], dtype=object)).rows.tolist() == [[1.0, 2.5]]
+    assert read(np.array([[1, 2.5]], dtype=object)).rows.dtype == np.float64
+
+
+def test_columns_of_a_bare_array_cannot_be_chosen_by_name() -> None:
+    with pytest.raises(DataError, match="columns"):
+        read(np.ones((2, 2)), columns=["a"])
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.int8(), pa.uint64(), pa.float16(), pa.float32(), pa.bool_(), pa.decimal128(7, 2)],
+    ids=str,
+)
+def test_every_numeric_type_of_arrow_is_read(kind: pa.DataType) -> None:
+    ones: object = [1, 0]
+    if pa.types.is_float16(kind):
+        ones = np.array([1, 0], dtype=np.float16)
+    elif pa.types.is_decimal(kind):
+        ones = [Decimal(1), Decimal(0)]
+    elif pa.types.is_boolean(kind):
+        ones = [True, False]
+    column = pa.array(ones, kind)
+    assert read(pa.table({"a": column})).rows.tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.table({"a": [1.0, 2.0], "b": [1.0, None]}),
+        pl.DataFrame({"a": [1.0, 2.0], "b": [1.0, None]}),
+        pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, float("nan")]}),
+        pd.DataFrame({"a": [1, 2], "b": pd.array([1, None], dtype="Int64")}),
+    ],
+    ids=["arrow", "polars", "pandas", "pandas nullable"],
+)
+def test_missing_values_are_refused_by_the_name_of_their_column(source: object) -> None:
+    with pytest.raises(DataError, match=r"'b'.*missing"):
+        read(source)
+    assert read(source, columns=["a"]).rows.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        pa.table({"a": [1.0], "b": [SECRET]}),
+        pl.DataFrame({"a": [1.0], "b": [SECRET]}),
+        pd.DataFrame({"a": [1.0], "b": [SECRET]}),
+        pd.DataFrame({"a": [1.0], "b": pd.Categorical([SECRET])}),
+        pd.DataFrame({"a": [1.0], "b": pd.to_datetime(["2020-04-07"])}),
+        pl.DataFrame({"a": [1.0], "b": [[47, 11]]}),
+    ],
+    ids=["arrow", "polars", "pandas", "categories", "dates", "lists"],
+)
+def test_a_column_that_is_no_number_is_refused_by_its_name(source: object) -> None:
+    with pytest.raises(DataError, match="'b'") as caught:
+        read(source)
+    assert SECRET not in str(caught.value)
+    assert read(source, columns=["a"]).rows.tolist() == [[1.0]]
+
+
+def test_a_pandas_column_of_numbers_and_text_is_refused_without_its_text() -> None:
+    with pytest.raises(DataError) as caught:
+        read(pd.DataFrame({"a": [1.0, SECRET]}))
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [pd.Series([1.0, 2.0]), pl.Series("a", [1.0, 2.0]), pa.chunked_array([[1.0, 2.0]])],
+    ids=["pandas", "polars", "arrow"],
+)
+def test_a_single_column_is_no_table_and_is_refused(source: object) -> None:
+    with pytest.raises(DataError):
+        read(source)
+
+
+def test_the_index_of_a_pandas_table_is_not_a_feature(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=[50, 10, 90])
+    assert read(frame).names == ("a",)
+    assert read(frame.set_index(pd.Index([4, 1, 9], name="person"))).names == ("a",)
+    frame.to_parquet(tmp_path / "frame.parquet")
+    assert read(tmp_path / "frame.parquet").names == ("a",)
+
+
+def test_two_columns_of_one_name_cannot_be_chosen_by_it() -> None:
+    twice = pa.table([[1.0], [2.0]], names=["a", "a"])
+    assert read(twice).rows.tolist() == [[1.0, 2.0]]
+    with pytest.raises(DataError, match="a"):
+        read(twice, columns=["a"])
+
+
+def test_names_of_columns_that_are_no_text_are_refused() -> None:
+    with pytest.raises(DataError):
+        read(pd.DataFrame(np.eye(2)), columns=[0])  # type: ignore[list-item]
+
+
+def test_masked_values_are_not_read_as_if_they_were_there() -> None:
+    with pytest.raises(DataError):
+        read(np.ma.masked_array([[1.0, 4711.0]], mask=[[False, True]]))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [[[1.0, 2.0], [3.0]], np.array([[1.0, SECRET]], dtype=object), [[object()]]],
+    ids=["ragged", "text", "object"],
+)
+def test_arrays_that_are_no_numbers_are_refused_without_their_values(source: object) -> None:
+    with pytest.raises(DataError) as caught:
+        read(source)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    for name in ("nothing.parquet", "nothing.csv"):
+        with pytest.raises(DataError, match=name):
+            read(tmp_path / name)
+
+
+def test_a_table_without_rows_or_columns_is_refused(tmp_path: Path) -> None:
+    empty = pa.table({"a": pa.array([], pa.float64())})
+    pq.write_table(empty, tmp_path / "empty.parquet")
+    (tmp_path / "header.csv").write_text("a,b\n")
+    for source in (empty, empty.to_pandas(), tmp_path / "empty.parquet", tmp_path / "header.csv"):
+        with pytest.raises(DataError, match="no rows"):
+            read(source)
+    for source in (pa.table({}), pd.DataFrame(index=range(3))):
+        with pytest.raises(DataError, match="no columns"):
+            read(source)
+    with pytest.raises(DataError, match="no columns"):
+        read(arrow(), columns=[])
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("empty.csv", ""),
+        ("ragged.csv", f"a,b\n1,2\n{SECRET}\n"),
+        ("text.csv", f"a,b\n1,2\n3,{SECRET}\n"),
+        ("holes.csv", "a,b\n1,\n3,4\n"),
+        ("words.parquet", SECRET),
+        ("words.unknown", SECRET),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_without_its_content(name: str, text: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(DataError) as caught:
+        read(path)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        read(tmp_path)
+
+
+def test_a_table_shows_none_of_its_rows() -> None:
+    table = read(np.array([[4711.0]]))
+    assert isinstance(table, Table)
+    assert "4711" not in repr(table)
