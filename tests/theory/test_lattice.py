@@ -410,7 +410,7 @@ def test_no_tail_is_cut_off_after_192_zero_bits(law: NoiseLaw) -> None:
         value = -mp.log(2 * tail) if isinstance(law, LpNoise) else normal_point(tail)
         # The one is followed by bits still hidden; they may move the value, by less than 2**-100.
         assert abs(steps - value * STEPS) < 1
-    further = int(rounded_noise(law, (1, 1), STEPS, Scripted([1 << 63], [0, 1 << 120, 0, 0, 0]))[0, 0])
+    further = int(rounded_noise(law, (1, 1), STEPS, Scripted([1 << 63], [0, 1 << 120, 0, 0, 0, 0]))[0, 0])
     assert further > steps
 
 
@@ -563,12 +563,12 @@ def test_the_cluster_of_a_row_is_that_of_rational_arithmetic_with_ties_to_the_fi
 
 def test_the_cluster_of_a_row_is_exact_in_the_far_corner_of_a_cube() -> None:
     """The largest scores there are: |x.c| and |c|^2 / 2 at their bounds, and of one sign."""
-    unit = 2.0**-25
     rows = np.ones((1, 4))
+    sample, _ = lloyd(rows, np.ones(1), Ball(radius=1.0, order=math.inf))
+    unit = 1.0 / sample._grid
     for shared in range(0, 64):
         gaps = np.array([[2.0, 1.0, 0.0, shared], [1.0, 1.0, 1.0, shared]])
         centers = -1.0 + gaps * unit
-        sample, _ = lloyd(rows, np.ones(1), Ball(radius=1.0, order=math.inf))
         assert sample._assign(centers).tolist() == nearest(rows, centers)
 
 
