@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 DEMO := $(VENV)/demo
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench bench-kmeans clean
 
 demo: $(DEMO)  ## The Laplace-sum study: figure and table in out/
 	$(BIN)/python -m experiments.laplace_sum --out out
@@ -21,6 +21,9 @@ check: $(READY)  ## Format, lint, types
 
 bench: $(READY)  ## Speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
+
+bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
+	$(BIN)/python -m benchmarks.kmeans
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

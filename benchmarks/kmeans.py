@@ -1,0 +1,73 @@
+"""Quality and speed of private k-means: prints the tables and writes them as CSV and Markdown.
+
+``python -m benchmarks.kmeans --quick`` for a look, without ``--quick`` for the record. Seeded runs are not private;
+they are here to be repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import peers, quality, speed
+from benchmarks.data import SOURCES, load
+from benchmarks.tables import Table
+
+TABLES = ("public", "speed", "free", "survey", "pure", "ordering")
+QUICK_SETS = ("kdd-protein", "ijcnn1")
+
+
+def main() -> None:
+    chosen = arguments()
+    console = Console(highlight=False)
+    names = QUICK_SETS if chosen.quick else tuple(source.file for source in SOURCES)
+    sets = load(chosen.data, chosen.cache, console, names=names)
+    seeds = min(chosen.seeds, 3) if chosen.quick else chosen.seeds
+    with Progress(console=console, transient=True) as progress:
+        bench = quality.Bench(sets=sets, seeds=seeds, progress=progress)
+        for name, make in tables(bench, chosen, console).items():
+            if name in chosen.only:
+                make().publish(chosen.out, console)
+
+
+def tables(bench: quality.Bench, chosen: argparse.Namespace, console: Console) -> dict[str, Callable[[], Table]]:
+    """The tables in the order they are made."""
+    usual: tuple[float, ...] = (1.0,) if chosen.quick else (0.5, 1.0, 3.0)
+    wide = (1.0,) if chosen.quick else (0.5, 1.0, 3.0, 10.0)
+    made: dict[str, Callable[[], Table]] = {
+        "public": lambda: quality.public_facts(bench, usual if chosen.quick else (0.1, *usual)),
+        "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if chosen.quick else 5),
+        "free": lambda: quality.sampling_for_free(bench, usual),
+        "survey": lambda: quality.private_survey(bench, usual),
+        "pure": lambda: quality.pure(bench, wide),
+        "ordering": lambda: quality.ordering(bench, wide),
+    }
+    if chosen.peers:
+        made["peers"] = lambda: peers.peers(bench, chosen.cache, console, (1.0,) if chosen.quick else (1.0, 10.0))
+    return made
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="two small sets, epsilon 1, three seeds")
+    parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
+    parser.add_argument("--only", nargs="+", choices=(*TABLES, "peers"), default=(*TABLES, "peers"), help="tables")
+    parser.add_argument("--peers", action="store_true", help="also run diffprivlib, in an environment made for it")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the tables are written")
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "pais-benchmarks",
+        help="preprocessed rows, floors and the peers' environment",
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
