@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ _BLOCK_BYTES = 1 << 25
 # Below this largest probability it is faster to draw first and read only the candidates.
 _THIN_BELOW = 0.3
 
+T = TypeVar("T")
 Strategy = Literal["auto", "pass", "thin"]
 
 
@@ -184,11 +186,7 @@ def _draw(
         )
 
     starts = range(0, table.shape[0], step)
-    if len(starts) == 1:
-        parts = [screen(0)]
-    else:
-        with ThreadPoolExecutor(_cores()) as pool:
-            parts = list(pool.map(screen, starts))
+    parts = in_threads(screen, starts)
     probability = np.concatenate([part.probability for part in parts])
     drawn = bernoulli(probability, np.concatenate([part.coarse for part in parts]), bits)
     rows = np.empty((int(np.count_nonzero(drawn)), table.shape[1]))
@@ -204,6 +202,10 @@ def _draw(
     return WeightedRows(rows=rows, weights=weights)
 
 
-def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def in_threads(work: Callable[[int], T], starts: range) -> list[T]:
+    """The work of every start, in order, shared among the cores this process may use."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if len(starts) == 1 or cores == 1:
+        return [work(start) for start in starts]
+    with ThreadPoolExecutor(cores) as pool:
+        return list(pool.map(work, starts))

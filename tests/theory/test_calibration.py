@@ -42,7 +42,7 @@ def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
     assert answer.sample_size <= 500 * (1 + 1e-12)
     assert answer.sample_size >= 500 * (1 - 1e-3)
     # Not safe by waste: a little less noise misses the target or the size.
-    less = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=answer.noise * (1 - 1e-5))
+    less = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=answer.noise * (1 - 1e-3))
     assert less.sample_size > 500
 
 
@@ -53,10 +53,10 @@ def test_solving_the_size_and_the_epsilon_leads_back_to_where_one_started(
 ) -> None:
     first = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
     size = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=first.noise)
-    assert size.sample_size == pytest.approx(500, rel=1e-5)
+    assert size.sample_size == pytest.approx(500, rel=1e-3)
     assert largest_on_grid(size) <= 1.0 + 1e-12
     epsilon = pais.calibrate(sampling, profile, NORMS, delta=delta, noise=first.noise, sample_size=500)
-    assert epsilon.epsilon == pytest.approx(1.0, rel=1e-5)
+    assert epsilon.epsilon == pytest.approx(1.0, rel=1e-3)
     assert largest_on_grid(epsilon) <= epsilon.epsilon * (1 + 1e-12)
 
 

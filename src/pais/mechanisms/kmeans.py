@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pais._numerics import FloatArray
 from pais.domain import Ball
@@ -89,7 +90,11 @@ class KMeans(Mechanism):
         sum_lattice(self.rounds).require(radius * largest_weight)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
-        sample = LloydSample(content, ball, self.rounds)
+        # Small matrices: many threads of BLAS only wait for each other, and rows are shared among threads already.
+        with threadpool_limits(limits=1, user_api="blas"):
+            return self._measure(LloydSample(content, ball, self.rounds), ball, bits)
+
+    def _measure(self, sample: LloydSample, ball: Ball, bits: BitSource) -> KMeansValue:
         # What chooses directions and restarts is public randomness.
         rng = np.random.default_rng(int.from_bytes(bits.raw(16), "little"))
         if self.explore == 0:

@@ -17,10 +17,13 @@ from pais.lattice import IntArray, Lattice
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
-from pais.sampler import WeightedRows
+from pais.sampler import WeightedRows, in_threads
 
 # Rows of a block of scores stay in the cache.
-_BLOCK_ROWS = 4096
+_BLOCK_ROWS = 2048
+
+# Rows a thread takes at a time.
+_TASK_ROWS = 32768
 
 # Second moments of this many rows of 18 bits are exact in doubles; blocks are added as integers.
 _MOMENT_BITS = 18
@@ -90,10 +93,14 @@ class LloydSample:
         grid = np.rint(centers * self._grid)
         half = 0.5 * np.einsum("ij,ij->i", grid, grid)
         label = np.empty(self._points.shape[0], dtype=np.intp)
-        for start in range(0, label.size, _BLOCK_ROWS):
-            scores = self._points[start : start + _BLOCK_ROWS] @ grid.T
-            scores -= half
-            label[start : start + _BLOCK_ROWS] = scores.argmax(axis=1)
+
+        def fill(start: int) -> None:
+            for begin in range(start, min(start + _TASK_ROWS, label.size), _BLOCK_ROWS):
+                scores = self._points[begin : begin + _BLOCK_ROWS] @ grid.T
+                scores -= half
+                label[begin : begin + _BLOCK_ROWS] = scores.argmax(axis=1)
+
+        in_threads(fill, range(0, label.size, _TASK_ROWS))
         return label
 
     def second_moment(self, noise: GaussianNoise, radius: float, largest_weight: float, bits: BitSource) -> FloatArray:
