@@ -51,6 +51,11 @@ class Tails:
         """Relative half-width of those cells."""
         return 0.5 / (self.words.astype(np.float64) + 0.5)
 
+    def complements(self) -> tuple[FloatArray, FloatArray]:
+        """1 - 2 * tail, without cancellation, and the relative half-width of its cell."""
+        left = (np.uint64(2**63 - 1) - self.words).astype(np.float64) + 0.5
+        return left * 2.0**-63, 0.5 / left
+
 
 class Law(Protocol):
     """A law of noise of scale 1, as a function of uniform variables."""
@@ -95,8 +100,9 @@ def _settled(law: Law, tails: Tails, row: int, scale_in_steps: float, bits: BitS
         with mp.workprec(length + 64):
             middle = [(mp.mpf(word) + mp.mpf(0.5)) / mp.mpf(2) ** length for word in known]
             vector = [scale_in_steps * value + mp.mpf(0.5) for value in law.evaluate_exactly(middle, signs)]
-            # The bits still hidden move the vector by far less than 2**(100 - length).
-            slack = mp.mpf(2) ** (100 - length) * (1 + abs(mp.mpf(scale_in_steps)))
+            # Leading zeros, or ones next to 1/2, leave a larger part hidden.
+            sure = min(min(word, 2 ** (length - 1) - 1 - word).bit_length() for word in known)
+            slack = mp.mpf(2) ** (40 - sure) * (1 + abs(mp.mpf(scale_in_steps)))
             if all(abs(value - mp.nint(value)) > slack for value in vector):
                 return [int(mp.floor(value)) for value in vector]
 

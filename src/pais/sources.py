@@ -42,13 +42,23 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
     if isinstance(source, (str, Path)):
         return _from_arrow(_read_file(Path(source), columns), columns)
     if hasattr(source, "__arrow_c_stream__"):
-        return _from_arrow(pa.table(source), columns)
+        return _from_arrow(_as_table(source), columns)
     if columns is not None:
         raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
     return Table(rows=_from_array(source), names=None)
 
 
+def _as_table(source: object) -> pa.Table:
+    try:
+        return pa.table(source)
+    except (pa.ArrowException, TypeError, ValueError):
+        # The library's own text may quote a value.
+        raise DataError("the source cannot be read as a table of numbers. Pass columns of one type each.") from None
+
+
 def _from_array(source: object) -> NDArray[np.generic]:
+    if isinstance(source, np.ma.MaskedArray):
+        raise DataError("rows have a mask. Fill or drop the masked values first.")
     try:
         array = np.asarray(source)
     except ValueError:
@@ -76,8 +86,12 @@ def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
 
 
 def _from_arrow(table: pa.Table, columns: Sequence[str] | None) -> Table:
-    if columns is not None:
-        missing = [name for name in columns if name not in table.column_names]
+    if columns is None:
+        # The index of a pandas table names rows; it is no feature.
+        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
+        table = table.select([i for i, name in enumerate(table.column_names) if name not in index])
+    else:
+        missing = [str(name) for name in columns if table.column_names.count(name) != 1]
         if missing:
             raise DataError(f"column(s) {', '.join(missing)} do not exist. Pass names of columns of the source.")
         table = table.select(list(columns))

@@ -105,7 +105,7 @@ def survey(
         raise DataError("rows is empty. Pass at least one row.")
     left = price
     if center is None:
-        scale = _histogram(table, origin, _SCALE_SHARE * price, bits)
+        scale = _histogram(table, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
         coarse = Ball(radius=scale.radius_at(level), order=origin.order)
         center = _noisy_mean(table, coarse, scale.total, _CENTER_SHARE * price, bits)
         left = price - (_SCALE_SHARE + _CENTER_SHARE) * price
@@ -137,22 +137,29 @@ class _NoisyHistogram:
         return float(_edges()[1:][np.argmax(reached)])
 
 
-def _histogram(table: NDArray[np.generic], ball: Ball, epsilon: float, bits: BitSource) -> _NoisyHistogram:
+def _histogram(
+    table: NDArray[np.generic], ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1
+) -> _NoisyHistogram:
     """One record is in one bin: sensitivity 1, Laplace noise of scale 1/epsilon on every bin."""
     counts = np.zeros(_N_BINS, dtype=np.int64)
     for block in _blocks(table):
         norm = ball.norms(ball.shift(block))
         counts += np.bincount(_bin_of(norm), minlength=_N_BINS)
+    # `width` neighbours make one bin, known by its upper edge: fewer bins for the noise to fill.
+    counts = counts.reshape(-1, width).sum(axis=1)
     noise = laplace_noise(1.0 / epsilon)
-    lattice = Lattice.for_scale(noise.scale)
-    noisy = lattice.encode(counts.astype(np.float64)) + noise.draw_steps((_N_BINS, 1), lattice, bits)[:, 0]
-    threshold = noise.scale * math.log(_N_BINS / (2.0 * (1.0 - _EMPTY_BIN_CONFIDENCE)))
+    # Whole rows: one record is exactly one step, whatever the price.
+    lattice = Lattice(step=1.0)
+    noisy = counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0]
+    threshold = noise.scale * math.log(counts.size / (2.0 * (1.0 - _EMPTY_BIN_CONFIDENCE)))
     released = lattice.decode(noisy)
     kept = np.where(released > threshold, released, 0.0)
     if not np.any(kept):
         # Too few rows for the noise: the fullest bin stands for all.
         kept[np.argmax(released)] = 1.0
-    return _NoisyHistogram(noisy_counts=kept)
+    spread = np.zeros(_N_BINS)
+    spread[width - 1 :: width] = kept
+    return _NoisyHistogram(noisy_counts=spread)
 
 
 def _noisy_mean(

@@ -182,7 +182,11 @@ class _Refinement:
         self.strength.clear()
         share = np.where(trusted, size, 0.0)
         share /= share.sum()
-        self.spread = refine.spread_of_sectors(means, share, plan.mean_square_norm)
+        mean_square = plan.mean_square_norm
+        if plan.order == 1.0:
+            # Of l1 norms only a guess of the Euclidean size follows; sectors explain a good part of it, and show it.
+            mean_square = max(mean_square, 1.5 * float(share @ np.square(means).sum(axis=1)))
+        self.spread = refine.spread_of_sectors(means, share, mean_square)
         self.centers = refine.start_from_sectors(means, share, self.spread, plan.cells, plan.radius, self.rng)
         return 1
 

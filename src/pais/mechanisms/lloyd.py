@@ -67,8 +67,8 @@ class LloydSample:
     def __init__(self, content: WeightedRows, ball: Ball, rounds: tuple[Round, ...]) -> None:
         d = content.rows.shape[1]
         self._content = content
-        # |x.c| <= d * 4**bits must stay below 2**52.
-        self._grid = 2.0 ** ((52 - math.ceil(math.log2(max(d, 2)))) // 2) / ball.radius
+        # |x.c| + |c|^2 / 2 <= 1.5 * d * 4**bits, in halves, must stay below 2**53.
+        self._grid = 2.0 ** ((51 - math.ceil(math.log2(max(d, 2)))) // 2) / ball.radius
         self._points = np.rint(content.rows * self._grid)
         self._count_lattice = count_lattice(rounds)
         self._sum_lattice = sum_lattice(rounds)

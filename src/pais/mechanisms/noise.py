@@ -74,10 +74,18 @@ def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:
 
 def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
     """The point beyond which the Gamma law of a shape has the probability `tail`, by Newton from the double."""
-    point = mp.mpf(float(special.gammainccinv(float(shape), float(tail))))
+    lower = 1 - tail
+    near = lower < mp.mpf(0.5)
+    # Below the median, by the lower tail: there the upper one is all but 1 and says little.
+    start = special.gammaincinv(float(shape), float(lower)) if near else special.gammainccinv(float(shape), float(tail))
+    point = mp.mpf(float(start))
     for _ in range(60):
-        beyond = mp.gammainc(shape, point, mp.inf, regularized=True)
-        step = mp.log(beyond / tail) * beyond * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
+        if near:
+            below = mp.gammainc(shape, 0, point, regularized=True)
+            step = -mp.log(below / lower) * below * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
+        else:
+            beyond = mp.gammainc(shape, point, mp.inf, regularized=True)
+            step = mp.log(beyond / tail) * beyond * mp.gamma(shape) * mp.exp(point) / point ** (shape - 1)
         point = mp.mpf(max(point + step, point / 2))
         if abs(step) <= point * mp.eps * 2**10:
             return point
@@ -136,13 +144,13 @@ class LpNoise(NoiseLaw):
         radius_error = (
             _symmetric_error(spread[:, d : 2 * d], exponentials).sum(axis=1, keepdims=True) + 2.0**-49 * radius
         )
-        size, error = self._direction(tail, spread, d)
+        size, error = self._direction(tails, tail, spread, d)
         length = norms_of(size, self.p)[:, None]
         unit = size / length
         unit_error = (error + unit * norms_of(error, self.p)[:, None]) / length + 2.0**-49 * unit
         return tails.signs[:, :d] * radius * unit, radius_error * unit + radius * unit_error
 
-    def _direction(self, tail: FloatArray, spread: FloatArray, d: int) -> tuple[FloatArray, FloatArray]:
+    def _direction(self, tails: Tails, tail: FloatArray, spread: FloatArray, d: int) -> tuple[FloatArray, FloatArray]:
         """Absolute values with density proportional to exp(-|g|^p), up to a factor that the normalisation removes."""
         first, unsure = tail[:, :d], spread[:, :d]
         if math.isinf(self.p):
@@ -151,9 +159,14 @@ class LpNoise(NoiseLaw):
             size = -special.ndtri(first)
             return size, _symmetric_error(unsure, size)
         # |g|^p is Gamma(1/p), that is Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
-        power = special.gammainccinv(1.0 + 1.0 / self.p, 2.0 * tail[:, 2 * d :]) ** (1.0 / self.p)
+        shape, second = 1.0 + 1.0 / self.p, tail[:, 2 * d :]
+        lower, unsure_lower = (part[:, 2 * d :] for part in tails.complements())
+        near = lower < 0.5
+        root = np.where(near, special.gammaincinv(shape, lower), special.gammainccinv(shape, 2.0 * second))
+        power = root ** (1.0 / self.p)
         size = 2.0 * first * power
-        return size, (unsure + 4.0 * spread[:, 2 * d :] + 2.0**-42) * (1.0 + power)
+        hidden = np.where(near, unsure_lower, spread[:, 2 * d :])
+        return size, (unsure + 4.0 * hidden + 2.0**-42) * (1.0 + power)
 
     def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
         d = self._width(len(tails))
