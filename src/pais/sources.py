@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pais.errors import DataError
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,40 +52,44 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
 
 
 def _as_table(source: object) -> pa.Table:
-    try:
-        return pa.table(source)
-    except (pa.ArrowException, TypeError, ValueError):
-        # The library's own text may quote a value.
-        raise DataError("the source cannot be read as a table of numbers. Pass columns of one type each.") from None
+    table = _attempt(lambda: pa.table(source))
+    if table is None:
+        raise DataError("the source cannot be read as a table of numbers. Pass columns of one type each.")
+    return table
 
 
 def _from_array(source: object) -> NDArray[np.generic]:
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
-    try:
-        array = np.asarray(source)
-    except ValueError:
-        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array.") from None
-    if array.dtype.kind == "O":
-        try:
-            return array.astype(np.float64)
-        except (TypeError, ValueError):
-            raise DataError("rows hold something that is not a number. Convert the columns to floats.") from None
+    array = _attempt(lambda: np.asarray(source))
+    if array is not None and array.dtype.kind == "O":
+        found = array
+        array = _attempt(lambda: found.astype(np.float64))
+    if array is None:
+        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array of floats.")
     return array
+
+
+def _attempt(action: Callable[[], T]) -> T | None:
+    """The result, or None. No exception is kept: a library's own text may quote a value of the data."""
+    try:
+        return action()
+    except (pa.ArrowException, ValueError, TypeError, KeyError, OSError):
+        return None
 
 
 def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
     if not path.exists():
         raise DataError(f"{path} does not exist. Pass the path of a Parquet or CSV file.")
     chosen = None if columns is None else list(columns)
-    try:
-        if path.suffix.lower() in (".csv", ".txt"):
-            options = pa_csv.ConvertOptions(include_columns=chosen or [])
-            return pa_csv.read_csv(path, convert_options=options)
-        return pq.read_table(path, columns=chosen)
-    except (pa.ArrowException, OSError, KeyError):
-        # The library's own text may quote a value of the file.
-        raise DataError(f"{path} cannot be read as Parquet or CSV with these columns. Check the file.") from None
+    if path.suffix.lower() in (".csv", ".txt"):
+        options = pa_csv.ConvertOptions(include_columns=chosen or [])
+        table = _attempt(lambda: pa_csv.read_csv(path, convert_options=options))
+    else:
+        table = _attempt(lambda: pq.read_table(path, columns=chosen))
+    if table is None:
+        raise DataError(f"{path} cannot be read as Parquet or CSV with these columns. Check the file.")
+    return table
 
 
 def _from_arrow(table: pa.Table, columns: Sequence[str] | None) -> Table:
