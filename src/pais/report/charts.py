@@ -1,0 +1,131 @@
+"""Small drawings in inline SVG: a line over norms, a bar of parts. They take their colours from the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._numerics import FloatArray
+from pais.report.text import escaped, number
+
+_WIDTH, _HEIGHT = 420.0, 240.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 16.0, 44.0
+
+#: Colours of parts in the style sheet, by number; after the last one they start again.
+N_COLOURS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class LineChart:
+    """One curve over norm/radius in [0, 1], from zero upwards.
+
+    Attributes
+    ----------
+    name : str
+        Of the drawing in the page, unique.
+    title, description : str
+        What it shows, in words for who cannot see it.
+    x, y : array
+        Points of the curve; those that are not finite are left out.
+    limit : float, optional
+        A level to draw as a dashed line, with its label.
+    """
+
+    name: str
+    title: str
+    description: str
+    x: FloatArray
+    y: FloatArray
+    limit: float | None = None
+    limit_label: str = ""
+
+    def svg(self) -> str:
+        finite = np.isfinite(self.y)
+        tops = [*self.y[finite].tolist(), *([] if self.limit is None else [self.limit])]
+        ticks = _ticks(max(tops, default=1.0))
+        top = ticks[-1]
+        points = " ".join(
+            f"{_across(x):.2f},{_down(y / top):.2f}"
+            for x, y in zip(self.x[finite].tolist(), self.y[finite].tolist(), strict=True)
+        )
+        parts = [_grid(ticks, top), self._limit(top), f'<polyline class="curve" points="{points}"/>']
+        return (
+            f'<figure><figcaption>{escaped(self.title)}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
+            f'role="img" aria-labelledby="{self.name}-title {self.name}-text">\n'
+            f'<title id="{self.name}-title">{escaped(self.title)}</title>\n'
+            f'<desc id="{self.name}-text">{escaped(self.description)}</desc>\n' + "\n".join(parts) + "\n</svg></figure>"
+        )
+
+    def _limit(self, top: float) -> str:
+        if self.limit is None:
+            return ""
+        y = _down(self.limit / top)
+        return (
+            f'<line class="limit" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>\n'
+            f'<text class="limit-label" x="{_LEFT + 6:g}" y="{y + 16:.2f}">'
+            f"{escaped(self.limit_label)}</text>"
+        )
+
+
+def _across(share: float) -> float:
+    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+
+
+def _down(share: float) -> float:
+    return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+
+def _ticks(top: float) -> list[float]:
+    """Four to six round levels from zero to the first that reaches `top`."""
+    top = top if top > 0.0 else 1.0
+    unit = 10.0 ** math.floor(math.log10(top))
+    step = next(unit * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if top <= 5.0 * unit * part)
+    return [level * step for level in range(math.ceil(top / step * (1.0 - 1e-9)) + 1)]
+
+
+def _grid(ticks: Sequence[float], top: float) -> str:
+    lines = []
+    for tick in ticks:
+        y = _down(tick / top)
+        lines.append(
+            f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>'
+            f'<text x="{_LEFT - 8:g}" y="{y + 4:.2f}" text-anchor="end">{number(tick, 3)}</text>'
+        )
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        x, base = _across(share), _HEIGHT - _BOTTOM
+        lines.append(
+            f'<line class="axis" x1="{x:.2f}" x2="{x:.2f}" y1="{base:g}" y2="{base + 5:g}"/>'
+            f'<text x="{x:.2f}" y="{base + 19:g}" text-anchor="middle">{share:g}</text>'
+        )
+    middle = _across(0.5)
+    lines.append(
+        f'<text class="axis-name" x="{middle:.2f}" y="{_HEIGHT - 6:g}" text-anchor="middle">norm / radius</text>'
+    )
+    return "\n".join(lines)
+
+
+def stacked_bar(name: str, title: str, parts: Sequence[tuple[str, float]], whole: float) -> str:
+    """Parts of a whole from left to right; what is missing of the whole stays empty."""
+    boxes, start = [], 0.0
+    for position, (label, value) in enumerate(parts):
+        width = 1000.0 * value / whole
+        boxes.append(
+            f'<rect class="part-{position % N_COLOURS}" x="{start:.3f}" y="0" width="{width:.3f}" height="28">'
+            f"<title>{escaped(label)}</title></rect>"
+        )
+        start += width
+    words = "; ".join(label for label, _ in parts)
+    return (
+        f'<svg class="bar" viewBox="0 0 1000 28" preserveAspectRatio="none" role="img" '
+        f'aria-labelledby="{name}-title {name}-text">\n<title id="{name}-title">{escaped(title)}</title>\n'
+        f'<desc id="{name}-text">{escaped(words)}</desc>\n<rect class="empty" width="1000" height="28"/>\n'
+        + "\n".join(boxes)
+        + "\n</svg>"
+    )
+
+
+def swatch(position: int) -> str:
+    return f'<span class="swatch part-{position % N_COLOURS}" aria-hidden="true"></span>'

@@ -1,0 +1,128 @@
+"""The page put together, and written in one step."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from pais import _validate
+from pais.errors import ArgumentError
+from pais.kmeans import KMeansFit
+from pais.report import sections
+from pais.report.style import style_sheet
+from pais.report.text import escaped, number, price
+
+DEFAULT_TITLE = "Private k-means"
+
+
+def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, title: str = DEFAULT_TITLE) -> str:
+    """A fit as one HTML page that needs nothing else: no network, no script, no other file.
+
+    Parameters
+    ----------
+    fit : KMeansFit
+        From `private_kmeans`.
+    feature_names : sequence of str, optional
+        Names of the columns, public; default "feature 0", "feature 1", ...
+    title : str
+        Heading of the page.
+
+    Notes
+    -----
+    Guarantee. The page is a function of the fit, which holds released and public values only; it forbids the browser
+    to load anything: `tests/integration/test_report.py`.
+    """
+    _validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
+    names = _names(feature_names, fit.value.centers.shape[1])
+    body = [
+        sections.banner(fit),
+        sections.guarantee(fit),
+        sections.centers(fit, names),
+        sections.budget(fit.certificate),
+        sections.curves(fit),
+        sections.sampling(fit),
+        sections.noise(fit),
+        sections.limits(fit),
+        sections.certificate_json(fit.certificate),
+    ]
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escaped(title)}</title>
+<style>
+{style_sheet()}
+</style>
+</head>
+<body>
+<header>
+<h1>{escaped(title)}</h1>
+<p class="soft">{_subtitle(fit)}</p>
+</header>
+<main>
+{chr(10).join(part for part in body if part)}
+</main>
+<footer>pais {escaped(fit.certificate.version)}. Public values only: no row, and nothing that was not paid for, is on \
+this page.</footer>
+</body>
+</html>
+"""
+
+
+def write_report(
+    path: str | os.PathLike[str],
+    fit: KMeansFit,
+    *,
+    feature_names: Sequence[str] | None = None,
+    title: str = DEFAULT_TITLE,
+) -> Path:
+    """Write `report_html` to a file, all of it or nothing: a file that was there stays until the new one is whole."""
+    target = Path(path)
+    page = report_html(fit, feature_names=feature_names, title=title).encode("utf-8", "xmlcharrefreplace")
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    part = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(page)
+            file.flush()
+            os.fsync(file.fileno())
+        # A temporary file is its owner's alone; a report may be read as any new file may.
+        part.chmod(0o666 & ~_umask())
+        os.replace(part, target)  # noqa: PTH105  # the name the guarantee is known by
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _umask() -> int:
+    """The mask of new files, which can only be read by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _names(given: Sequence[str] | None, n_features: int) -> list[str]:
+    if given is None:
+        return [f"feature {column}" for column in range(n_features)]
+    names = [str(name) for name in given]
+    if isinstance(given, str) or len(names) != n_features:
+        raise ArgumentError(
+            f"feature_names has {len(names)} entries and the centers have {n_features} features. "
+            "Pass a list with one name for each column, in their order."
+        )
+    return names
+
+
+def _subtitle(fit: KMeansFit) -> str:
+    k, d = fit.value.centers.shape
+    norms = fit.plan.norms
+    rows = "" if norms is None else f" of about {number(norms.n_rows)} rows"
+    certificate = fit.certificate
+    return (
+        f"{k} centers in {d} features{rows}, at epsilon {price(certificate.epsilon)}, delta {price(certificate.delta)}"
+    )

@@ -1,0 +1,79 @@
+"""Numbers and words as HTML: everything that enters the page as text passes `escaped`."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Context, Decimal
+
+TIMES = "\u00d7"
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def escaped(text: object) -> str:
+    return html.escape(str(text), quote=True)
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number for reading: significant digits, thousands apart, powers of ten raised."""
+    if not math.isfinite(value):
+        return "unbounded" if value > 0.0 else str(value)
+    if 1e3 <= abs(value) < 1e12:
+        return f"{value:,.0f}"
+    shown = f"{value:.{digits}g}"
+    if "e" not in shown:
+        return shown
+    mantissa, exponent = shown.split("e")
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+    return power if mantissa == "1" else f"{mantissa} {TIMES} {power}"
+
+
+def price(value: float, digits: int = 5) -> str:
+    """A loss for reading: never below the loss itself but for the rounding of a double."""
+    if not math.isfinite(value) or value <= 0.0:
+        return number(value)
+    # Twelve digits first, so that 0.30000000000000004 is read as 0.3.
+    near = Decimal(f"{value:.12g}")
+    raised = Context(prec=digits, rounding=ROUND_CEILING).plus(near)
+    # A short decimal of at most `digits` digits passes through a double unchanged.
+    return f"{raised.normalize():,f}" if 1e3 <= raised < 1e12 else number(float(raised), digits)
+
+
+def percent(share: float) -> str:
+    return f"{100.0 * share:.3g}%" if share < 0.9995 else f"{100.0 * share:.4g}%"
+
+
+def section(identity: str, heading: str, *content: str) -> str:
+    return f'<section aria-labelledby="{identity}">\n<h2 id="{identity}">{escaped(heading)}</h2>\n' + (
+        "\n".join(part for part in content if part) + "\n</section>"
+    )
+
+
+def paragraph(text: str, kind: str = "") -> str:
+    """A paragraph of text that is HTML already."""
+    return f'<p class="{kind}">{text}</p>' if kind else f"<p>{text}</p>"
+
+
+def table(
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, foot: Sequence[str] = (), words: int = 1
+) -> str:
+    """A table of cells that are HTML already: the first of a row is its heading, the first `words` are no numbers."""
+    kinds = [' class="words"' if column < words else "" for column in range(len(head))]
+
+    def line(cells: Sequence[str]) -> str:
+        others = "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(cells[1:], kinds[1:], strict=True))
+        return f'<tr><th scope="row">{cells[0]}</th>{others}</tr>'
+
+    columns = "".join(f'<th scope="col"{kind}>{cell}</th>' for cell, kind in zip(head, kinds, strict=True))
+    body = "\n".join(line(row) for row in rows)
+    end = f"\n<tfoot>{line(foot)}</tfoot>" if foot else ""
+    return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(caption)}">\n'
+        f"<table><caption>{escaped(caption)}</caption>\n<thead><tr>{columns}</tr></thead>\n"
+        f"<tbody>\n{body}\n</tbody>{end}</table>\n</div>"
+    )
+
+
+def details(summary: str, content: str) -> str:
+    return f"<details>\n<summary>{escaped(summary)}</summary>\n{content}\n</details>"
