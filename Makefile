@@ -8,7 +8,10 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --ed
 
 .PHONY: demo test check bench bench-kmeans clean
 
-demo: $(DEMO)  ## The Laplace-sum study: figure and table in out/
+demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
+	$(BIN)/pais demo --out out
+
+study: $(DEMO)  ## The Laplace-sum study: figure and table in out/
 	$(BIN)/python -m experiments.laplace_sum --out out
 
 test: $(READY)  ## All tests

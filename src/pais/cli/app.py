@@ -1,0 +1,300 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from pais._version import __version__
+from pais.cli import demo as demonstration
+from pais.cli import facts, files, options, plans, show
+from pais.cli.explain import explain_file
+from pais.cli.fit import fit as fit_kmeans
+from pais.cli.guard import guarded
+from pais.errors import ArgumentError
+from pais.kmeans import KMeansSettings
+from pais.sampler import sample as draw
+from pais.survey import survey as survey_rows
+
+app = typer.Typer(
+    name="pais",
+    help="Differentially private analysis: one pass, a small weighted sample, a private result, a certificate.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def main() -> None:
+    """The script `pais`."""
+    app()
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pais {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def entry(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@guarded
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Directory for the report and the centers.")] = Path("out"),
+    repeats: Annotated[int, typer.Option("--repeats", min=1, help="Runs of each way to keep rows.")] = 9,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare four ways to keep rows at the same guarantee, on a bundled public sample."""
+    _warn_of_seed(seed)
+    files.require_free([out / name for name in files.RELEASE], overwrite=True)
+    steps = len(demonstration.SAMPLINGS) * repeats + 2
+    with show.stages(total=steps, quiet=quiet) as begin:
+        table = demonstration.bundled_sample()
+        names = files.require_names(table.names, files.COUNT_COLUMN)
+        found = demonstration.compare(table, repeats=repeats, seed=seed, begin=begin)
+        begin("write")
+        paths = files.write_release(out, found.fit, names)
+    if as_json:
+        show.print_json({**found.describe(), "files": paths})
+    elif not quiet:
+        demonstration.demo_table(found)
+        show.say(f"The first constrained run as a report: open {paths['report.html']}")
+
+
+@app.command()
+@guarded
+def survey(
+    data: options.Data,
+    epsilon: options.Epsilon,
+    center: options.Center = None,
+    quantile: Annotated[float, typer.Option("--quantile", help="Share of rows within the radius.")] = 0.975,
+    mechanism: options.Mechanism = options.MechanismChoice.gaussian,
+    columns: options.Columns = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write, e.g. survey.json.")] = None,
+    overwrite: options.Overwrite = False,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Release noisy facts about the norms of the rows. This spends --epsilon of their budget."""
+    _warn_of_seed(seed)
+    if out is not None:
+        files.require_free([out], overwrite=overwrite)
+    elif quiet and not as_json:
+        raise ArgumentError("the survey would be spent and not shown. Pass --out or --json, or leave out --quiet.")
+    stated, order = facts.center_of(center), plans.order_of(mechanism.value)
+    with show.stages(total=3, quiet=quiet) as begin:
+        begin("read")
+        table = facts.read_rows(data, columns)
+        begin("survey")
+        found = survey_rows(
+            table.rows, epsilon=epsilon, center=stated, quantile=quantile, order=order, random_state=seed
+        )
+        begin("write")
+        if out is not None:
+            files.write_json(out, facts.survey_description(found))
+    if as_json:
+        show.print_json(facts.survey_description(found))
+    elif not quiet:
+        show.survey_table(found)
+        show.say(show.histogram(found.norms))
+        show.say(
+            f"This spent epsilon {epsilon:g} of every row's budget. It counts in what you release next from these rows"
+            + (f": pass --survey {out}." if out is not None else ".")
+        )
+
+
+@app.command()
+@guarded
+def plan(
+    n_clusters: options.NClusters,
+    epsilon: options.Epsilon,
+    n_features: Annotated[
+        int | None, typer.Option("--n-features", help="Number of columns; a stated or surveyed center tells it.")
+    ] = None,
+    delta: options.Delta = None,
+    radius: options.Radius = None,
+    center: options.Center = None,
+    norms: options.Norms = None,
+    n_rows: options.NRows = None,
+    survey: options.SurveyFile = None,
+    sampling: options.Sampling = options.SamplingName.constrained,
+    sample_size: options.SampleSize = None,
+    mechanism: options.Mechanism = options.MechanismChoice.gaussian,
+    algorithm: options.Algorithm = options.AlgorithmChoice.refined,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write, e.g. plan.json.")] = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Plan a private k-means from public facts: no data is needed, nothing is spent."""
+    if out is not None:
+        files.require_free([out], overwrite=overwrite)
+    known = _facts(radius, center, norms, n_rows, survey, epsilon, mechanism)
+    request = plans.PlanRequest(
+        n_clusters=n_clusters,
+        n_features=_width(n_features, known),
+        facts=known,
+        delta=options.delta_or_default(delta, mechanism),
+        sampling=sampling.value,
+        sample_size=sample_size,
+        mechanism=mechanism.value,
+        algorithm=algorithm.value,
+    )
+    made = request.plan()
+    described = plans.plan_description(request, made)
+    if out is not None:
+        files.write_json(out, described)
+    if as_json:
+        show.print_json(described)
+    elif not quiet:
+        show.say(made.explain())
+
+
+@app.command()
+@guarded
+def sample(
+    data: options.Data,
+    plan: Annotated[Path, typer.Option("--plan", help="The plan to sample for: from `pais plan --out plan.json`.")],
+    out: Annotated[Path, typer.Option("--out", help="Parquet file to write; secret.")],
+    columns: options.Columns = None,
+    overwrite: options.Overwrite = False,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Draw the weighted sample of a plan, for the data's owner. The sample is NOT a private release."""
+    _warn_of_seed(seed)
+    files.require_free([out], overwrite=overwrite)
+    request = plans.read_request(plan)
+    with show.stages(total=4, quiet=quiet) as begin:
+        begin("plan")
+        made = request.plan()
+        begin("read")
+        table = facts.read_rows(data, columns)
+        names = files.require_names(table.names, files.WEIGHT_COLUMN)
+        if len(names) != request.n_features:
+            raise ArgumentError(f"the plan is for {request.n_features} features. Choose as many with --columns.")
+        begin("sample")
+        kept = draw(table.rows, ball=made.ball, rule=made.rule, random_state=seed).spend("a file of its owner")
+        origin = 0.0 if made.ball.center is None else np.asarray(made.ball.center)
+        begin("write")
+        files.write_secret_sample(out, files.table_of(kept.rows + origin, names, files.WEIGHT_COLUMN, kept.weights))
+    show.warn(show.SAMPLE_WARNING)
+    expected = request.facts.norms.expected_size(made.rule)
+    if as_json:
+        show.print_json({"sample": str(out), "expected_rows": expected, "warning": show.SAMPLE_WARNING})
+    elif not quiet:
+        show.say(f"{out}: about {expected:,.0f} rows expected, clipped to the ball, each with its weight 1/probability")
+
+
+@app.command()
+@guarded
+def kmeans(
+    data: options.Data,
+    n_clusters: options.NClusters,
+    epsilon: options.Epsilon,
+    out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")],
+    delta: options.Delta = None,
+    radius: options.Radius = None,
+    center: options.Center = None,
+    norms: options.Norms = None,
+    n_rows: options.NRows = None,
+    survey: options.SurveyFile = None,
+    sampling: options.Sampling = options.SamplingName.constrained,
+    sample_size: options.SampleSize = None,
+    mechanism: options.Mechanism = options.MechanismChoice.gaussian,
+    algorithm: options.Algorithm = options.AlgorithmChoice.refined,
+    columns: options.Columns = None,
+    overwrite: options.Overwrite = False,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Release centers of the rows, with a certificate and a report. What is not stated is surveyed and paid for."""
+    _warn_of_seed(seed)
+    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
+    settings = KMeansSettings(
+        n_clusters=n_clusters,
+        epsilon=epsilon,
+        delta=options.delta_or_default(delta, mechanism),
+        radius=radius,
+        center=facts.center_of(center),
+        norms=facts.stated_norms(norms, n_rows, radius),
+        sampling=sampling.value,
+        sample_size=sample_size,
+        mechanism=mechanism.value,
+        algorithm=algorithm.value,
+    )
+    earlier = None if survey is None else facts.read_survey(survey, rehearsal=seed is not None)
+    with show.stages(total=3, quiet=quiet) as begin:
+        begin("read")
+        table = facts.read_rows(data, columns)
+        names = files.require_names(table.names, files.COUNT_COLUMN)
+        begin("survey, plan, sample, rounds")
+        found = fit_kmeans(table, settings, earlier=earlier, seed=seed)
+        begin("write")
+        paths = files.write_release(out, found, names)
+    if as_json:
+        show.print_json(files.release_description(found, paths))
+    elif not quiet:
+        show.release_table(found, paths)
+
+
+@app.command()
+@guarded
+def explain(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, plan or survey: a JSON file of pais.")],
+) -> None:
+    """Say in plain words what a certificate, a plan or a survey says."""
+    show.say(explain_file(file))
+
+
+def _warn_of_seed(seed: int | None) -> None:
+    if seed is not None:
+        show.warn(show.SEED_WARNING)
+
+
+def _facts(
+    radius: float | None,
+    center: str | None,
+    norms: str | None,
+    n_rows: float | None,
+    survey: Path | None,
+    epsilon: float,
+    mechanism: options.MechanismChoice,
+) -> facts.Facts:
+    """Facts for a plan: stated, or of an earlier survey; not both."""
+    if survey is None:
+        return plans.stated_facts(
+            radius=radius,
+            center=facts.center_of(center),
+            norms=facts.stated_norms(norms, n_rows, radius),
+            epsilon=epsilon,
+            mechanism=mechanism.value,
+        )
+    if not (radius is None and center is None and norms is None and n_rows is None):
+        raise ArgumentError("--survey brings radius, center and norms along. Leave out what you state beside it.")
+    found = facts.read_survey(survey, rehearsal=True)
+    return facts.surveyed(found, epsilon=epsilon, order=plans.order_of(mechanism.value))
+
+
+def _width(n_features: int | None, known: facts.Facts) -> int:
+    if n_features is not None:
+        return n_features
+    if known.ball.center is None:
+        raise ArgumentError("the number of columns is not known. Pass --n-features.")
+    return len(known.ball.center)

@@ -1,0 +1,135 @@
+"""Certificates, plans and surveys in plain words."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from pais.cli.facts import read_json
+from pais.errors import ArgumentError
+
+
+def explain_file(path: Path) -> str:
+    """What a JSON file of this package says; it is recognised by its entries."""
+    content = read_json(path)
+    if isinstance(content.get("certificate"), dict):
+        content = content["certificate"]
+    try:
+        if content.get("kind") == "plan":
+            return _plan(content)
+        if content.get("kind") == "survey":
+            return _survey(content)
+        if "parts" in content:
+            return _certificate(content)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+        pass
+    raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
+
+
+def _certificate(content: dict[str, Any]) -> str:
+    epsilon, delta = float(content["epsilon"]), float(content["delta"])
+    lines = ["This is a certificate of something that was released."]
+    if content["secure_randomness"] is not True:
+        lines += [
+            "",
+            "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
+        ]
+    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), "", "What it adds up"]
+    lines += [
+        f"  {part['what']}: epsilon {part['epsilon']:.6g}, delta {part['delta']:.3g}" for part in content["parts"]
+    ]
+    lines += ["", "How", *_how(content)]
+    lines += [
+        "",
+        "What it does not say",
+        "  Someone who owns several rows has less protection: the losses of the rows add up.",
+        "  Other releases from the same rows are not in it: add their epsilons and deltas.",
+        f"  Randomness: {content['note']}. Issued by pais {content['version']}.",
+    ]
+    return "\n".join(lines)
+
+
+def _plan(content: dict[str, Any]) -> str:
+    spent = content["spent"]
+    lines = ["This is a plan. Nothing was released by it, and no row was read to make it."]
+    lines += ["", "Guarantee, once it is run"]
+    lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
+    lines += [f"  On top: {part['what']}, epsilon {part['epsilon']:.6g}, already released." for part in spent]
+    expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
+    lines += ["", "How", *_how(content)]
+    lines += [f"  About {expected:,.0f} of {n_rows:,.0f} rows are expected to be kept ({expected / n_rows:.1%}).", ""]
+    lines.append("  norm           kept with probability   epsilon of such a record")
+    rows = content["by_norm"]
+    for norm, kept, loss in zip(rows["norm"], rows["probability"], rows["epsilon"], strict=True):
+        lines.append(f"  {norm:<14.6g} {kept:21.5f}   {loss:24.6g}")
+    return "\n".join(lines)
+
+
+def _survey(content: dict[str, Any]) -> str:
+    ball = content["ball"]
+    lines = ["This is a survey: noisy facts about the norms of the rows, released and paid for."]
+    if content["secure_randomness"] is not True:
+        lines += ["", "NOT PRIVATE: a seed was given, so this was a rehearsal."]
+    lines += ["", "Guarantee", *_guarantee(float(content["epsilon"]), 0.0, "one row added or removed"), "", "Facts"]
+    lines += [
+        f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
+        f"  Nearly all lie within norm {ball['radius']:.6g} ({_norm(ball['order'])}); rows beyond are clipped.",
+        "",
+        "Its price counts in whatever is released next from the same rows: pass it as --survey.",
+    ]
+    return "\n".join(lines)
+
+
+def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
+    """(epsilon, delta) for someone who does not know it."""
+    lines = [
+        f"  epsilon {epsilon:.6g}, delta {delta:.3g}; neighbours: {neighbours}.",
+        "  Whatever one row holds, and whether it is there or not, the probability of any outcome",
+        f"  changes by a factor of at most e^epsilon = {math.exp(min(epsilon, 700.0)):.4g}"
+        + (f", up to a remainder of at most {delta:.3g}." if delta > 0.0 else "."),
+        "  No row pays more than this, whatever it holds: it is the price of the costliest row there could be.",
+    ]
+    # Posterior odds are at most e^epsilon times prior odds; shown for even odds.
+    guess = 1.0 / (1.0 + math.exp(-epsilon))
+    lines.append(f"  Who finds it even whether a row is there is at most {guess:.1%} sure of it afterwards.")
+    if delta > 0.0:
+        lines[-1] = lines[-1].removesuffix(".") + ", that remainder aside."
+    return lines
+
+
+def _how(content: dict[str, Any]) -> list[str]:
+    ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
+    origin = "the origin" if ball["center"] is None else "a public center"
+    lines = [
+        f"  Rows are clipped to norm {ball['radius']:.6g} ({_norm(ball['order'])}) about {origin}.",
+        f"  {_rule(rule)}",
+    ]
+    rounds = mechanism.get("rounds")
+    if not isinstance(rounds, list):
+        return [*lines, f"  Then: {mechanism['mechanism']}, with noise."]
+    first, last = rounds[0]["sum_noise"], rounds[-1]["sum_noise"]
+    counts = rounds[-1]["count_noise"]
+    lines += [
+        f"  Then {mechanism['n_clusters']} clusters in {len(rounds)} rounds of noisy counts and sums:",
+        f"  {first['law']} noise of scale {first['scale']:.6g} on sums in the first round, {last['scale']:.6g} in the "
+        f"last; {counts['scale']:.6g} on counts in the last.",
+    ]
+    return lines
+
+
+def _norm(order: object) -> str:
+    return f"l{order:g}" if isinstance(order, (int, float)) else f"l-{order}"
+
+
+def _rule(rule: dict[str, Any]) -> str:
+    kind = rule["rule"]
+    if kind == "uniform" and rule.get("probability") == 1.0:
+        return "All rows are used."
+    if kind == "uniform":
+        return f"Each row is kept with probability {rule['probability']:.4g}, whatever it holds."
+    words = {
+        "constrained": "as small as the guarantee allows for its norm",
+        "coreset": "that grows with its squared norm",
+    }
+    return f"Each row is kept with a probability {words.get(kind, 'given by a public function of its norm')}."

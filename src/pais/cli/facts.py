@@ -1,0 +1,184 @@
+"""What a user states: rows in a file, a center, norms, a survey made earlier."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pais._numerics import FloatArray
+from pais._version import __version__
+from pais.domain import Ball
+from pais.errors import ArgumentError, BudgetError, DataError, MismatchError
+from pais.norms import NormDistribution
+from pais.release import Spent
+from pais.sources import Table, read
+from pais.survey import Survey
+
+
+def read_rows(path: Path, columns: str | None) -> Table:
+    """The rows of a file, and the names of their columns."""
+    if path.suffix.lower() in (".csv", ".txt") and path.is_file():
+        _require_header(path)
+    chosen = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
+    if chosen == []:
+        raise ArgumentError("--columns names no column. Pass names with commas between them.")
+    return read(path, columns=chosen)
+
+
+def _require_header(path: Path) -> None:
+    """Refuse a file whose first line looks like a row: its values would be released as names of columns."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            names = next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        raise DataError(f"{path} cannot be read as CSV. Check the file.") from None
+    counted = (list(map(str, range(len(names)))), list(map(str, range(1, len(names) + 1))))
+    if names not in counted and any(_is_number(name) for name in names):
+        raise DataError(
+            f"{path} has a first line with numbers in it, not a header. Put the names of the columns there."
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def numbers(name: str, text: str) -> tuple[float, ...]:
+    """Numbers with commas (or space) between them; brackets of a JSON list are allowed."""
+    parts = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
+    if not parts or not all(_is_number(part) and math.isfinite(float(part)) for part in parts):
+        raise ArgumentError(f"{name} is not a list of finite numbers. Pass numbers with commas between them.")
+    return tuple(float(part) for part in parts)
+
+
+def center_of(text: str | None) -> tuple[float, ...] | None:
+    """A center from a list, or from a file that holds one."""
+    if text is None:
+        return None
+    try:
+        is_file = Path(text).is_file()
+    except OSError:
+        # A long list is no valid file name.
+        is_file = False
+    return numbers("--center", read_text(Path(text)) if is_file else text)
+
+
+def read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ArgumentError(f"{path} cannot be read as text. Check the path.") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_text(path))
+    except json.JSONDecodeError:
+        found = None
+    if not isinstance(found, dict):
+        raise ArgumentError(f"{path} is not a JSON object. Pass a file that pais wrote.")
+    return found
+
+
+def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) -> NormDistribution | None:
+    """The distribution whose quantiles at even levels are stated; linear in between."""
+    if norms is None and n_rows is None:
+        return None
+    if norms is None or n_rows is None or radius is None:
+        raise ArgumentError("--norms, --n-rows and --radius go together. State all three, or pass --survey.")
+    values = np.asarray(numbers("--norms", norms))
+    if values.size < 2 or np.any(np.diff(values) < 0.0):
+        raise ArgumentError("--norms must hold two or more numbers that never fall. Pass quantiles from level 0 to 1.")
+    levels = np.linspace(0.0, 1.0, values.size)
+
+    def quantile(level: FloatArray) -> FloatArray:
+        return np.asarray(np.interp(level, levels, values))
+
+    return NormDistribution.from_quantiles(quantile, n_rows=n_rows, radius=radius)
+
+
+def norms_description(norms: NormDistribution) -> dict[str, Any]:
+    """Atoms that hold rows, and their masses."""
+    held = norms.masses > 0.0
+    return {"radius": norms.radius, "norms": norms.norms[held].tolist(), "masses": norms.masses[held].tolist()}
+
+
+def norms_from(described: dict[str, Any]) -> NormDistribution:
+    return NormDistribution(
+        norms=np.asarray(described["norms"], dtype=np.float64),
+        masses=np.asarray(described["masses"], dtype=np.float64),
+        radius=described["radius"],
+    )
+
+
+def ball_from(described: dict[str, Any]) -> Ball:
+    center = described["center"]
+    order = math.inf if described["order"] == "infinity" else described["order"]
+    return Ball(radius=described["radius"], order=order, center=None if center is None else tuple(center))
+
+
+def survey_description(found: Survey) -> dict[str, Any]:
+    """A survey as it is written: everything it released, and nothing else."""
+    return {
+        "kind": "survey",
+        "note": "secure randomness" if found.secure_randomness else "seeded, not private",
+        "secure_randomness": found.secure_randomness,
+        **found.describe(),
+        "norms": norms_description(found.norms),
+        "version": __version__,
+    }
+
+
+def read_survey(path: Path, *, rehearsal: bool) -> Survey:
+    """A survey from its file. A seeded one serves rehearsals only: a certificate could not vouch for it."""
+    described = read_json(path)
+    try:
+        found = Survey(
+            ball=ball_from(described["ball"]),
+            norms=norms_from(described["norms"]),
+            epsilon=float(described["epsilon"]),
+            secure_randomness=described["secure_randomness"] is True,
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out {path}`.") from None
+    if not (math.isfinite(found.epsilon) and found.epsilon > 0.0):
+        raise ArgumentError(f"{path} states no price. Make a survey with `pais survey`.")
+    if not found.secure_randomness and not rehearsal:
+        raise ArgumentError(f"{path} was made with a seed and is not private. Survey again without --seed.")
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Ball, norms and what remains of epsilon once their survey is paid. Public."""
+
+    ball: Ball
+    norms: NormDistribution
+    epsilon: float
+    spent: tuple[Spent, ...]
+
+
+def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
+    """Facts of a survey made earlier, with its price taken off epsilon."""
+    if found.ball.order != order:
+        raise MismatchError(
+            f"the survey is in the l{found.ball.order:g} norm and the mechanism in l{order:g}. "
+            "Survey with the same --mechanism."
+        )
+    if not found.epsilon < epsilon:
+        raise BudgetError(
+            f"the survey cost epsilon={found.epsilon!r}, and all is to cost {epsilon!r}. Raise --epsilon.",
+            cost=found.epsilon,
+        )
+    spent = (Spent(what="survey", epsilon=found.epsilon),)
+    return Facts(ball=found.ball, norms=found.norms, epsilon=epsilon - found.epsilon, spent=spent)

@@ -1,0 +1,137 @@
+"""Outputs: all of them or none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError
+from pais.kmeans import KMeansFit
+from pais.report import write_report
+
+CERTIFICATE = "certificate.json"
+RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
+COUNT_COLUMN = "noisy_count"
+WEIGHT_COLUMN = "weight"
+
+
+def require_free(paths: list[Path], *, overwrite: bool) -> None:
+    """Refuse, before anything is spent, to write over what is there or where nothing can be written."""
+    for path in paths:
+        if path.is_dir():
+            raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
+        if path.exists() and not overwrite:
+            raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
+        home = _existing_home(path)
+        if not home.is_dir() or not os.access(home, os.W_OK):
+            raise ArgumentError(f"{path} cannot be written: {home} is not a directory one can write to.")
+
+
+def _existing_home(path: Path) -> Path:
+    return next(home for home in path.absolute().parents if home.exists())
+
+
+def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> dict[str, str]:
+    """Centers, certificate and report of a release, into a directory; the paths by name."""
+
+    def fill(place: Path) -> None:
+        table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
+        pq.write_table(table, place / "centers.parquet", compression="zstd")
+        pa_csv.write_csv(table, place / "centers.csv")
+        write_report(place / "report.html", fit, feature_names=names)
+        (place / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
+
+    _write_all(directory, RELEASE, fill)
+    return {name: str(directory / name) for name in RELEASE}
+
+
+def release_description(fit: KMeansFit, paths: dict[str, str]) -> dict[str, Any]:
+    """Certificate and paths, for a program."""
+    return {"certificate": json.loads(fit.certificate.to_json()), "files": paths}
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    def fill(place: Path) -> None:
+        (place / path.name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    _write_all(path.absolute().parent, (path.name,), fill)
+
+
+def write_secret_sample(path: Path, table: pa.Table) -> None:
+    """A weighted sample, readable by its owner only: it holds rows."""
+
+    def fill(place: Path) -> None:
+        target = place / path.name
+        target.touch(mode=0o600)
+        pq.write_table(table, target, compression="zstd")
+
+    _write_all(path.absolute().parent, (path.name,), fill)
+
+
+def require_names(names: tuple[str, ...] | None, extra: str) -> tuple[str, ...]:
+    """Names of the columns, once each and none the name of the column that is added."""
+    if names is None or len({*names, extra}) != len(names) + 1:
+        raise ArgumentError(
+            f"columns must have names of their own, and none may be {extra!r}. Rename or use --columns."
+        )
+    return names
+
+
+def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: FloatArray) -> pa.Table:
+    columns = [pa.array(column) for column in rows.T]
+    return pa.table([*columns, pa.array(values)], names=[*names, extra])
+
+
+def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
+    """Let `fill` write files in a hidden place on the same disk, then move them in; on any failure, nothing changed."""
+    try:
+        with _hidden_place(directory) as place:
+            new, old = place / "new", place / "old"
+            new.mkdir()
+            old.mkdir()
+            fill(new)
+            _move_in(new, old, directory, names)
+    except OSError as error:
+        raise ArgumentError(f"{directory} cannot be written: {error.strerror}. Check --out.") from None
+
+
+@contextlib.contextmanager
+def _hidden_place(directory: Path) -> Iterator[Path]:
+    place = _existing_home(directory) / f".pais-{uuid.uuid4().hex}"
+    place.mkdir(mode=0o700)
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> None:
+    """Move files in one by one, each at once; if that is cut short, put back what was there."""
+    made = [home for home in (directory, *directory.parents) if not home.exists()]
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            if (directory / name).exists():
+                (directory / name).replace(old / name)
+            (new / name).replace(directory / name)
+    except BaseException:
+        for name in names:
+            if not (new / name).exists():
+                (directory / name).unlink(missing_ok=True)
+            if (old / name).exists():
+                (old / name).replace(directory / name)
+        for home in made:
+            with contextlib.suppress(OSError):
+                home.rmdir()
+        raise

@@ -1,0 +1,58 @@
+"""How a command ends when it does not succeed: one line, an exit code, no value of a row."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+import typer
+
+from pais.errors import (
+    ArgumentError,
+    AssumptionError,
+    BudgetError,
+    DataError,
+    MismatchError,
+    PaisError,
+    UnreachableError,
+)
+
+FAILED, BAD_ARGUMENT, OUT_OF_REACH, INTERRUPTED = 1, 2, 3, 130
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def exit_code(error: PaisError) -> int:
+    """2 for an argument or rows that cannot be used, 3 for a target or budget out of reach."""
+    if isinstance(error, (UnreachableError, BudgetError)):
+        return OUT_OF_REACH
+    if isinstance(error, (ArgumentError, DataError, MismatchError, AssumptionError)):
+        return BAD_ARGUMENT
+    return FAILED
+
+
+def guarded(command: Callable[P, R]) -> Callable[P, R]:
+    """A command whose failures are one line on stderr.
+
+    Errors of this package show public values only and are printed. Any other exception may quote a value of a row, so
+    only its type is.
+    """
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except (typer.Exit, typer.Abort):
+            raise
+        except PaisError as error:
+            code, line = exit_code(error), f"error: {' '.join(str(error).split())}"
+        except KeyboardInterrupt:
+            code, line = INTERRUPTED, "interrupted: nothing was written"
+        except Exception as error:
+            code, line = FAILED, f"internal error: {type(error).__name__} (its text is not shown: it could quote a row)"
+        typer.echo(line, err=True)
+        raise typer.Exit(code)
+
+    return run

@@ -1,0 +1,72 @@
+"""Arguments and options of the commands, named as in the API."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_DELTA = 1e-6
+
+
+class SamplingName(str, Enum):
+    constrained = "constrained"
+    coreset = "coreset"
+    uniform = "uniform"
+    none = "none"
+
+
+class MechanismChoice(str, Enum):
+    gaussian = "gaussian"
+    laplace = "laplace"
+    l2 = "l2"
+
+
+class AlgorithmChoice(str, Enum):
+    refined = "refined"
+    paper = "paper"
+
+
+Data = Annotated[Path, typer.Argument(metavar="DATA", help="Parquet or CSV file with a header. Secret; read only.")]
+NClusters = Annotated[int, typer.Option("--n-clusters", help="Number of clusters.")]
+Epsilon = Annotated[float, typer.Option("--epsilon", help="What all that is released may cost one row.")]
+Delta = Annotated[
+    float | None, typer.Option("--delta", help="Default 1e-6 with Gaussian noise, 0 with 'laplace' and 'l2'.")
+]
+Radius = Annotated[
+    float | None, typer.Option("--radius", help="Public bound on the norm of a row about the center; rows are clipped.")
+]
+Center = Annotated[
+    str | None, typer.Option("--center", help="Public origin of the norms: numbers with commas, or a file of them.")
+]
+Norms = Annotated[
+    str | None,
+    typer.Option("--norms", help="Public guess of the norms: quantiles at even levels from 0 to 1, with commas."),
+]
+NRows = Annotated[float | None, typer.Option("--n-rows", help="Public number of rows; goes with --norms.")]
+SurveyFile = Annotated[
+    Path | None, typer.Option("--survey", help="Facts from `pais survey`; what it cost counts within --epsilon.")
+]
+Sampling = Annotated[SamplingName, typer.Option("--sampling", help="How rows are kept.")]
+SampleSize = Annotated[
+    float | None, typer.Option("--sample-size", help="Expected rows. Default: as few as cost no extra noise.")
+]
+Mechanism = Annotated[
+    MechanismChoice, typer.Option("--mechanism", help="Noise: Gaussian for (epsilon, delta), others for pure epsilon.")
+]
+Algorithm = Annotated[AlgorithmChoice, typer.Option("--algorithm", help="'paper' is plain DP-Lloyd, pure noise only.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release.")
+]
+Columns = Annotated[str | None, typer.Option("--columns", help="Names of the columns to use, with commas.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings stay.")]
+
+
+def delta_or_default(delta: float | None, mechanism: MechanismChoice) -> float:
+    if delta is not None:
+        return delta
+    return DEFAULT_DELTA if mechanism is MechanismChoice.gaussian else 0.0

@@ -1,0 +1,131 @@
+"""Plans on the command line: from options, to a file, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from pais._version import __version__
+from pais.cli.facts import Facts, ball_from, norms_description, norms_from, read_json
+from pais.domain import Ball
+from pais.errors import ArgumentError
+from pais.norms import NormDistribution
+from pais.pipeline import Plan, record_losses
+from pais.planning import Algorithm, MechanismName, plan_kmeans
+from pais.release import Spent
+
+SAMPLINGS = ("constrained", "coreset", "uniform", "none")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanRequest:
+    """What a plan is made from: public, and enough to make the same plan again."""
+
+    n_clusters: int
+    n_features: int
+    facts: Facts
+    delta: float
+    sampling: Any
+    sample_size: float | None
+    mechanism: MechanismName
+    algorithm: Algorithm
+
+    def plan(self) -> Plan:
+        center = self.facts.ball.center
+        if center is not None and len(center) != self.n_features:
+            raise ArgumentError(
+                f"the center has {len(center)} numbers where there are {self.n_features} features. State one for each."
+            )
+        return plan_kmeans(
+            n_clusters=self.n_clusters,
+            n_features=self.n_features,
+            epsilon=self.facts.epsilon,
+            delta=self.delta,
+            ball=self.facts.ball,
+            norms=self.facts.norms,
+            sampling=self.sampling,
+            sample_size=self.sample_size,
+            mechanism=self.mechanism,
+            algorithm=self.algorithm,
+            spent=self.facts.spent,
+        )
+
+
+def stated_facts(
+    *,
+    radius: float | None,
+    center: tuple[float, ...] | None,
+    norms: NormDistribution | None,
+    epsilon: float,
+    mechanism: MechanismName,
+) -> Facts:
+    """Facts the user states; nothing is spent on them."""
+    if radius is None or norms is None:
+        raise ArgumentError("a plan needs facts: state --radius, --norms and --n-rows, or pass --survey survey.json.")
+    ball = Ball(radius=radius, order=order_of(mechanism), center=center)
+    return Facts(ball=ball, norms=norms, epsilon=epsilon, spent=())
+
+
+def order_of(mechanism: MechanismName) -> float:
+    return 1.0 if mechanism == "laplace" else 2.0
+
+
+def plan_description(request: PlanRequest, plan: Plan) -> dict[str, Any]:
+    """A plan in public words and numbers; "request" is what makes the same plan again."""
+    facts = request.facts
+    share = np.linspace(0.0, 1.0, 11)
+    norm = share * plan.ball.radius
+    described = asdict(request)
+    described["facts"] = {
+        "ball": facts.ball.describe(),
+        "norms": norms_description(facts.norms),
+        "epsilon": facts.epsilon,
+        "spent": [asdict(part) for part in facts.spent],
+    }
+    return {
+        "kind": "plan",
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "spent": [asdict(part) for part in plan.spent],
+        "neighbours": "one row added or removed",
+        "expected_rows": facts.norms.expected_size(plan.rule),
+        "n_rows": facts.norms.n_rows,
+        "mechanism": plan.mechanism.describe(),
+        "rule": plan.rule.describe(),
+        "ball": plan.ball.describe(),
+        "by_norm": {
+            "norm": norm.tolist(),
+            "probability": plan.rule.probability(norm).tolist(),
+            "epsilon": record_losses(plan, norm).tolist(),
+        },
+        "explanation": plan.explain().splitlines(),
+        "request": described,
+        "version": __version__,
+    }
+
+
+def read_request(path: Path) -> PlanRequest:
+    """What a plan file was made from."""
+    described = read_json(path).get("request")
+    try:
+        facts = described["facts"]  # type: ignore[index]  # a wrong type is the TypeError below
+        request = PlanRequest(
+            **{
+                **described,  # type: ignore[dict-item]  # as above
+                "facts": Facts(
+                    ball=ball_from(facts["ball"]),
+                    norms=norms_from(facts["norms"]),
+                    epsilon=facts["epsilon"],
+                    spent=tuple(Spent(**part) for part in facts["spent"]),
+                ),
+            }
+        )
+    except (KeyError, TypeError, ValueError):
+        request = None
+    known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
+    if request is None or not known:
+        raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out {path}`.")
+    return request

@@ -1,0 +1,117 @@
+"""What a person sees: tables on stdout, progress and warnings on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from pais.kmeans import KMeansFit
+from pais.norms import NormDistribution
+from pais.survey import Survey
+
+SEED_WARNING = (
+    "NOT PRIVATE: --seed was given. Whoever knows or guesses the seed can take the noise off again. "
+    "This is a rehearsal; leave --seed out for a release."
+)
+SAMPLE_WARNING = (
+    "NOT A PRIVATE RELEASE: the sample holds rows of the data as they are, up to clipping. It is secret and stays with "
+    "the data's owner."
+)
+HISTOGRAM_BINS = 12
+_BAR = 36
+
+
+def warn(text: str) -> None:
+    Console(stderr=True, soft_wrap=True).print(Text(text, style="bold red"))
+
+
+def say(text: str) -> None:
+    """Plain lines, as they are: no markup, no wrapping."""
+    Console(soft_wrap=True).print(Text(text))
+
+
+def print_json(content: dict[str, Any]) -> None:
+    typer.echo(json.dumps(content, indent=2))
+
+
+@contextlib.contextmanager
+def stages(*, total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """A bar that is told the name of each stage as it begins; on stderr, and only where that is a terminal."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda stage: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("start", total=total)
+        begun = 0
+
+        def begin(stage: str) -> None:
+            nonlocal begun
+            progress.update(task, description=stage, completed=begun)
+            begun += 1
+
+        yield begin
+
+
+def facts_table(title: str, facts: list[tuple[str, str]]) -> None:
+    table = Table(title=title, title_justify="left", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(Text(name), Text(value))
+    Console().print(table)
+
+
+def release_table(fit: KMeansFit, files: dict[str, str]) -> None:
+    """The summary of a release: public values only."""
+    certificate, plan = fit.certificate, fit.plan
+    facts = [("guarantee", f"epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}")]
+    facts += [
+        (f"  {part['what']}", f"epsilon {part['epsilon']:.6g}, delta {part['delta']:.3g}") for part in certificate.parts
+    ]
+    facts += [
+        ("neighbours", certificate.neighbours),
+        ("randomness", certificate.note),
+        ("clusters", str(len(fit.value.centers))),
+    ]
+    if plan.norms is not None:
+        expected, n_rows = plan.norms.expected_size(plan.rule), plan.norms.n_rows
+        facts.append(("rows kept", f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"))
+    facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
+    facts_table("Private k-means", facts)
+
+
+def survey_table(found: Survey) -> None:
+    origin = "the origin" if found.ball.center is None else f"a center of {len(found.ball.center)} numbers"
+    facts_table(
+        "Norm survey",
+        [
+            ("price", f"epsilon {found.epsilon:.6g}, delta 0"),
+            ("randomness", "secure randomness" if found.secure_randomness else "seeded, not private"),
+            ("rows", f"about {found.norms.n_rows:,.0f}"),
+            ("mean square norm", f"about {found.norms.mean_square_norm:.6g}"),
+            ("radius", f"{found.ball.radius:.6g} (l{found.ball.order:g}) about {origin}"),
+        ],
+    )
+
+
+def histogram(norms: NormDistribution) -> str:
+    """Noisy shares of the rows by norm, as bars."""
+    edges = np.linspace(0.0, norms.radius, HISTOGRAM_BINS + 1)
+    masses, _ = np.histogram(norms.norms, bins=edges, weights=norms.masses)
+    shares = masses / norms.n_rows
+    longest = float(shares.max())
+    lines = ["norm up to     rows (noisy share)"]
+    for edge, share in zip(edges[1:], shares, strict=True):
+        lines.append(f"{edge:<14.6g} {share:6.1%} {'█' * round(_BAR * float(share) / longest)}".rstrip())
+    return "\n".join(lines)
