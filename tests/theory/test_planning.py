@@ -1,0 +1,291 @@
+"""Plans of private k-means, accounted for anew from their noise and rule alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pais
+from pais import Plan, plan_kmeans
+from pais.rules.simple import largest_coreset_size
+
+DELTA = 1e-6
+GRID = 2000
+SAMPLINGS = ["constrained", "coreset", "uniform", "none"]
+MECHANISMS = ["gaussian", "laplace", "l2"]
+# The same examples in every run; a plan takes up to a second.
+FIXED = settings(max_examples=40, deadline=None, derandomize=True, database=None)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Public facts about rows that need not exist."""
+
+    n_clusters: int
+    n_features: int
+    n_rows: float
+    radius: float
+    concentration: float
+    epsilon: float
+    sampling: str
+    share: float | None
+    mechanism: str
+
+    def norms(self, unit: float = 1.0) -> pais.NormDistribution:
+        return pais.NormDistribution.from_quantiles(
+            lambda level: self.radius * unit * level**self.concentration,
+            n_rows=self.n_rows,
+            radius=self.radius * unit,
+        )
+
+    def arguments(self, **changes: Any) -> dict[str, Any]:
+        norms = changes.pop("norms", self.norms())
+        size = None
+        if self.share is not None:
+            most = norms.n_rows
+            if self.sampling == "coreset":
+                most = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5) * (1.0 - 1e-9)
+            size = self.share * most
+        order = 1.0 if self.mechanism == "laplace" else 2.0
+        return {
+            "n_clusters": self.n_clusters,
+            "n_features": self.n_features,
+            "epsilon": self.epsilon,
+            "delta": DELTA if self.mechanism == "gaussian" else 0.0,
+            "ball": pais.Ball(radius=norms.radius, order=order),
+            "norms": norms,
+            "sampling": self.sampling,
+            "sample_size": size,
+            "mechanism": self.mechanism,
+            **changes,
+        }
+
+    def plan(self, **changes: Any) -> Plan:
+        return plan_kmeans(**self.arguments(**changes))
+
+
+def powers_of_ten(low: float, high: float) -> st.SearchStrategy[float]:
+    return st.floats(low, high).map(lambda exponent: 10.0**exponent)
+
+
+def facts(samplings: list[str] = SAMPLINGS, mechanisms: list[str] = MECHANISMS) -> st.SearchStrategy[Facts]:
+    return st.builds(
+        Facts,
+        n_clusters=st.integers(1, 40),
+        n_features=st.integers(1, 80),
+        n_rows=powers_of_ten(3, 8),
+        radius=powers_of_ten(-3, 5),
+        concentration=st.floats(0.05, 2.0),
+        epsilon=powers_of_ten(math.log10(0.05), math.log10(20.0)),
+        sampling=st.sampled_from(samplings),
+        share=st.none() | powers_of_ten(-2, 0),
+        mechanism=st.sampled_from(mechanisms),
+    )
+
+
+def kmeans_of(plan: Plan) -> pais.KMeans:
+    assert isinstance(plan.mechanism, pais.KMeans)
+    return plan.mechanism
+
+
+def shift_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
+    """mu at weight 1 from the noise of the rounds: counts, sums and the second moment, squares added."""
+    counts = math.fsum(1.0 / round_.count_noise.scale**2 for round_ in mechanism.rounds)
+    sums = math.fsum(1.0 / round_.sum_noise.scale**2 for round_ in mechanism.rounds)
+    assert mechanism.moment_noise is not None
+    sums += mechanism.radius**2 / mechanism.moment_noise.scale**2
+    return np.sqrt(counts + norm**2 * sums)
+
+
+def loss_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
+    """Pure epsilon at weight 1 from the noise of the rounds."""
+    counts = math.fsum(1.0 / round_.count_noise.scale for round_ in mechanism.rounds)
+    sums = math.fsum(1.0 / round_.sum_noise.scale for round_ in mechanism.rounds)
+    return counts + norm * sums
+
+
+@FIXED
+@given(facts())
+def test_every_norm_of_the_ball_is_within_the_guarantee(fact: Facts) -> None:
+    plan = fact.plan()
+    mechanism = kmeans_of(plan)
+    norm = np.append(np.linspace(0.0, fact.radius, GRID), fact.radius * np.geomspace(1e-9, 1.0, 50))
+    probability = plan.rule.probability(np.minimum(norm, fact.radius))
+    if fact.mechanism == "gaussian":
+        delta = pais.amplified_delta(fact.epsilon, shift_by_hand(mechanism, norm) / probability, probability)
+        assert np.max(delta) <= DELTA
+        by_profile = pais.amplified_delta(fact.epsilon, mechanism.profile(1.0 / probability, norm), probability)
+        assert np.max(by_profile) <= DELTA
+    else:
+        epsilon = pais.amplified_epsilon(loss_by_hand(mechanism, norm) / probability, probability)
+        assert np.max(epsilon) <= fact.epsilon
+        by_profile = pais.amplified_epsilon(mechanism.profile(1.0 / probability, norm), probability)
+        assert np.max(by_profile) <= fact.epsilon
+
+
+@FIXED
+@given(facts())
+def test_the_budget_is_used_up_at_some_norm(fact: Facts) -> None:
+    plan = fact.plan()
+    norm = np.linspace(0.0, fact.radius, GRID)
+    probability = plan.rule.probability(norm)
+    loss = plan.mechanism.profile(1.0 / probability, norm)
+    if fact.mechanism == "gaussian":
+        spent = np.max(pais.epsilon_at_delta(DELTA, loss, probability))
+    else:
+        spent = np.max(pais.amplified_epsilon(loss, probability))
+    assert spent == pytest.approx(fact.epsilon, rel=1e-3)
+
+
+@FIXED
+@given(facts(), st.floats(1.0, 50.0))
+def test_the_noise_of_the_rounds_composes_to_the_profile(fact: Facts, weight: float) -> None:
+    mechanism = kmeans_of(fact.plan())
+    norm = np.linspace(0.0, fact.radius, 17)
+    by_hand = shift_by_hand if fact.mechanism == "gaussian" else loss_by_hand
+    stated, exact = mechanism.profile(np.full(17, weight), norm), weight * by_hand(mechanism, norm)
+    np.testing.assert_allclose(stated, exact, rtol=1e-11)
+    assert np.all(stated >= exact * (1.0 - 1e-15 * len(mechanism.rounds)))
+
+
+@FIXED
+@given(facts(samplings=["none", "uniform"], mechanisms=["gaussian"]))
+def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) -> None:
+    plan = fact.plan()
+    probability = float(plan.rule.probability(fact.radius))
+    shift = float(shift_by_hand(kmeans_of(plan), np.array(fact.radius))) / probability
+    step = max(1e-4, fact.epsilon * 1e-3)
+    below, above = (
+        privacy_loss_distribution.from_gaussian_mechanism(
+            standard_deviation=1.0 / shift,
+            sampling_prob=probability,
+            pessimistic_estimate=pessimistic,
+            value_discretization_interval=step,
+        ).get_epsilon_for_delta(DELTA)
+        for pessimistic in (False, True)
+    )
+    assert below <= fact.epsilon
+    assert above == pytest.approx(fact.epsilon, abs=3 * step + 1e-3 * fact.epsilon)
+
+
+@FIXED
+@given(facts())
+def test_equal_public_arguments_make_equal_plans(fact: Facts) -> None:
+    norms = fact.norms()
+    assert fact.plan(norms=norms) == fact.plan(norms=norms)
+    assert fact.plan(norms=norms).explain() == fact.plan(norms=fact.norms()).explain()
+
+
+@FIXED
+@given(facts())
+def test_the_unit_of_the_data_only_scales_the_noise_of_sums(fact: Facts) -> None:
+    plan, scaled = fact.plan(), fact.plan(norms=fact.norms(unit=1000.0))
+    here, there = kmeans_of(plan), kmeans_of(scaled)
+    assert len(here.rounds) == len(there.rounds)
+    assert (here.cells, here.explore) == (there.cells, there.explore)
+    for one, other in zip(here.rounds, there.rounds, strict=True):
+        assert other.count_noise.scale == pytest.approx(one.count_noise.scale, rel=1e-6)
+        assert other.sum_noise.scale == pytest.approx(1000.0 * one.sum_noise.scale, rel=1e-6)
+    if here.moment_noise is not None:
+        assert there.moment_noise is not None
+        assert there.moment_noise.scale == pytest.approx(1e6 * here.moment_noise.scale, rel=1e-6)
+    assert plan.norms is not None
+    assert scaled.norms is not None
+    size = plan.norms.expected_size(plan.rule)
+    assert scaled.norms.expected_size(scaled.rule) == pytest.approx(size, rel=1e-6)
+
+
+@FIXED
+@given(facts(), st.floats(1.0, 10.0))
+def test_more_epsilon_never_means_more_noise(fact: Facts, factor: float) -> None:
+    norm = np.array([0.0, 0.5 * fact.radius, fact.radius])
+    # What the rounds tell together about a row of weight 1: more of it is less noise.
+    precision = fact.plan().mechanism.profile(np.ones(3), norm)
+    richer = fact.plan(epsilon=fact.epsilon * factor).mechanism.profile(np.ones(3), norm)
+    # A solved noise keeps up to 0.1 % fewer rows than were asked for, and is larger by no more than that.
+    assert np.all(richer >= precision * (1.0 - 1e-3))
+
+
+@FIXED
+@given(facts(samplings=["none"]))
+def test_no_sampling_keeps_every_row(fact: Facts) -> None:
+    plan = fact.plan()
+    assert np.all(plan.rule.probability(np.linspace(0.0, fact.radius, 100)) == 1.0)
+    assert kmeans_of(plan).largest_weight == 1.0
+
+
+@FIXED
+@given(facts(samplings=["constrained", "coreset", "uniform"]))
+def test_no_more_rows_are_kept_than_were_asked_for(fact: Facts) -> None:
+    arguments = fact.arguments()
+    plan = plan_kmeans(**arguments)
+    assert plan.norms is not None
+    asked = plan.norms.n_rows if arguments["sample_size"] is None else arguments["sample_size"]
+    assert plan.norms.expected_size(plan.rule) <= asked * (1.0 + 1e-6)
+
+
+@FIXED
+@given(facts(samplings=["constrained"]))
+def test_sampling_for_free_keeps_the_noise_of_all_rows(fact: Facts) -> None:
+    free = fact.plan(sample_size=None).mechanism.profile(1.0, fact.radius)
+    all_rows = fact.plan(sampling="none").mechanism.profile(1.0, fact.radius)
+    assert float(free) == pytest.approx(float(all_rows), rel=1e-6)
+
+
+@FIXED
+@given(facts())
+def test_a_plan_is_one_that_can_run(fact: Facts) -> None:
+    mechanism = kmeans_of(fact.plan())
+    assert mechanism.cells >= mechanism.n_clusters
+    started_by_a_round = mechanism.moment_noise is None
+    assert 1 <= mechanism.explore < len(mechanism.rounds)
+    assert len(mechanism.rounds) - started_by_a_round >= 1
+    assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "l2"])
+@pytest.mark.parametrize("n_iterations", [1, 7])
+def test_the_profile_of_the_papers_algorithm_is_that_of_lloyd(mechanism: str, n_iterations: int) -> None:
+    fact = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, mechanism)
+    made = kmeans_of(fact.plan(algorithm="paper", n_iterations=n_iterations))
+    (round_,) = set(made.rounds)
+    assert len(made.rounds) == n_iterations
+    assert (made.cells, made.explore) == (10, 0)
+    weight, norm = np.array([1.0, 2.5, 40.0]), np.array([0.0, 1.3, 3.0])
+    expected = n_iterations * (1.0 / round_.count_noise.scale + norm / round_.sum_noise.scale) * weight
+    np.testing.assert_allclose(made.profile(weight, norm), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_clusters": 0},
+        {"n_features": 0},
+        {"epsilon": 0.0},
+        {"delta": 0.0},
+        {"delta": 1.0},
+        {"ball": pais.Ball(radius=3.0, order=1.0)},
+        {"norms": None},
+        {"sampling": "all"},
+        {"sample_size": -1.0},
+        {"mechanism": "l2"},
+        {"mechanism": "normal"},
+        {"algorithm": "paper"},
+        {"algorithm": "fast"},
+        {"ball": pais.Ball(radius=4.0)},
+        {"ball": 3.0},
+        {"n_iterations": 0, "algorithm": "paper", "mechanism": "l2", "delta": 0.0},
+    ],
+    ids=str,
+)
+def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
+    arguments = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, "gaussian").arguments()
+    with pytest.raises(pais.PaisError):
+        plan_kmeans(**{**arguments, **change})
