@@ -108,7 +108,7 @@ def test_predict_transform_and_score_agree_with_brute_force() -> None:
 def test_the_training_rows_leave_no_labels_and_no_inertia() -> None:
     model = fitted()
     public = {name for name in vars(model) if name.endswith("_")}
-    assert public == {"cluster_centers_", "certificate_", "plan_", "n_features_in_"}
+    assert public == {"cluster_centers_", "certificate_", "plan_", "fit_", "n_features_in_"}
     assert not hasattr(model, "labels_")
     assert not hasattr(model, "inertia_")
 
