@@ -7,6 +7,9 @@ they are here to be repeated.
 from __future__ import annotations
 
 import argparse
+import hashlib
+import shutil
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+import pais
 from benchmarks import peers, quality, speed
 from benchmarks.data import SOURCES, load
 from benchmarks.tables import Table
@@ -27,12 +31,15 @@ def main() -> None:
     console = Console(highlight=False)
     names = QUICK_SETS if chosen.quick else tuple(source.file for source in SOURCES)
     sets = load(chosen.data, chosen.cache, console, names=names)
+    state = source_state()
     seeds = min(chosen.seeds, 3) if chosen.quick else chosen.seeds
     with Progress(console=console, transient=True) as progress:
         bench = quality.Bench(sets=sets, seeds=seeds, progress=progress)
         for name, make in tables(bench, chosen, console).items():
             if name in chosen.only:
-                make().publish(chosen.out, console)
+                table = make()
+                table.remarks.append(f"Measured at {state}.")
+                table.publish(chosen.out, console)
 
 
 def tables(bench: quality.Bench, chosen: argparse.Namespace, console: Console) -> dict[str, Callable[[], Table]]:
@@ -41,7 +48,7 @@ def tables(bench: quality.Bench, chosen: argparse.Namespace, console: Console) -
     wide = (1.0,) if chosen.quick else (0.5, 1.0, 3.0, 10.0)
     made: dict[str, Callable[[], Table]] = {
         "public": lambda: quality.public_facts(bench, usual if chosen.quick else (0.1, *usual)),
-        "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if chosen.quick else 5),
+        "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if chosen.quick else chosen.repeats),
         "free": lambda: quality.sampling_for_free(bench, usual),
         "survey": lambda: quality.private_survey(bench, usual),
         "pure": lambda: quality.pure(bench, wide),
@@ -52,10 +59,22 @@ def tables(bench: quality.Bench, chosen: argparse.Namespace, console: Console) -
     return made
 
 
+def source_state() -> str:
+    """The commit, and a short digest of the package's sources, which tells uncommitted states apart."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(pais.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    git = shutil.which("git")
+    found = None if git is None else subprocess.run([git, "describe", "--always"], capture_output=True, text=True)
+    commit = found.stdout.strip() if found is not None and found.returncode == 0 else "no commit"
+    return f"{commit}, sources {digest.hexdigest()[:12]}"
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two small sets, epsilon 1, three seeds")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
+    parser.add_argument("--repeats", type=int, default=15, help="interleaved runs of the speed table")
     parser.add_argument("--only", nargs="+", choices=(*TABLES, "peers"), default=(*TABLES, "peers"), help="tables")
     parser.add_argument("--peers", action="store_true", help="also run diffprivlib, in an environment made for it")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
