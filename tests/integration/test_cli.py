@@ -200,6 +200,14 @@ def test_a_survey_says_what_it_found_and_what_it_spent(data: Path, tmp_path: Pat
     assert facts.survey_description(again)["noisy_mean_square_norm"] == pytest.approx(content["noisy_mean_square_norm"])
 
 
+def test_a_survey_of_too_few_rows_says_so(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "few.parquet")
+    result = pais("survey", tmp_path / "few.parquet", "--epsilon", 0.01, "--out", tmp_path / "s.json")
+    assert result.exit_code == 0, result.stderr
+    assert "too few rows" in result.stderr
+    assert "assumptions" in pais("explain", tmp_path / "s.json").stdout
+
+
 def test_a_plan_needs_no_data_and_explains_itself(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     stated = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 1e5, "--n-features", 4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +16,9 @@ from pais.cli.explain import explain_file
 from pais.cli.fit import fit as fit_kmeans
 from pais.cli.guard import guarded
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansSettings
+from pais.kmeans import KMeansFit, KMeansSettings
 from pais.sampler import sample as draw
+from pais.survey import Survey
 from pais.survey import survey as survey_rows
 
 app = typer.Typer(
@@ -106,15 +108,12 @@ def survey(
         begin("write")
         if out is not None:
             files.write_json(out, facts.survey_description(found))
+    if not found.above_noise:
+        show.warn(show.NOISE_WARNING)
     if as_json:
         show.print_json(facts.survey_description(found))
     elif not quiet:
-        show.survey_table(found)
-        show.say(show.histogram(found.norms))
-        show.say(
-            f"This spent epsilon {epsilon:g} of every row's budget. It counts in what you release next from these rows"
-            + (f": pass --survey {out}." if out is not None else ".")
-        )
+        show.survey_summary(found, out)
 
 
 @app.command()
@@ -154,14 +153,10 @@ def plan(
         mechanism=mechanism.value,
         algorithm=algorithm.value,
     )
-    made = request.plan()
-    described = plans.plan_description(request, made)
+    described = plans.plan_description(request, request.plan())
     if out is not None:
         files.write_json(out, described)
-    if as_json:
-        show.print_json(described)
-    elif not quiet:
-        show.say(made.explain())
+    show.plan_or_json(described, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -227,6 +222,7 @@ def kmeans(
     """Release centers of the rows, with a certificate and a report. What is not stated is surveyed and paid for."""
     _warn_of_seed(seed)
     files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
+    earlier = None if survey is None else facts.read_survey(survey, rehearsal=seed is not None)
     settings = KMeansSettings(
         n_clusters=n_clusters,
         epsilon=epsilon,
@@ -239,19 +235,9 @@ def kmeans(
         mechanism=mechanism.value,
         algorithm=algorithm.value,
     )
-    earlier = None if survey is None else facts.read_survey(survey, rehearsal=seed is not None)
     with show.stages(total=3, quiet=quiet) as begin:
-        begin("read")
-        table = facts.read_rows(data, columns)
-        names = files.require_names(table.names, files.COUNT_COLUMN)
-        begin("survey, plan, sample, rounds")
-        found = fit_kmeans(table, settings, earlier=earlier, seed=seed)
-        begin("write")
-        paths = files.write_release(out, found, names)
-    if as_json:
-        show.print_json(files.release_description(found, paths))
-    elif not quiet:
-        show.release_table(found, paths)
+        found, paths = _release(data, columns, settings, earlier, seed, out, begin)
+    show.release_or_json(found, paths, as_json=as_json, quiet=quiet)
 
 
 @app.command()
@@ -266,6 +252,25 @@ def explain(
 def _warn_of_seed(seed: int | None) -> None:
     if seed is not None:
         show.warn(show.SEED_WARNING)
+
+
+def _release(
+    data: Path,
+    columns: str | None,
+    settings: KMeansSettings,
+    earlier: Survey | None,
+    seed: int | None,
+    out: Path,
+    begin: Callable[[str], None],
+) -> tuple[KMeansFit, dict[str, str]]:
+    """Read, fit, write; what was released, and where it is."""
+    begin("read")
+    table = facts.read_rows(data, columns)
+    names = files.require_names(table.names, files.COUNT_COLUMN)
+    begin("survey, plan, sample, rounds")
+    found = fit_kmeans(table, settings, earlier=earlier, seed=seed)
+    begin("write")
+    return found, files.write_release(out, found, names)
 
 
 def _facts(

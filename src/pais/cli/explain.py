@@ -75,6 +75,7 @@ def _survey(content: dict[str, Any]) -> str:
     lines += [
         f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
         f"  Nearly all lie within norm {ball['radius']:.6g} ({_norm(ball['order'])}); rows beyond are clipped.",
+        *([] if content["above_noise"] is True else ["  But nothing rose above the noise: these are assumptions."]),
         "",
         "Its price counts in whatever is released next from the same rows: pass it as --survey.",
     ]

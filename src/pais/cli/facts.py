@@ -148,6 +148,7 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
             norms=norms_from(described["norms"]),
             epsilon=float(described["epsilon"]),
             secure_randomness=described["secure_randomness"] is True,
+            above_noise=described["above_noise"] is True,
         )
     except (KeyError, TypeError, ValueError):
         raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out {path}`.") from None
@@ -180,5 +181,6 @@ def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
             f"the survey cost epsilon={found.epsilon!r}, and all is to cost {epsilon!r}. Raise --epsilon.",
             cost=found.epsilon,
         )
-    spent = (Spent(what="survey", epsilon=found.epsilon),)
+    what = "survey" if found.above_noise else "survey (too few rows for its price)"
+    spent = (Spent(what=what, epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
     return Facts(ball=found.ball, norms=found.norms, epsilon=epsilon - found.epsilon, spent=spent)

@@ -56,11 +56,6 @@ def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> di
     return {name: str(directory / name) for name in RELEASE}
 
 
-def release_description(fit: KMeansFit, paths: dict[str, str]) -> dict[str, Any]:
-    """Certificate and paths, for a program."""
-    return {"certificate": json.loads(fit.certificate.to_json()), "files": paths}
-
-
 def write_json(path: Path, content: dict[str, Any]) -> None:
     def fill(place: Path) -> None:
         (place / path.name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,10 @@ from pais.survey import Survey
 SEED_WARNING = (
     "NOT PRIVATE: --seed was given. Whoever knows or guesses the seed can take the noise off again. "
     "This is a rehearsal; leave --seed out for a release."
+)
+NOISE_WARNING = (
+    "There are too few rows for this price: the survey found nothing above its noise, and its facts are assumptions. "
+    "Raise --epsilon, or state --radius, --norms and --n-rows."
 )
 SAMPLE_WARNING = (
     "NOT A PRIVATE RELEASE: the sample holds rows of the data as they are, up to clipping. It is secret and stays with "
@@ -72,6 +77,20 @@ def facts_table(title: str, facts: list[tuple[str, str]]) -> None:
     Console().print(table)
 
 
+def release_or_json(fit: KMeansFit, paths: dict[str, str], *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json({"certificate": json.loads(fit.certificate.to_json()), "files": paths})
+    elif not quiet:
+        release_table(fit, paths)
+
+
+def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    if as_json:
+        print_json(described)
+    elif not quiet:
+        say("\n".join(described["explanation"]))
+
+
 def release_table(fit: KMeansFit, files: dict[str, str]) -> None:
     """The summary of a release: public values only."""
     certificate, plan = fit.certificate, fit.plan
@@ -91,7 +110,8 @@ def release_table(fit: KMeansFit, files: dict[str, str]) -> None:
     facts_table("Private k-means", facts)
 
 
-def survey_table(found: Survey) -> None:
+def survey_summary(found: Survey, out: Path | None) -> None:
+    """What a survey found, and that it was paid for."""
     origin = "the origin" if found.ball.center is None else f"a center of {len(found.ball.center)} numbers"
     facts_table(
         "Norm survey",
@@ -102,6 +122,11 @@ def survey_table(found: Survey) -> None:
             ("mean square norm", f"about {found.norms.mean_square_norm:.6g}"),
             ("radius", f"{found.ball.radius:.6g} (l{found.ball.order:g}) about {origin}"),
         ],
+    )
+    say(histogram(found.norms))
+    say(
+        f"This spent epsilon {found.epsilon:g} of every row's budget. It counts in what you release next from these "
+        + (f"rows: pass --survey {out}." if out is not None else "rows.")
     )
 
 
