@@ -102,6 +102,14 @@ def real_array(name: str, values: ArrayLike) -> FloatArray:
         return array.astype(np.float64)
 
 
+def flat(name: str, values: object) -> FloatArray:
+    """A flat sequence of numbers."""
+    array = real_array(name, values)  # type: ignore[arg-type]  # anything a caller may pass
+    if array.ndim != 1:
+        raise ArgumentError(f"{name} must be a flat sequence of numbers. Pass one number for each column.")
+    return array
+
+
 def as_array(values: object) -> NDArray[np.generic] | None:
     """The values as an array, or None; no exception is kept that could speak of them."""
     if isinstance(values, np.ma.MaskedArray):

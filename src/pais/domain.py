@@ -103,9 +103,8 @@ def norm_order(value: object) -> float:
     )
 
 
-def table_of(rows: ArrayLike, ball: Ball) -> NDArray[np.generic]:
-    """Rows as a two-dimensional numeric array of the ball's width, or an error that shows no value."""
-    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
+    """Rows as a two-dimensional numeric array (of the ball's width), or an error that shows no value."""
     array = _validate.as_array(rows)
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array without a mask.")
@@ -115,7 +114,7 @@ def table_of(rows: ArrayLike, ball: Ball) -> NDArray[np.generic]:
         raise DataError(f"rows must be real numbers, and they are {_validate.kind_of(array)}. Convert them to floats.")
     if array.shape[1] == 0:
         raise DataError("rows have no columns. Pass at least one feature.")
-    if ball.center is not None and array.shape[1] != len(ball.center):
+    if ball is not None and ball.center is not None and array.shape[1] != len(ball.center):
         raise DataError(
             f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
         )

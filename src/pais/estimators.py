@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from pais import _validate
 from pais._numerics import FloatArray
 from pais.errors import DataError
 from pais.kmeans import KMeansSettings, private_kmeans
-from pais.sources import read
+from pais.report import write_report
+from pais.sources import Table, read
 
 _BLOCK_ROWS = 8192
 
@@ -54,6 +57,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         What was released at which price; public.
     plan_ : Plan
         What was decided before the rows were sampled; public. ``print(model.plan_.explain())``.
+    fit_ : KMeansFit
+        All of that together with the survey, as the report takes it.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -112,7 +117,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             epsilon=self.epsilon,
             delta=self.delta,
             radius=self.radius,
-            center=None if self.center is None else tuple(np.asarray(self.center, dtype=np.float64).tolist()),
+            center=None if self.center is None else tuple(_validate.flat("center", self.center).tolist()),
             norms=self.norms,
             sampling=self.sampling,
             sample_size=self.sample_size,
@@ -122,7 +127,13 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.cluster_centers_ = fitted.value.centers
         self.certificate_ = fitted.certificate
         self.plan_ = fitted.plan
+        self.fit_ = fitted
         return self
+
+    def write_report(self, path: str | Path) -> Path:
+        """Write a self-contained HTML page about the fit, for people. Public values only."""
+        check_is_fitted(self)
+        return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Nearest center of each row."""
@@ -159,13 +170,13 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
         """Rows as a finite float array of the right width; refusals name columns, never values."""
-        names = None
         if isinstance(X, (str, Path, pa.Table)):
-            table = read(X)
-            X, names = table.rows, table.names
+            return self._named_rows(read(X), reset=reset)
+        _refuse_quotable(X)
         text = False
         try:
-            rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
+            with np.errstate(over="ignore", invalid="ignore"):
+                rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
         except ValueError as error:
             # Some texts of the library quote what could not be converted.
             text = "could not convert" in str(error)
@@ -173,6 +184,28 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 raise
         if text:
             raise DataError("X holds text where numbers are needed. Leave out or convert those columns.")
-        if reset and names is not None:
-            self.feature_names_in_ = np.asarray(names, dtype=object)
         return np.asarray(rows)
+
+    def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
+        """Rows of a file or an Arrow table, whose names scikit-learn does not see."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = np.asarray(check_array(table.rows, dtype=[np.float64, np.float32]))
+        names = np.asarray(table.names, dtype=object)
+        if reset:
+            self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
+        elif rows.shape[1] != self.n_features_in_ or not np.array_equal(
+            getattr(self, "feature_names_in_", names), names
+        ):
+            raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
+        return rows
+
+
+def _refuse_quotable(X: Any) -> None:
+    """Refuse what the library would refuse with the data in its text."""
+    if sparse.issparse(X) or hasattr(X, "__dataframe__"):
+        return
+    array = _validate.as_array(X)
+    if array is not None and array.dtype.kind == "c":
+        raise DataError("Complex data not supported. Pass real numbers.")
+    if array is not None and array.ndim != 2:
+        raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")

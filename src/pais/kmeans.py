@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pais import _validate
 from pais.calibration import Sampling
-from pais.domain import Ball
+from pais.domain import Ball, table_of
+from pais.errors import DataError
 from pais.mechanisms import KMeansValue
 from pais.norms import NormDistribution
 from pais.pipeline import Plan, run
@@ -74,7 +75,9 @@ def surveyed_facts(
     center = settings.center
     if settings.radius is not None and center is None:
         center = (0.0,) * rows.shape[1]
-    found = survey(rows, epsilon=price, center=center, order=order, random_state=random_state)
+    # A stated radius is wide enough for all the user cares about; a surveyed one leaves the farthest rows out.
+    quantile = 0.975 if settings.radius is None else 1.0 - 1e-9
+    found = survey(rows, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state)
     if settings.radius is None:
         return found.ball, found.norms, found
     ball = Ball(radius=settings.radius, order=order, center=settings.center)
@@ -82,21 +85,31 @@ def surveyed_facts(
     return ball, norms, found
 
 
-def private_kmeans(
-    rows: NDArray[np.generic], settings: KMeansSettings, *, random_state: RandomState = None
-) -> KMeansFit:
+def _told(found: Survey) -> str:
+    return "survey" if found.above_noise else "survey (too few rows for its price: columns of unit size assumed)"
+
+
+def private_kmeans(rows: ArrayLike, settings: KMeansSettings, *, random_state: RandomState = None) -> KMeansFit:
     """Survey what is not stated, plan, run; the certificate adds up what each part cost.
 
     Notes
     -----
     Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`.
     """
-    ball, norms, found = surveyed_facts(rows, settings, random_state)
-    spent = () if found is None else (Spent(what="survey", epsilon=found.epsilon),)
+    epsilon = _validate.target_epsilon(settings.epsilon)
+    table = table_of(rows)
+    if table.shape[0] == 0:
+        raise DataError("rows is empty. Pass at least one row.")
+    ball, norms, found = surveyed_facts(table, settings, random_state)
+    spent = (
+        ()
+        if found is None
+        else (Spent(what=_told(found), epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
+    )
     plan = plan_kmeans(
         n_clusters=settings.n_clusters,
-        n_features=rows.shape[1],
-        epsilon=settings.epsilon * (1.0 - survey_share(settings)),
+        n_features=table.shape[1],
+        epsilon=epsilon * (1.0 - survey_share(settings)),
         delta=settings.delta,
         ball=ball,
         norms=norms,
@@ -106,6 +119,6 @@ def private_kmeans(
         algorithm=settings.algorithm,
         spent=spent,
     )
-    release = run(plan, rows, random_state=random_state)
+    release = run(plan, table, random_state=random_state)
     assert isinstance(release.value, KMeansValue)
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)

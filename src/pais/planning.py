@@ -92,7 +92,47 @@ def plan_kmeans(
     """
     k, d = _validate.count("n_clusters", n_clusters), _validate.count("n_features", n_features)
     epsilon, delta = _validate.target_epsilon(epsilon), _validate.target_delta(delta)
+    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+    _require_fit(mechanism, algorithm, delta, ball)
+    norms = _clipped(norms, ball.radius)
+    n_iterations = _validate.count("n_iterations", n_iterations)
+    unit = _unit_profile(mechanism, d, ball.radius)
+    chosen = _calibrated(unit, norms, sampling, sample_size, epsilon, delta)
+    facts = _Facts(
+        n_clusters=k,
+        n_features=d,
+        n_rows=norms.n_rows,
+        radius=ball.radius,
+        # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
+        mean_square_norm=max(
+            norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * ball.radius**2
+        ),
+        sample_size=chosen.sample_size,
+        epsilon=epsilon,
+    )
+    largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
+    noise = chosen.noise * (1.0 + _ROOM)
+    if mechanism == "gaussian":
+        made = _gaussian(facts, unit, noise, largest_weight)
+    else:
+        made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
+    return Plan(ball=ball, rule=chosen.rule, mechanism=made, epsilon=epsilon, delta=delta, norms=norms, spent=spent)
+
+
+def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
+    """Norms as the ball clips them; where they were clipped further in, nothing is known of the rest."""
+    if norms.radius < radius:
+        raise MismatchError(
+            f"norms are clipped at {norms.radius!r}, within radius={radius!r} of the ball. Use one radius."
+        )
+    if norms.radius == radius:
+        return norms
+    return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
+
+
+def _require_fit(mechanism: str, algorithm: str, delta: float, ball: Ball) -> None:
+    """Refuse words that are not known, and parts that do not go together."""
     if mechanism not in ("gaussian", "laplace", "l2"):
         raise ArgumentError(f"mechanism={mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
     if algorithm not in ("refined", "paper") or (algorithm == "paper" and mechanism == "gaussian"):
@@ -107,25 +147,6 @@ def plan_kmeans(
             f"mechanism={mechanism!r} does not go with a ball of order {ball.order:g}. Use order 1 for "
             "'laplace' and 2 for the others."
         )
-    unit = _unit_profile(mechanism, d, ball.radius)
-    chosen = _calibrated(unit, norms, sampling, sample_size, epsilon, delta)
-    facts = _Facts(
-        n_clusters=k,
-        n_features=d,
-        n_rows=norms.n_rows,
-        radius=ball.radius,
-        # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
-        mean_square_norm=norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0),
-        sample_size=chosen.sample_size,
-        epsilon=epsilon,
-    )
-    largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
-    noise = chosen.noise * (1.0 + _ROOM)
-    if mechanism == "gaussian":
-        made = _gaussian(facts, unit, noise, largest_weight)
-    else:
-        made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
-    return Plan(ball=ball, rule=chosen.rule, mechanism=made, epsilon=epsilon, delta=delta, norms=norms, spent=spent)
 
 
 def _unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
@@ -232,7 +253,7 @@ def _pure(
         cells = (2 if level > 0.2 else 3) * k
         explore = (n_rounds + 1) // 3 if n_rounds > 2 else 1
     else:
-        shares = [1.0 / plain_rounds] * _validate.count("n_iterations", plain_rounds)
+        shares = [1.0 / plain_rounds] * plain_rounds
         cells, explore = k, 0
     rounds = tuple(
         Round(

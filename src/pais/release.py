@@ -25,6 +25,7 @@ class Spent:
     what: str
     epsilon: float
     delta: float = 0.0
+    secure_randomness: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,13 +150,13 @@ def release(
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     bits = bit_source(random_state, stream=1)
-    secure = bits.private and sample.private
+    secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)
     parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
         epsilon=math.fsum(part.epsilon for part in parts),
         delta=math.fsum(part.delta for part in parts),
-        parts=[asdict(part) for part in parts],
+        parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],
         neighbours="one row added or removed",
         note="secure randomness" if secure else "seeded, not private",
         secure_randomness=secure,

@@ -135,6 +135,7 @@ def sample(
 
     "thin" does not look at rows it does not keep as candidates, so it finds NaN only among those.
     """
+    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     table = table_of(rows, ball)
     _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if ball.radius > rule.radius:

@@ -85,6 +85,10 @@ def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
     if path.suffix.lower() in (".csv", ".txt"):
         options = pa_csv.ConvertOptions(include_columns=chosen or [])
         table = _attempt(lambda: pa_csv.read_csv(path, convert_options=options))
+        if table is not None and all(
+            _attempt(lambda name=name: float(name)) is not None for name in table.column_names
+        ):
+            raise DataError(f"{path} has no line of names: its first line holds numbers. Add one, as names are public.")
     else:
         table = _attempt(lambda: pq.read_table(path, columns=chosen))
     if table is None:

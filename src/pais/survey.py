@@ -29,8 +29,8 @@ _N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
 # Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
 _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
-# A bin counts when it exceeds the noise of all empty bins with this probability.
-_EMPTY_BIN_CONFIDENCE = 0.99
+# An octave counts when it exceeds the noise of all empty octaves but for this probability.
+_EMPTY_OCTAVE_RISK = 0.01
 
 _BLOCK_BYTES = 1 << 24
 
@@ -49,16 +49,20 @@ class Survey:
         What the survey cost each record, pure.
     secure_randomness : bool
         False when a seed was given; then nothing here is private.
+    above_noise : bool
+        False when there were too few rows for the price; then columns of unit size are assumed.
     """
 
     ball: Ball
     norms: NormDistribution
     epsilon: float
     secure_randomness: bool
+    above_noise: bool = True
 
     def describe(self) -> dict[str, object]:
         return {
             "epsilon": self.epsilon,
+            "above_noise": self.above_noise,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
             "ball": self.ball.describe(),
@@ -106,26 +110,31 @@ def survey(
     left = price
     if center is None:
         scale = _histogram(table, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
-        coarse = Ball(radius=scale.radius_at(level), order=origin.order)
-        center = _noisy_mean(table, coarse, scale.total, _CENTER_SHARE * price, bits)
-        left = price - (_SCALE_SHARE + _CENTER_SHARE) * price
+        left -= _SCALE_SHARE * price
+        center = (0.0,) * table.shape[1]
+        if scale.above_noise:
+            coarse = Ball(radius=scale.radius_at(level), order=origin.order)
+            center = _noisy_mean(table, coarse, scale.total, _CENTER_SHARE * price, bits)
+            left -= _CENTER_SHARE * price
         origin = Ball(radius=_widest(), order=origin.order, center=center)
     found = _histogram(table, origin, left, bits)
     radius = found.radius_at(level)
-    norms = NormDistribution.from_histogram(_edges(), found.noisy_counts, radius=radius)
+    norms = NormDistribution.from_histogram(_edges(), found.masses(), radius=radius)
     return Survey(
         ball=Ball(radius=radius, order=origin.order, center=center),
         norms=norms,
         epsilon=price,
         secure_randomness=bits.private,
+        above_noise=found.above_noise,
     )
 
 
 @dataclass(frozen=True, kw_only=True)
 class _NoisyHistogram:
-    """Counts of norms by bin, with noise; bins that noise alone explains are empty."""
+    """Noisy counts of norms by bin, unbiased around the octaves that stand out, zero elsewhere."""
 
     noisy_counts: FloatArray
+    above_noise: bool
 
     @property
     def total(self) -> float:
@@ -133,8 +142,13 @@ class _NoisyHistogram:
 
     def radius_at(self, quantile: float) -> float:
         """Upper edge of the bin in which a share `quantile` of the counted rows is reached."""
-        reached = np.cumsum(self.noisy_counts) >= quantile * self.total
+        reached = np.cumsum(self.noisy_counts) >= quantile * self.noisy_counts.sum()
         return float(_edges()[1:][np.argmax(reached)])
+
+    def masses(self) -> FloatArray:
+        """Counts without negative ones, and of the same total."""
+        positive = np.maximum(self.noisy_counts, 0.0)
+        return np.asarray(positive * (self.total / positive.sum()))
 
 
 def _histogram(
@@ -147,19 +161,34 @@ def _histogram(
         counts += np.bincount(_bin_of(norm), minlength=_N_BINS)
     # `width` neighbours make one bin, known by its upper edge: fewer bins for the noise to fill.
     counts = counts.reshape(-1, width).sum(axis=1)
-    noise = laplace_noise(1.0 / epsilon)
+    noise = laplace_noise((1.0 + 1e-12) / epsilon)
     # Whole rows: one record is exactly one step, whatever the price.
     lattice = Lattice(step=1.0)
-    noisy = counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0]
-    threshold = noise.scale * math.log(counts.size / (2.0 * (1.0 - _EMPTY_BIN_CONFIDENCE)))
-    released = lattice.decode(noisy)
-    kept = np.where(released > threshold, released, 0.0)
-    if not np.any(kept):
-        # Too few rows for the noise: the fullest bin stands for all.
-        kept[np.argmax(released)] = 1.0
+    noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     spread = np.zeros(_N_BINS)
-    spread[width - 1 :: width] = kept
-    return _NoisyHistogram(noisy_counts=spread)
+    spread[width - 1 :: width] = noisy
+    by_octave = spread.reshape(-1, _BINS_PER_OCTAVE)
+    outstanding = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
+    if not np.any(outstanding):
+        return _unit_columns(table.shape[1], ball.order)
+    # The octaves beside an outstanding one hold its tails.
+    near = outstanding | np.append(outstanding[1:], False) | np.append(False, outstanding[:-1])
+    return _NoisyHistogram(noisy_counts=np.where(near[:, None], by_octave, 0.0).ravel(), above_noise=True)
+
+
+def _threshold(n_bins: int) -> float:
+    """What the sum of so many Laplace variables exceeds in no empty octave, but for a small risk (Chernoff)."""
+    tilt = np.linspace(0.01, 0.99, 99)
+    log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
+    return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))
+
+
+def _unit_columns(d: int, order: float) -> _NoisyHistogram:
+    """Nothing stands out of the noise: assume columns of unit size, which is public."""
+    typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
+    counts = np.zeros(_N_BINS)
+    counts[_bin_of(np.array([typical]))] = 1.0
+    return _NoisyHistogram(noisy_counts=counts, above_noise=False)
 
 
 def _noisy_mean(

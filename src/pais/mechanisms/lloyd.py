@@ -110,7 +110,8 @@ class LloydSample:
         exact, and the contribution |y|^2 is never more than w |x|^2.
         """
         d = self._content.rows.shape[1]
-        step = radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS
+        # No finer than the noise needs, or its steps would not fit an integer.
+        step = max(radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS, math.sqrt(noise.scale / 2.0**50))
         total = np.zeros((d, d), dtype=np.int64)
         for start in range(0, self._content.rows.shape[0], _MOMENT_ROWS):
             block = slice(start, start + _MOMENT_ROWS)
