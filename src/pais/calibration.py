@@ -266,7 +266,10 @@ class _Problem:
             rule = self.fixed_rule(sample_size)
             noise = _smallest(lambda value: self.fixed_rule_excess(rule, epsilon, value), start=least, name="noise")
             return self._answer(epsilon, noise, rule)
-        self._require_size(sample_size, self.constrained_size(epsilon, least))
+        most_rows = self.constrained_size(epsilon, least)
+        self._require_size(sample_size, most_rows)
+        if sample_size >= most_rows * (1.0 - _TOLERANCE):
+            return self._constrained(epsilon, least)
         if not isinstance(self.profile, LinearProfile):
             # A table takes a search for every knot: look for the noise on few knots, and aim a little low.
             noise = _smallest(

@@ -100,12 +100,16 @@ def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
 
 def _in_words(described: dict[str, object]) -> str:
     """A public description on one line, without the parts that are said elsewhere."""
-    skipped = ("profile", "radius", "probabilities_sha256", "rounds")
-    return ", ".join(
-        f"{key} {value:.6g}" if isinstance(value, float) else f"{key} {value}"
-        for key, value in described.items()
-        if key not in skipped
-    )
+    skipped = ("mechanism", "profile", "radius", "probabilities_sha256", "rounds")
+    words = [str(described["mechanism"])] if "mechanism" in described else []
+    for key, value in described.items():
+        if key in skipped or value is None:
+            continue
+        if isinstance(value, dict):
+            words.append(f"{key.replace('_', ' ')} {value.get('law', '')} {value.get('scale', 0.0):.6g}")
+        else:
+            words.append(f"{key.replace('_', ' ')} {value:.6g}" if isinstance(value, float) else f"{key} {value}")
+    return ", ".join(words)
 
 
 def _noise_lines(described: dict[str, object]) -> list[str]:

@@ -70,6 +70,20 @@ def _from_array(source: object) -> NDArray[np.generic]:
     return array
 
 
+def _are_values(names: list[str]) -> bool:
+    """Whether a line of names looks like a row: numbers in it, other than a running count of the columns."""
+    counts = ([str(i + start) for i in range(len(names))] for start in (0, 1))
+    return names not in counts and any(_is_number(name) for name in names)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _attempt(action: Callable[[], T]) -> T | None:
     """The result, or None. No exception is kept: a library's own text may quote a value of the data."""
     try:
@@ -85,9 +99,7 @@ def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
     if path.suffix.lower() in (".csv", ".txt"):
         options = pa_csv.ConvertOptions(include_columns=chosen or [])
         table = _attempt(lambda: pa_csv.read_csv(path, convert_options=options))
-        if table is not None and all(
-            _attempt(lambda name=name: float(name)) is not None for name in table.column_names
-        ):
+        if table is not None and _are_values(table.column_names):
             raise DataError(f"{path} has no line of names: its first line holds numbers. Add one, as names are public.")
     else:
         table = _attempt(lambda: pq.read_table(path, columns=chosen))
