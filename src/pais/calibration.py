@@ -224,6 +224,12 @@ class _Problem:
         weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta)
         return float(self.norms.masses @ np.interp(self.norms.norms, knots, 1.0 / weights))
 
+    def most_rows(self, epsilon: float, noise: float) -> float:
+        """Rows of the constrained rule at the least noise: exact where that is quick, else to a part in a thousand."""
+        if isinstance(self.profile, LinearProfile):
+            return self.constrained_size(epsilon, noise)
+        return self.interpolated_size(epsilon, noise)
+
     def constrained_rule(self, epsilon: float, noise: float) -> ConstrainedRule:
         profile = self.profile.with_noise(noise)
         return ConstrainedRule(profile=profile, radius=self.radius, epsilon=epsilon, delta=self.delta)
@@ -266,7 +272,7 @@ class _Problem:
             rule = self.fixed_rule(sample_size)
             noise = _smallest(lambda value: self.fixed_rule_excess(rule, epsilon, value), start=least, name="noise")
             return self._answer(epsilon, noise, rule)
-        most_rows = self.constrained_size(epsilon, least)
+        most_rows = self.most_rows(epsilon, least)
         self._require_size(sample_size, most_rows)
         if sample_size >= most_rows * (1.0 - _TOLERANCE):
             return self._constrained(epsilon, least)
@@ -277,6 +283,7 @@ class _Problem:
                 start=least,
                 name="noise",
                 floor=least,
+                tolerance=0.25 * _AIM,
             )
             answer = self._constrained(epsilon, noise)
             if answer.sample_size <= sample_size:
@@ -334,7 +341,9 @@ class _Problem:
         )
 
 
-def _smallest(excess: Callable[[float], float], *, start: float, name: str, floor: float = 0.0) -> float:
+def _smallest(
+    excess: Callable[[float], float], *, start: float, name: str, floor: float = 0.0, tolerance: float = _TOLERANCE
+) -> float:
     """Smallest value from `floor` on at which `excess` is <= 0, walking from `start` to the first change of sign.
 
     `excess` falls as the value grows. What is returned was itself seen to meet the condition.
@@ -362,6 +371,6 @@ def _smallest(excess: Callable[[float], float], *, start: float, name: str, floo
         np.log(np.array([anchor / low])),
         value_low=np.array([value_high]),
         value_high=np.array([value_low]),
-        tolerance=_TOLERANCE,
+        tolerance=tolerance,
     )
     return anchor * float(np.exp(-x[0]))
