@@ -23,14 +23,15 @@ from benchmarks.data import SOURCES, load
 from benchmarks.tables import Table
 
 TABLES = ("public", "speed", "free", "survey", "pure", "ordering")
+ALL_SETS = tuple(source.file for source in SOURCES)
 QUICK_SETS = ("kdd-protein", "ijcnn1")
 
 
 def main() -> None:
     chosen = arguments()
     console = Console(highlight=False)
-    names = QUICK_SETS if chosen.quick else tuple(source.file for source in SOURCES)
-    sets = load(chosen.data, chosen.cache, console, names=names)
+    names = QUICK_SETS if chosen.quick else ALL_SETS
+    sets = load(chosen.data, chosen.cache, console, names=tuple(chosen.sets or names))
     state = source_state()
     seeds = min(chosen.seeds, 3) if chosen.quick else chosen.seeds
     with Progress(console=console, transient=True) as progress:
@@ -76,6 +77,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
     parser.add_argument("--repeats", type=int, default=15, help="interleaved runs of the speed table")
     parser.add_argument("--only", nargs="+", choices=(*TABLES, "peers"), default=(*TABLES, "peers"), help="tables")
+    parser.add_argument("--sets", nargs="+", choices=ALL_SETS, help="data sets; default all, or two with --quick")
     parser.add_argument("--peers", action="store_true", help="also run diffprivlib, in an environment made for it")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the tables are written")
