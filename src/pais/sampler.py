@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,10 @@ from pais.randomness import BitSource, RandomState, bernoulli, bit_source
 from pais.rules import Rule
 
 # Large enough that the calls on a block cost little beside the reading of it.
-_BLOCK_BYTES = 1 << 25
+_BLOCK_BYTES = 1 << 24
+
+# A thinning pass copies only the candidates of a block, so its blocks may be larger.
+_THIN_BLOCK_BYTES = 1 << 26
 
 # Below this largest probability it is faster to draw first and read only the candidates.
 _THIN_BELOW = 0.3
@@ -39,9 +43,10 @@ class WeightedRows:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _Screened:
-    """Rows of a block that the first bits of their draws do not rule out."""
+    """Rows of a block that the first bits of their draws do not rule out, and where in `rows` they are."""
 
     rows: FloatArray
+    place: NDArray[np.intp]
     norm: FloatArray
     probability: FloatArray
     coarse: NDArray[np.uint8]
@@ -167,7 +172,7 @@ def _draw(
     """
     # A seeded stream is read in the order of the rows; the operating system's serves every thread.
     seeded = None if bits.private else bits.words8(table.shape[0])
-    step = max(1, _BLOCK_BYTES // (8 * table.shape[1]))
+    step = max(1, (_BLOCK_BYTES if read_all else _THIN_BLOCK_BYTES) // (8 * table.shape[1]))
 
     def screen(start: int) -> _Screened:
         n = min(step, table.shape[0] - start)
@@ -178,13 +183,14 @@ def _draw(
         norm = ball.norms(rows)
         norm = norm[candidates] if read_all else norm
         probability = rule.evaluate(norm)
-        maybe = np.flatnonzero(first[candidates] <= np.floor(probability * 256.0))
-        return _Screened(
-            rows=rows.take(candidates[maybe] if read_all else maybe, axis=0),
-            norm=norm[maybe],
-            probability=probability[maybe],
-            coarse=first[candidates[maybe]],
-        )
+        coarse = first[candidates]
+        maybe = np.flatnonzero(coarse <= probability * 256.0)
+        if read_all:
+            # A whole block must not be kept alive for the few rows in it.
+            rows, place = rows.take(candidates[maybe], axis=0), np.arange(maybe.size)
+        else:
+            place = maybe
+        return _Screened(rows=rows, place=place, norm=norm[maybe], probability=probability[maybe], coarse=coarse[maybe])
 
     starts = range(0, table.shape[0], step)
     parts = in_threads(screen, starts)
@@ -194,7 +200,7 @@ def _draw(
     filled = 0
     for part, mask in zip(parts, np.split(drawn, np.cumsum([part.norm.size for part in parts])[:-1]), strict=True):
         n = int(np.count_nonzero(mask))
-        np.compress(mask, part.rows, axis=0, out=rows[filled : filled + n])
+        part.rows.take(part.place[mask], axis=0, out=rows[filled : filled + n], mode="clip")
         filled += n
     outside = np.flatnonzero(np.concatenate([part.norm for part in parts])[drawn] >= ball.radius)
     rows[outside] = ball.clip(rows[outside])
@@ -208,5 +214,10 @@ def in_threads(work: Callable[[int], T], starts: range) -> list[T]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if len(starts) == 1 or cores == 1:
         return [work(start) for start in starts]
-    with ThreadPoolExecutor(cores) as pool:
-        return list(pool.map(work, starts))
+    return list(_threads(os.getpid(), cores).map(work, starts))
+
+
+@functools.lru_cache(maxsize=1)
+def _threads(process: int, cores: int) -> ThreadPoolExecutor:
+    """Threads that are kept; a forked process has none of its parent's, so it makes its own."""
+    return ThreadPoolExecutor(cores)
