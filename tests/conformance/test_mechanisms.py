@@ -454,6 +454,7 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
     assert set(read) == {
         "epsilon",
         "delta",
+        "parts",
         "neighbours",
         "note",
         "secure_randomness",
