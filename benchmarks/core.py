@@ -16,7 +16,7 @@ from pais.rules import ConstrainedRule
 from pais.rules.weights import closed_form_weight
 
 ROWS, COLUMNS = 566_486, 54
-REPEATS = 15
+REPEATS = 40
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -43,7 +43,7 @@ from pais.mechanisms import (
     laplace_noise,
 )
 from pais.norms import NormDistribution
-from pais.pipeline import Plan, run
+from pais.pipeline import Plan, record_losses, run
 from pais.planning import plan_kmeans
 from pais.profiles import (
     Assumptions,
@@ -121,6 +121,7 @@ __all__ = [
     "not_private_variance_optimal",
     "plan_kmeans",
     "private_kmeans",
+    "record_losses",
     "release",
     "run",
     "sample",

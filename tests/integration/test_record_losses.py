@@ -1,0 +1,26 @@
+"""What each record paid: for the data owner, on request, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pais
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), [("gaussian", 1e-6), ("l2", 0.0)])
+def test_no_record_pays_more_than_the_plan_and_uniform_sampling_spares_the_small_ones(
+    mechanism: str, delta: float
+) -> None:
+    rows = np.random.default_rng(0).normal(size=(5000, 3))
+    norms = pais.NormDistribution.from_quantiles(lambda level: 4.0 * level**0.5, n_rows=5000, radius=4.0)
+    settings = {"n_clusters": 3, "n_features": 3, "epsilon": 1.0, "delta": delta, "mechanism": mechanism}
+    sizes = np.minimum(np.linalg.norm(rows, axis=1), 4.0)
+    for sampling in ("constrained", "uniform"):
+        plan = pais.plan_kmeans(ball=pais.Ball(radius=4.0), norms=norms, sampling=sampling, sample_size=500, **settings)
+        losses = pais.record_losses(plan, sizes)
+        assert losses.shape == (5000,)
+        assert losses.max() <= 1.0 + 1e-9
+        if sampling == "uniform":
+            assert np.median(losses) < 0.8
+        assert "losses" not in repr(plan)
