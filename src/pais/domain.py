@@ -50,8 +50,10 @@ class Ball:
             block = rows.astype(np.float64, copy=False)
         return block if self.center is None else block - np.asarray(self.center)
 
-    def norms(self, shifted: FloatArray) -> FloatArray:
+    def norms(self, shifted: FloatArray, only: NDArray[np.intp] | None = None) -> FloatArray:
         """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
+
+        With `only`, norms of those rows; the others are read and checked all the same.
 
         Raises
         ------
@@ -59,23 +61,27 @@ class Ball:
             When a column holds NaN or infinity; the column is named, no value is shown.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            norm = norms_of(shifted, self.order)
-        if not np.all(np.isfinite(norm)):
-            norm = self._rescued(shifted, norm)
+            power: FloatArray = (
+                np.einsum("ij,ij->i", shifted, shifted) if self.order == 2.0 else norms_of(shifted, self.order)
+            )
+        if not np.all(np.isfinite(power)):
+            power = self._rescued(shifted, power)
+        norm = power if only is None else power[only]
+        if self.order == 2.0:
+            norm = np.sqrt(norm, out=norm)
         norm *= 1.0 + (shifted.shape[1] + 16) * ULP
         # Squares below 1e-308 vanish; this stands for them.
         norm += _UNDERFLOW
         return np.minimum(norm, self.radius, out=norm)
 
-    def _rescued(self, shifted: FloatArray, norm: FloatArray) -> FloatArray:
-        """Norms of finite rows whose squares overflow: they lie beyond any radius, or a column is bad."""
+    def _rescued(self, shifted: FloatArray, power: FloatArray) -> FloatArray:
+        """Powers of finite rows that overflow stand beyond any radius; or a column is bad."""
         bad = np.flatnonzero(~np.all(np.isfinite(shifted), axis=0))
         if bad.size:
             raise DataError(
                 f"column(s) {_listed(bad)} hold NaN or infinity. Fill or drop these values before the rows come here."
             )
-        largest = np.max(np.abs(shifted), axis=1)
-        return np.where(np.isfinite(norm), norm, np.maximum(largest, self.radius))
+        return np.where(np.isfinite(power), power, 1e300)
 
     def clip(self, shifted: FloatArray) -> FloatArray:
         """Shifted rows, those beyond the radius scaled back to just inside it."""

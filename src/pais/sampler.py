@@ -180,8 +180,7 @@ def _draw(
         candidates = np.flatnonzero(first <= int(min(ceiling * 256.0, 255.0)))
         block = table[start : start + step]
         rows = ball.shift(block if read_all else block.take(candidates, axis=0))
-        norm = ball.norms(rows)
-        norm = norm[candidates] if read_all else norm
+        norm = ball.norms(rows, candidates if read_all else None)
         probability = rule.evaluate(norm)
         coarse = first[candidates]
         maybe = np.flatnonzero(coarse <= probability * 256.0)

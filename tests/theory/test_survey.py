@@ -305,7 +305,9 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
         shown.append((repr(found), found.describe(), found.norms.norms.size))
     (text, public, atoms), (other_text, other_public, other_atoms) = shown
     assert atoms == other_atoms
-    assert list(public) == list(other_public) == ["epsilon", "noisy_rows", "noisy_mean_square_norm", "ball"]
+    assert (
+        list(public) == list(other_public) == ["epsilon", "above_noise", "noisy_rows", "noisy_mean_square_norm", "ball"]
+    )
     assert public["epsilon"] == other_public["epsilon"]
     for line in (text, other_text, str(public), str(other_public)):
         assert "1234" not in line
