@@ -152,7 +152,8 @@ def sample(
     if strategy not in ("auto", "pass", "thin"):
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")
     bits = bit_source(random_state, stream=0)
-    ceiling = rule.largest_probability(ball.radius)
+    # Raised past the rounding of a look-up between knots: no row may be ruled out by its first bits in error.
+    ceiling = min(rule.largest_probability(ball.radius) * (1.0 + 2.0**-48), 1.0)
     # A table stored by columns is gathered row by row at a loss; read it through.
     thin = strategy == "thin" or (strategy == "auto" and ceiling < _THIN_BELOW and table.flags.c_contiguous)
     return WeightedSample(

@@ -100,7 +100,9 @@ def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
         options = pa_csv.ConvertOptions(include_columns=chosen or [])
         table = _attempt(lambda: pa_csv.read_csv(path, convert_options=options))
         if table is not None and _are_values(table.column_names):
-            raise DataError(f"{path} has no line of names: its first line holds numbers. Add one, as names are public.")
+            raise DataError(
+                f"{path} has a first line with numbers in it, not a header. Put the names of the columns there."
+            )
     else:
         table = _attempt(lambda: pq.read_table(path, columns=chosen))
     if table is None:

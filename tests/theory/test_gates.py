@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mpmath as mp
 import numpy as np
 import pytest
 
@@ -122,3 +123,27 @@ def test_an_error_about_data_keeps_no_trace_of_it() -> None:
     with pytest.raises(pais.DataError) as caught:
         pais.sample([["secret-" + "x" * 50, "1"]], ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5))
     assert "57" not in str(caught.value)
+
+
+def test_a_sum_of_thousands_of_profiles_is_never_below_the_exact_sum() -> None:
+    rng = np.random.default_rng(0)
+    scales = (10 ** rng.uniform(-1, 1, 3000)).tolist()
+    gaussian, linear = pais.GaussianProfile(scales[0], float("inf")), pais.LinearProfile(1 / scales[0], 0.0)
+    for scale in scales[1:]:
+        gaussian, linear = (
+            gaussian + pais.GaussianProfile(scale, float("inf")),
+            linear + pais.LinearProfile(1 / scale, 0.0),
+        )
+    with mp.workdps(40):
+        precision = mp.fsum(1 / mp.mpf(scale) ** 2 for scale in scales)
+        assert 1 / mp.mpf(gaussian.count_scale) ** 2 >= precision
+        assert mp.mpf(linear.intercept) >= mp.fsum(mp.mpf(1 / scale) for scale in scales)
+    assert gaussian.count_scale == pytest.approx(float(precision) ** -0.5, rel=1e-10)
+
+
+def test_no_probability_between_knots_exceeds_the_ceiling_a_pass_rules_rows_out_by() -> None:
+    for epsilon in (1e-3, 1.0, 50.0):
+        profile = pais.LinearProfile(0.1 * epsilon, 0.9 * epsilon)
+        rule = pais.ConstrainedRule(profile=profile, radius=0.7, epsilon=epsilon)
+        norms = np.nextafter(rule.breakpoints(0.7)[1:], 0.0)
+        assert rule.probability(norms).max() <= rule.largest_probability(0.7) * (1 + 2.0**-48)

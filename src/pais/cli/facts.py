@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import numpy as np
 from pais._numerics import FloatArray
 from pais._version import __version__
 from pais.domain import Ball
-from pais.errors import ArgumentError, BudgetError, DataError, MismatchError
+from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.norms import NormDistribution
 from pais.release import Spent
 from pais.sources import Table, read
@@ -23,26 +22,10 @@ from pais.survey import Survey
 
 def read_rows(path: Path, columns: str | None) -> Table:
     """The rows of a file, and the names of their columns."""
-    if path.suffix.lower() in (".csv", ".txt") and path.is_file():
-        _require_header(path)
     chosen = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
     if chosen == []:
         raise ArgumentError("--columns names no column. Pass names with commas between them.")
     return read(path, columns=chosen)
-
-
-def _require_header(path: Path) -> None:
-    """Refuse a file whose first line looks like a row: its values would be released as names of columns."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            names = next(csv.reader(file), [])
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise DataError(f"{path} cannot be read as CSV. Check the file.") from None
-    counted = (list(map(str, range(len(names)))), list(map(str, range(1, len(names) + 1))))
-    if names not in counted and any(_is_number(name) for name in names):
-        raise DataError(
-            f"{path} has a first line with numbers in it, not a header. Put the names of the columns there."
-        )
 
 
 def _is_number(text: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais import _validate
-from pais._numerics import FloatArray, log_gaussian_delta_rises
+from pais._numerics import ULP, FloatArray, log_gaussian_delta_rises
 from pais.amplification import log_amplified_delta
 from pais.errors import ArgumentError
 from pais.profiles.base import Assumptions, Finding, Profile, Verdict
@@ -101,4 +101,5 @@ def _joint_scale(rounds: int, scale: float, other_rounds: int, other_scale: floa
     """Scale of one release as precise as two sets of rounds; by quotients, so that no square over- or underflows."""
     smaller = min(scale / math.sqrt(rounds), other_scale / math.sqrt(other_rounds))
     larger = max(scale / math.sqrt(rounds), other_scale / math.sqrt(other_rounds))
-    return smaller if math.isinf(larger) else smaller / math.hypot(1.0, smaller / larger)
+    # Rounded toward more loss, so that a sum of many parts stays a bound.
+    return smaller if math.isinf(larger) else smaller / math.hypot(1.0, smaller / larger) * (1.0 - 4 * ULP)

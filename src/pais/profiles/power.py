@@ -142,10 +142,16 @@ class LinearProfile(PowerProfile):
         """Both mechanisms run on one sample: losses add."""
         if not isinstance(other, LinearProfile):
             return NotImplemented
-        return LinearProfile(self.intercept + other.intercept, self.slope + other.slope)
+        # Rounded toward more loss, so that a sum of many parts stays a bound.
+        return LinearProfile(_raised(self.intercept, other.intercept), _raised(self.slope, other.slope))
 
     def __repr__(self) -> str:
         return f"LinearProfile(intercept={self.intercept!r}, slope={self.slope!r})"
+
+
+def _raised(one: float, other: float) -> float:
+    """A sum rounded up; adding nothing changes nothing."""
+    return one + other if one == 0.0 or other == 0.0 else math.nextafter(one + other, math.inf)
 
 
 def _decided(statement: str, true: bool, reason: str) -> Finding:
