@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -78,7 +77,7 @@ class Results:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_suffix(".partial")
         pq.write_table(table, fresh, compression="zstd")
-        os.replace(fresh, self._path)
+        fresh.replace(self._path)
 
     def frame(self) -> pd.DataFrame:
         """All results, for figures and tables."""

@@ -1,0 +1,95 @@
+"""Runs the cells that are missing, on all cores, and keeps what is done whatever happens."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import numpy as np
+from rich.progress import Progress
+
+from experiments.paper.families import Workbench, measure
+from experiments.paper.grid import Cell, Grid
+from experiments.paper.results import Measured, Results
+
+# Results reach the disk at least this often, in seconds.
+_SAVE_EVERY = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Cells of one data set, and where its prepared rows lie."""
+
+    dataset: str
+    title: str
+    rows: Path
+    cells: tuple[Cell, ...]
+
+
+def run_missing(jobs: list[Job], grid: Grid, results: Results, progress: Progress, *, workers: int) -> None:
+    """Measure every cell without results: costs and coresets side by side, then times alone on the machine."""
+    try:
+        for job in jobs:
+            side_by_side = [cell for cell in job.cells if cell.kind != "time"]
+            _in_processes(job, results.missing(side_by_side), grid, results, progress, workers)
+        for job in jobs:
+            alone = [cell for cell in job.cells if cell.kind == "time"]
+            _in_processes(job, results.missing(alone), grid, results, progress, 1)
+    finally:
+        results.save()
+
+
+def _in_processes(job: Job, cells: list[Cell], grid: Grid, results: Results, progress: Progress, workers: int) -> None:
+    if not cells:
+        return
+    what = "times" if cells[0].kind == "time" else "costs and coresets"
+    bar = progress.add_task(f"{job.title}: {what}", total=len(cells))
+    # Spawned, not forked: the parent has threads.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_open, initargs=(str(job.rows), grid.center_sets, workers == 1)
+    ) as pool:
+        # The longest first, so that no core waits for the last one.
+        cells = sorted(cells, key=lambda cell: cell.sample_size or 1 << 40, reverse=True)
+        waiting = {pool.submit(_measure, cell, grid.repetitions_of(cell)): cell for cell in cells}
+        try:
+            _collect(waiting, results, lambda: progress.advance(bar))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _collect(waiting: dict[Future[list[Measured]], Cell], results: Results, tick: Callable[[], None]) -> None:
+    saved = time.monotonic()
+    while waiting:
+        done, _ = wait(waiting, timeout=_SAVE_EVERY, return_when=FIRST_COMPLETED)
+        for future in done:
+            results.add(waiting.pop(future), future.result())
+            tick()
+        if time.monotonic() - saved > _SAVE_EVERY:
+            results.save()
+            saved = time.monotonic()
+
+
+_bench: Workbench | None = None
+
+
+def _open(rows: str, center_sets: int, alone: bool) -> None:
+    """In a worker: map the prepared rows. Ctrl-C is the parent's business."""
+    global _bench
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if alone and hasattr(os, "sched_setaffinity"):
+        # Times are compared on one core: a pass on two would look cheap beside a DP-Lloyd on one.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    _bench = Workbench(rows=np.load(rows, mmap_mode="r"), center_sets=center_sets)
+
+
+def _measure(cell: Cell, repetitions: int) -> list[Measured]:
+    assert _bench is not None
+    return measure(cell, _bench, repetitions)
