@@ -7,12 +7,13 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.console import Console
 from sklearn.cluster import KMeans
 
 import pais
+from experiments.paper.datasets import preprocess
+from experiments.paper.formats import read_parquet
 
 N_CLUSTERS = 25
 DELTA = 1e-6
@@ -103,31 +104,13 @@ def _prepared(source: Source, path: Path | None, cache: Path, console: Console) 
     stored = cache / f"{source.file}.npz"
     if not stored.exists():
         console.print(f"{source.title}: preprocessing and {FLOOR_RUNS} non-private runs on all rows ...")
-        rows, mean = preprocess(_mixture() if path is None else read(path))
-        np.savez(stored, rows=rows, mean=mean, floor=np.float64(_floor(rows)))
+        made = preprocess(_mixture() if path is None else read_parquet(path))
+        np.savez(stored, rows=made.rows, mean=made.mean, floor=np.float64(_floor(made.rows)))
     with np.load(stored) as kept:
         data = DataSet(source=source, rows=kept["rows"], mean=kept["mean"], floor=float(kept["floor"]))
     n, d = data.rows.shape
     console.print(f"{source.title}: {n:,} x {d}, radius {data.ball().radius:.6g}, floor {data.floor:.6g}")
     return data
-
-
-def read(path: Path) -> FloatArray:
-    """A table of integers with their decimal scale in the schema, as float64."""
-    table = pq.read_table(path)
-    metadata = table.schema.metadata or {}
-    scale = 10.0 ** int(metadata.get(b"decimals", b"0"))
-    return np.column_stack([column.to_numpy() for column in table.columns]).astype(np.float64) / scale
-
-
-def preprocess(raw: FloatArray) -> tuple[Float32Array, FloatArray]:
-    """Center, drop rows with a norm from the 97.5 % quantile on, center again; rows and all that was taken off."""
-    first = raw.mean(axis=0)
-    rows = raw - first
-    norm = np.linalg.norm(rows, axis=1)
-    rows = rows[norm < np.quantile(norm, 0.975)]
-    second = rows.mean(axis=0)
-    return (rows - second).astype(np.float32), first + second
 
 
 def _floor(rows: Float32Array) -> float:
