@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 DEMO := $(VENV)/demo
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check bench bench-kmeans clean
+.PHONY: demo test check bench bench-kmeans bench-peers clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -27,6 +27,9 @@ bench: $(READY)  ## Speed, as ratios measured in one run
 
 bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans
+
+bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
+	$(BIN)/python -m benchmarks.peers
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 import pais
-from benchmarks import peers, quality, speed
+from benchmarks import quality, speed
 from benchmarks.data import SOURCES, load
 from benchmarks.tables import Table
 
@@ -36,18 +36,18 @@ def main() -> None:
     seeds = min(chosen.seeds, 3) if chosen.quick else chosen.seeds
     with Progress(console=console, transient=True) as progress:
         bench = quality.Bench(sets=sets, seeds=seeds, progress=progress)
-        for name, make in tables(bench, chosen, console).items():
+        for name, make in tables(bench, chosen).items():
             if name in chosen.only:
                 table = make()
                 table.remarks.append(f"Measured at {state}.")
                 table.publish(chosen.out, console)
 
 
-def tables(bench: quality.Bench, chosen: argparse.Namespace, console: Console) -> dict[str, Callable[[], Table]]:
+def tables(bench: quality.Bench, chosen: argparse.Namespace) -> dict[str, Callable[[], Table]]:
     """The tables in the order they are made."""
     usual: tuple[float, ...] = (1.0,) if chosen.quick else (0.5, 1.0, 3.0)
     wide = (1.0,) if chosen.quick else (0.5, 1.0, 3.0, 10.0)
-    made: dict[str, Callable[[], Table]] = {
+    return {
         "public": lambda: quality.public_facts(bench, usual if chosen.quick else (0.1, *usual)),
         "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if chosen.quick else chosen.repeats),
         "free": lambda: quality.sampling_for_free(bench, usual),
@@ -55,9 +55,6 @@ def tables(bench: quality.Bench, chosen: argparse.Namespace, console: Console) -
         "pure": lambda: quality.pure(bench, wide),
         "ordering": lambda: quality.ordering(bench, wide),
     }
-    if chosen.peers:
-        made["peers"] = lambda: peers.peers(bench, chosen.cache, console, (1.0,) if chosen.quick else (1.0, 10.0))
-    return made
 
 
 def source_state() -> str:
@@ -76,18 +73,22 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="two small sets, epsilon 1, three seeds")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
     parser.add_argument("--repeats", type=int, default=15, help="interleaved runs of the speed table")
-    parser.add_argument("--only", nargs="+", choices=(*TABLES, "peers"), default=(*TABLES, "peers"), help="tables")
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES, help="tables")
+    add_places(parser)
+    return parser.parse_args()
+
+
+def add_places(parser: argparse.ArgumentParser) -> None:
+    """The options of every command here: which sets, where they are read, kept and written."""
     parser.add_argument("--sets", nargs="+", choices=ALL_SETS, help="data sets; default all, or two with --quick")
-    parser.add_argument("--peers", action="store_true", help="also run diffprivlib, in an environment made for it")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the tables are written")
     parser.add_argument(
         "--cache",
         type=Path,
         default=Path(tempfile.gettempdir()) / "pais-benchmarks",
-        help="preprocessed rows, floors and the peers' environment",
+        help="preprocessed rows, floors and the environments of other packages",
     )
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

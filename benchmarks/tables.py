@@ -19,7 +19,7 @@ class Table:
     Attributes
     ----------
     name : str
-        Stem of the files.
+        Stem of the files, after the prefix.
     shown : tuple of str
         Columns of the Markdown and of the print; the CSV holds all.
     """
@@ -27,12 +27,13 @@ class Table:
     name: str
     title: str
     shown: tuple[str, ...]
+    prefix: str = "kmeans-"
     remarks: list[str] = field(default_factory=list)
     rows: list[dict[str, Cell]] = field(default_factory=list)
 
     def publish(self, directory: Path, console: Console) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        stem = directory / f"kmeans-{self.name}"
+        stem = directory / f"{self.prefix}{self.name}"
         stem.with_suffix(".md").write_text(self.markdown(), encoding="utf-8")
         columns = list(dict.fromkeys(column for row in self.rows for column in row))
         with stem.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
