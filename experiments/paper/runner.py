@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -81,13 +82,20 @@ _bench: Workbench | None = None
 
 
 def _open(rows: str, center_sets: int, alone: bool) -> None:
-    """In a worker: map the prepared rows. Ctrl-C is the parent's business."""
+    """In a worker: map the prepared rows. Ctrl-C is the parent's business, and without a parent there is no work."""
     global _bench
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     if alone and hasattr(os, "sched_setaffinity"):
         # Times are compared on one core: a pass on two would look cheap beside a DP-Lloyd on one.
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     _bench = Workbench(rows=np.load(rows, mmap_mode="r"), center_sets=center_sets)
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
 
 
 def _measure(cell: Cell, repetitions: int) -> list[Measured]:
