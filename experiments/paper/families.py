@@ -19,8 +19,8 @@ from experiments.paper.dplloyd import N_CLUSTERS, N_ROUNDS, Law, Scales, dp_lloy
 from experiments.paper.grid import Cell, RuleName
 from experiments.paper.results import Measured
 from pais.calibration import Calibration, Sampling
+from pais.engines import WeightedRows
 from pais.mechanisms import KMeansValue
-from pais.sampler import WeightedRows
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -14,6 +14,9 @@ from pais.errors import ArgumentError, DataError
 
 _UNDERFLOW = 1e-150
 
+#: Stands for the power of a finite row that overflows.
+OVERFLOWN = 1e300
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ball:
@@ -50,38 +53,36 @@ class Ball:
             block = rows.astype(np.float64, copy=False)
         return block if self.center is None else block - np.asarray(self.center)
 
-    def norms(self, shifted: FloatArray, only: NDArray[np.intp] | None = None) -> FloatArray:
+    def norms(self, shifted: FloatArray) -> FloatArray:
         """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
-
-        With `only`, norms of those rows; the others are read and checked all the same.
 
         Raises
         ------
         DataError
             When a column holds NaN or infinity; the column is named, no value is shown.
         """
+        return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
+
+    def powers(self, shifted: FloatArray) -> FloatArray:
+        """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above."""
         with np.errstate(over="ignore", invalid="ignore"):
             power: FloatArray = (
                 np.einsum("ij,ij->i", shifted, shifted) if self.order == 2.0 else norms_of(shifted, self.order)
             )
-        if not np.all(np.isfinite(power)):
-            power = self._rescued(shifted, power)
-        norm = power if only is None else power[only]
-        if self.order == 2.0:
-            norm = np.sqrt(norm, out=norm)
-        norm *= 1.0 + (shifted.shape[1] + 16) * ULP
+        return power if np.all(np.isfinite(power)) else self._rescued(shifted, power)
+
+    def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
+        """Norms, from powers, which are overwritten."""
+        norm = np.sqrt(power, out=power) if self.order == 2.0 else power
+        norm *= 1.0 + (n_features + 16) * ULP
         # Squares below 1e-308 vanish; this stands for them.
         norm += _UNDERFLOW
         return np.minimum(norm, self.radius, out=norm)
 
     def _rescued(self, shifted: FloatArray, power: FloatArray) -> FloatArray:
         """Powers of finite rows that overflow stand beyond any radius; or a column is bad."""
-        bad = np.flatnonzero(~np.all(np.isfinite(shifted), axis=0))
-        if bad.size:
-            raise DataError(
-                f"column(s) {_listed(bad)} hold NaN or infinity. Fill or drop these values before the rows come here."
-            )
-        return np.where(np.isfinite(power), power, 1e300)
+        require_finite(np.flatnonzero(~np.all(np.isfinite(shifted), axis=0)))
+        return np.where(np.isfinite(power), power, OVERFLOWN)
 
     def clip(self, shifted: FloatArray) -> FloatArray:
         """Shifted rows, those beyond the radius scaled back to just inside it."""
@@ -101,6 +102,15 @@ class Ball:
     def describe(self) -> dict[str, object]:
         order = "infinity" if math.isinf(self.order) else self.order
         return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
+
+
+def require_finite(bad_columns: NDArray[np.intp]) -> None:
+    """Refuse columns that hold NaN or infinity, by their numbers."""
+    if bad_columns.size:
+        raise DataError(
+            f"column(s) {_listed(bad_columns)} hold NaN or infinity. Fill or drop these values before the rows come "
+            "here."
+        )
 
 
 def norm_order(value: object) -> float:

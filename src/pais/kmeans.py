@@ -5,13 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
-
 from pais import _validate
 from pais.calibration import Sampling
-from pais.domain import Ball, table_of
-from pais.errors import DataError
+from pais.domain import Ball
+from pais.engines import Engine, source
 from pais.mechanisms import KMeansValue
 from pais.norms import NormDistribution
 from pais.pipeline import Plan, run
@@ -60,7 +57,7 @@ def survey_share(settings: KMeansSettings) -> float:
 
 
 def surveyed_facts(
-    rows: NDArray[np.generic], settings: KMeansSettings, random_state: RandomState
+    rows: Engine, settings: KMeansSettings, random_state: RandomState
 ) -> tuple[Ball, NormDistribution, Survey | None]:
     """Ball and norms, as stated or as a survey releases them.
 
@@ -74,7 +71,7 @@ def surveyed_facts(
     price = share * _validate.target_epsilon(settings.epsilon)
     center = settings.center
     if settings.radius is not None and center is None:
-        center = (0.0,) * rows.shape[1]
+        center = (0.0,) * rows.n_features
     # A stated radius is wide enough for all the user cares about; a surveyed one leaves the farthest rows out.
     quantile = 0.975 if settings.radius is None else 1.0 - 1e-9
     found = survey(rows, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state)
@@ -89,7 +86,7 @@ def _told(found: Survey) -> str:
     return "survey" if found.above_noise else "survey (too few rows for its price: columns of unit size assumed)"
 
 
-def private_kmeans(rows: ArrayLike, settings: KMeansSettings, *, random_state: RandomState = None) -> KMeansFit:
+def private_kmeans(rows: object, settings: KMeansSettings, *, random_state: RandomState = None) -> KMeansFit:
     """Survey what is not stated, plan, run; the certificate adds up what each part cost.
 
     Notes
@@ -97,10 +94,8 @@ def private_kmeans(rows: ArrayLike, settings: KMeansSettings, *, random_state: R
     Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`.
     """
     epsilon = _validate.target_epsilon(settings.epsilon)
-    table = table_of(rows)
-    if table.shape[0] == 0:
-        raise DataError("rows is empty. Pass at least one row.")
-    ball, norms, found = surveyed_facts(table, settings, random_state)
+    engine = source(rows)
+    ball, norms, found = surveyed_facts(engine, settings, random_state)
     spent = (
         ()
         if found is None
@@ -108,7 +103,7 @@ def private_kmeans(rows: ArrayLike, settings: KMeansSettings, *, random_state: R
     )
     plan = plan_kmeans(
         n_clusters=settings.n_clusters,
-        n_features=table.shape[1],
+        n_features=engine.n_features,
         epsilon=epsilon * (1.0 - survey_share(settings)),
         delta=settings.delta,
         ball=ball,
@@ -119,6 +114,6 @@ def private_kmeans(rows: ArrayLike, settings: KMeansSettings, *, random_state: R
         algorithm=settings.algorithm,
         spent=spent,
     )
-    release = run(plan, table, random_state=random_state)
+    release = run(plan, engine, random_state=random_state)
     assert isinstance(release.value, KMeansValue)
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pais import _validate
 from pais._numerics import FloatArray
@@ -125,7 +124,7 @@ def _noise_lines(described: dict[str, object]) -> list[str]:
     return lines
 
 
-def run(plan: Plan, rows: ArrayLike, *, random_state: RandomState = None, strategy: Strategy = "auto") -> Release:
+def run(plan: Plan, rows: object, *, random_state: RandomState = None, strategy: Strategy = "auto") -> Release:
     """Rows in, a protected value and its certificate out.
 
     rows (secret) -> clipped to the ball (secret) -> kept with public probabilities (secret)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,7 +81,76 @@ def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> Bit
     )
 
 
-def bernoulli(probability: FloatArray, coarse: NDArray[np.uint8], bits: BitSource) -> NDArray[np.bool_]:
+class RowBits(ABC):
+    """Bits for the draws of rows: who is kept."""
+
+    private: bool
+
+    @abstractmethod
+    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        """The first 8 bits of the draw of each row."""
+
+    @abstractmethod
+    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        """The next 53 bits of these rows' draws; `turn` counts them from 1."""
+
+
+class FreshBits(RowBits):
+    """Bits as they come from a source, whoever the row is: what a release draws."""
+
+    def __init__(self, bits: BitSource) -> None:
+        self._bits = bits
+        self.private = bits.private
+
+    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        return self._bits.words8(identity.size)
+
+    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        return self._bits.words53(identity.size)
+
+
+class KeyedBits(RowBits):
+    """Bits that are a function of a key and the row's identity, so of no batch, file, thread or partition. NOT PRIVATE.
+
+    The mixing is that of SplitMix64, which is quick and passes statistical tests; it keeps no secret.
+    """
+
+    private = False
+
+    def __init__(self, key: bytes) -> None:
+        self._key = int.from_bytes(key[:8], "little")
+
+    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        return (self._mixed(identity, 0) >> np.uint64(56)).astype(np.uint8)
+
+    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        return self._mixed(identity, turn) >> np.uint64(11)
+
+    def _mixed(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        return mixed64(mixed64(identity + np.uint64(self._key)) + np.uint64(turn))
+
+
+def mixed64(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A bijection of 64-bit words without visible structure: the output step of SplitMix64."""
+    mixed = word * np.uint64(0x9E3779B97F4A7C15)
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+def row_bits(bits: BitSource) -> RowBits:
+    """Bits for rows: from a seed keyed by the row, from any other source in the order they are asked for."""
+    return KeyedBits(bits.raw(8)) if isinstance(bits, SeededBits) else FreshBits(bits)
+
+
+def bernoulli(
+    probability: FloatArray,
+    coarse: NDArray[np.uint8],
+    more: Callable[[NDArray[np.intp], int], NDArray[np.uint64]],
+) -> NDArray[np.bool_]:
     """Independent draws, each true with exactly its probability (a double, taken as the real number it is).
 
     Parameters
@@ -89,8 +159,9 @@ def bernoulli(probability: FloatArray, coarse: NDArray[np.uint8], bits: BitSourc
         In [0, 1].
     coarse : array of uint8
         The first 8 bits of each draw. They decide all but one draw in 256.
-    bits : BitSource
-        Serves the rest, 53 bits at a time, until nothing of the probability is left.
+    more : callable
+        Serves the rest, 53 bits at a time, until nothing of the probability is left: it is given which draws go on,
+        and the how-manieth time.
 
     Notes
     -----
@@ -102,10 +173,12 @@ def bernoulli(probability: FloatArray, coarse: NDArray[np.uint8], bits: BitSourc
     draw = coarse < whole
     undecided = np.flatnonzero(coarse == whole)
     rest = (scaled - whole)[undecided] if undecided.size else whole[:0]
+    turn = 0
     while undecided.size:
+        turn += 1
         scaled = rest * 2.0**53
         whole = np.floor(scaled)
-        fresh = bits.words53(undecided.size).astype(np.float64)
+        fresh = more(undecided, turn).astype(np.float64)
         draw[undecided] = fresh < whole
         equal = fresh == whole
         undecided, rest = undecided[equal], (scaled - whole)[equal]

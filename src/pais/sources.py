@@ -1,11 +1,11 @@
-"""Room 1: what can be read. Everything becomes one table of numbers; values never reach an error text."""
+"""Room 1: what can be read. Everything becomes numbers by column; values never reach an error text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,9 +14,11 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pais.errors import DataError
+from pais._numerics import FloatArray
+from pais.errors import ArgumentError, DataError
 
 T = TypeVar("T")
+Missing = Literal["refuse", "drop"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -27,13 +29,147 @@ class Table:
     names: tuple[str, ...] | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """What is taken of a table: public.
+
+    Attributes
+    ----------
+    features : tuple of str, optional
+        Columns of numbers, in this order; None takes every column that is not named below.
+    carry : tuple of str
+        Columns of any type that go along with the rows of a sample; they are not looked at.
+    key : str, optional
+        A column of whole numbers, one for each row, that a seeded run keys its draws by; not a feature.
+    missing : {"refuse", "drop"}
+        What becomes of rows in which a feature is missing.
+    """
+
+    features: tuple[str, ...] | None = None
+    carry: tuple[str, ...] = ()
+    key: str | None = None
+    missing: Missing = "refuse"
+
+    def __post_init__(self) -> None:
+        if self.missing not in ("refuse", "drop"):
+            raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'refuse' or 'drop'.")
+        if self.features is not None:
+            object.__setattr__(self, "features", tuple(self.features))
+            if not self.features:
+                raise DataError("the source has no columns. Pass at least one feature.")
+        object.__setattr__(self, "carry", tuple(self.carry))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The columns of one table or file: which are features, and how they become numbers. Public.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One for each number: ``vector[0]``, ``vector[1]``, ... where a column holds vectors.
+    widths : tuple of int
+        Numbers of each feature column: 0 for a plain one, the length for one of vectors.
+    """
+
+    columns: Columns
+    features: tuple[str, ...]
+    widths: tuple[int, ...]
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, schema: pa.Schema, columns: Columns, where: str) -> Layout:
+        """The layout of a table of this schema; `where` says whose it is, for people."""
+        set_aside = [*columns.carry, *([] if columns.key is None else [columns.key])]
+        features = columns.features
+        if features is None:
+            # The index of a pandas table names rows; it is no feature.
+            index = (schema.pandas_metadata or {}).get("index_columns", [])
+            features = tuple(name for name in schema.names if name not in index and name not in set_aside)
+        wanted = dict.fromkeys((*features, *set_aside))
+        missing = [str(name) for name in wanted if name not in schema.names]
+        if missing:
+            raise DataError(f"column(s) {', '.join(missing)} do not exist in {where}. Pass names of its columns.")
+        doubled = [name for name in wanted if schema.names.count(name) > 1]
+        if doubled:
+            raise DataError(
+                f"column(s) {', '.join(doubled)} are in {where} more than once. Give each a name of its own."
+            )
+        if not features:
+            raise DataError(f"{where} has no columns. Pass at least one feature.")
+        widths = tuple(_width(name, schema.field(name).type, where) for name in features)
+        names = tuple(
+            label
+            for name, width in zip(features, widths, strict=True)
+            for label in ([name] if width == 0 else [f"{name}[{place}]" for place in range(width)])
+        )
+        if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
+            raise DataError(f"column {columns.key!r} of {where} holds no whole numbers. Name another key.")
+        return cls(columns=columns, features=features, widths=widths, names=names)
+
+    @property
+    def to_read(self) -> list[str]:
+        """Columns a file must be asked for, once each."""
+        key = [] if self.columns.key is None else [self.columns.key]
+        return list(dict.fromkeys([*self.features, *self.columns.carry, *key]))
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether all features are one column of vectors, which lie row by row already."""
+        return len(self.widths) == 1 and self.widths[0] > 0
+
+    def whole(self, batch: pa.RecordBatch, where: str) -> NDArray[np.bool_] | None:
+        """Which rows have all features, None where all have; or an error that names the column."""
+        found = [(name, batch.column(name)) for name in self.features]
+        holes = [(name, column) for name, column in found if column.null_count or _has_hollow_vectors(column)]
+        if not holes:
+            return None
+        if self.columns.missing == "refuse":
+            raise DataError(
+                f"column {holes[0][0]!r} of {where} has missing values. Fill or drop them first, or ask for missing "
+                "values to be dropped."
+            )
+        whole = np.ones(batch.num_rows, dtype=bool)
+        for _, column in holes:
+            whole &= _whole(column)
+        return whole
+
+    def numbers(self, batch: pa.RecordBatch) -> list[FloatArray]:
+        """One array for each number of a row; the batch has no missing values."""
+        found: list[FloatArray] = []
+        for name, width in zip(self.features, self.widths, strict=True):
+            column = batch.column(name)
+            if width == 0:
+                found.append(_as_floats(column))
+            else:
+                found.extend(_vectors(column, width).T)
+        return found
+
+    def rows(self, batch: pa.RecordBatch) -> FloatArray:
+        """All numbers as rows of one array."""
+        if self.by_rows:
+            return _vectors(batch.column(self.features[0]), self.widths[0])
+        rows = np.empty((batch.num_rows, len(self.names)))
+        for place, column in enumerate(self.numbers(batch)):
+            rows[:, place] = column
+        return rows
+
+    def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
+        if self.columns.key is None:
+            return None
+        column = batch.column(self.columns.key)
+        if column.null_count:
+            raise DataError(f"column {self.columns.key!r} has missing values. A key names every row.")
+        return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
+
+
 def is_tabular(source: object) -> bool:
     """Whether a source has named columns or is a file: anything but a bare array."""
     return isinstance(source, (str, Path)) or hasattr(source, "__arrow_c_stream__")
 
 
 def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
-    """The rows of an array, a pandas, polars or Arrow table, or a Parquet or CSV file.
+    """The rows of an array, a pandas, polars or Arrow table, or a Parquet or CSV file, in memory.
 
     Parameters
     ----------
@@ -42,38 +178,78 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
     columns : sequence of str, optional
         Columns to take, by name; None takes all.
     """
+    chosen = Columns(features=None if columns is None else tuple(columns))
     if isinstance(source, (str, Path)):
-        return _from_arrow(_read_file(Path(source), columns), columns)
+        return from_arrow(_read_file(Path(source), chosen), chosen)
     if hasattr(source, "__arrow_c_stream__"):
-        return _from_arrow(_as_table(source), columns)
+        return from_arrow(as_table(source), chosen)
     if columns is not None:
         raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
-    return Table(rows=_from_array(source), names=None)
+    return Table(rows=from_array(source), names=None)
 
 
-def _as_table(source: object) -> pa.Table:
-    table = _attempt(lambda: pa.table(source))
+def as_table(source: object) -> pa.Table:
+    """Any table, through the Arrow interface."""
+    table = attempt(lambda: pa.table(source))
     if table is None:
         raise DataError("the source cannot be read as a table of numbers. Pass columns of one type each.")
     return table
 
 
-def _from_array(source: object) -> NDArray[np.generic]:
+def from_array(source: object) -> NDArray[np.generic]:
+    """Anything that is an array of numbers."""
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
-    array = _attempt(lambda: np.asarray(source))
+    array = attempt(lambda: np.asarray(source))
     if array is not None and array.dtype.kind == "O":
         found = array
-        array = _attempt(lambda: found.astype(np.float64))
+        array = attempt(lambda: found.astype(np.float64))
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array of floats.")
     return array
 
 
-def _are_values(names: list[str]) -> bool:
-    """Whether a line of names looks like a row: numbers in it, other than a running count of the columns."""
+def from_arrow(table: pa.Table, columns: Columns) -> Table:
+    """The rows of an Arrow table."""
+    require_rows(table)
+    layout = Layout.of(table.schema, columns, "the source")
+    return Table(rows=layout.rows(present_rows(table, layout)), names=layout.names)
+
+
+def require_rows(table: pa.Table) -> None:
+    if table.num_columns == 0:
+        raise DataError("the source has no columns. Pass at least one feature.")
+    if table.num_rows == 0:
+        raise DataError("the source has no rows. Pass at least one row.")
+
+
+def present_rows(table: pa.Table, layout: Layout) -> pa.RecordBatch:
+    """What a table holds for a layout, as one batch, missing values dealt with."""
+    columns = [_one_chunk(table.column(name)) for name in layout.to_read]
+    batch = pa.RecordBatch.from_arrays(columns, names=layout.to_read)
+    whole = layout.whole(batch, "the source")
+    return batch if whole is None else batch.filter(pa.array(whole))
+
+
+def attempt(action: Callable[[], T]) -> T | None:
+    """The result, or None. No exception is kept: a library's own text may quote a value of the data."""
+    try:
+        return action()
+    except (pa.ArrowException, ValueError, TypeError, KeyError, OSError):
+        return None
+
+
+def is_csv(name: str) -> bool:
+    return name.lower().removesuffix(".gz").removesuffix(".bz2").endswith((".csv", ".txt"))
+
+
+def require_header(names: list[str], where: str) -> None:
+    """Refuse a first line that looks like a row: numbers in it, other than a running count of the columns."""
     counts = ([str(i + start) for i in range(len(names))] for start in (0, 1))
-    return names not in counts and any(_is_number(name) for name in names)
+    if names not in counts and any(_is_number(name) for name in names):
+        raise DataError(
+            f"{where} has a first line with numbers in it, not a header. Put the names of the columns there."
+        )
 
 
 def _is_number(text: str) -> bool:
@@ -84,61 +260,62 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _attempt(action: Callable[[], T]) -> T | None:
-    """The result, or None. No exception is kept: a library's own text may quote a value of the data."""
-    try:
-        return action()
-    except (pa.ArrowException, ValueError, TypeError, KeyError, OSError):
-        return None
-
-
-def _read_file(path: Path, columns: Sequence[str] | None) -> pa.Table:
+def _read_file(path: Path, columns: Columns) -> pa.Table:
     if not path.exists():
         raise DataError(f"{path} does not exist. Pass the path of a Parquet or CSV file.")
-    chosen = None if columns is None else list(columns)
-    if path.suffix.lower() in (".csv", ".txt"):
+    chosen = None if columns.features is None else list(columns.features)
+    if is_csv(path.name):
         options = pa_csv.ConvertOptions(include_columns=chosen or [])
-        table = _attempt(lambda: pa_csv.read_csv(path, convert_options=options))
-        if table is not None and _are_values(table.column_names):
-            raise DataError(
-                f"{path} has a first line with numbers in it, not a header. Put the names of the columns there."
-            )
+        table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
+        if table is not None:
+            require_header(table.column_names, str(path))
     else:
-        table = _attempt(lambda: pq.read_table(path, columns=chosen))
+        table = attempt(lambda: pq.read_table(path, columns=chosen))
     if table is None:
         raise DataError(f"{path} cannot be read as Parquet or CSV with these columns. Check the file.")
     return table
 
 
-def _from_arrow(table: pa.Table, columns: Sequence[str] | None) -> Table:
-    if columns is None:
-        # The index of a pandas table names rows; it is no feature.
-        index = (table.schema.pandas_metadata or {}).get("index_columns", [])
-        table = table.select([i for i, name in enumerate(table.column_names) if name not in index])
-    else:
-        missing = [str(name) for name in columns if table.column_names.count(name) != 1]
-        if missing:
-            raise DataError(f"column(s) {', '.join(missing)} do not exist. Pass names of columns of the source.")
-        table = table.select(list(columns))
-    if table.num_columns == 0:
-        raise DataError("the source has no columns. Pass at least one feature.")
-    if table.num_rows == 0:
-        raise DataError("the source has no rows. Pass at least one row.")
-    rows = np.empty((table.num_rows, table.num_columns))
-    for index, name in enumerate(table.column_names):
-        rows[:, index] = _numbers(name, table.column(index))
-    return Table(rows=rows, names=tuple(table.column_names))
+def _width(name: str, kind: pa.DataType, where: str) -> int:
+    """0 for a column of numbers, the length for one of vectors of numbers; anything else is refused."""
+    if pa.types.is_fixed_size_list(kind) and _is_numeric(kind.value_type):
+        return int(kind.list_size)
+    if not _is_numeric(kind):
+        raise DataError(f"column {name!r} of {where} is of type {kind}, not a number. Leave it out or convert it.")
+    return 0
 
 
-def _numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.generic]:
-    kind = column.type
-    if not (
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(
         pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
         or pa.types.is_boolean(kind)
         or pa.types.is_decimal(kind)
-    ):
-        raise DataError(f"column {name!r} is of type {kind}, not a number. Leave it out or convert it.")
-    if column.null_count:
-        raise DataError(f"column {name!r} has missing values. Fill or drop them first.")
-    return np.asarray(pc.cast(column, pa.float64(), safe=False).to_numpy())
+    )
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    merged = column.combine_chunks()
+    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
+
+
+def _as_floats(column: pa.Array) -> FloatArray:
+    if not pa.types.is_float64(column.type):
+        column = pc.cast(column, pa.float64(), safe=False)
+    return np.asarray(column.to_numpy(zero_copy_only=False))
+
+
+def _vectors(column: pa.FixedSizeListArray, width: int) -> FloatArray:
+    return _as_floats(column.flatten()).reshape(-1, width)
+
+
+def _has_hollow_vectors(column: pa.Array) -> bool:
+    return bool(pa.types.is_fixed_size_list(column.type) and column.flatten().null_count > 0)
+
+
+def _whole(column: pa.Array) -> NDArray[np.bool_]:
+    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+    if pa.types.is_fixed_size_list(column.type):
+        inner = np.asarray(column.flatten().is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        valid[valid] &= inner.reshape(-1, column.type.list_size).all(axis=1)
+    return valid

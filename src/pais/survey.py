@@ -10,13 +10,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pais import _validate
 from pais._numerics import FloatArray
-from pais.domain import Ball, norm_order, table_of
-from pais.errors import DataError
-from pais.lattice import Lattice
+from pais.domain import Ball, norm_order
+from pais.engines import Block, Engine, Fold, source
+from pais.lattice import IntArray, Lattice
 from pais.mechanisms import LpNoise, laplace_noise
 from pais.norms import NormDistribution
 from pais.randomness import BitSource, RandomState, bit_source
@@ -31,8 +31,6 @@ _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
 # An octave counts when it exceeds the noise of all empty octaves but for this probability.
 _EMPTY_OCTAVE_RISK = 0.01
-
-_BLOCK_BYTES = 1 << 24
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +68,7 @@ class Survey:
 
 
 def survey(
-    rows: ArrayLike,
+    rows: object,
     *,
     epsilon: float,
     center: tuple[float, ...] | None = None,
@@ -82,8 +80,9 @@ def survey(
 
     Parameters
     ----------
-    rows : array of shape (n, d)
-        Every row is read, clipped and counted once for each stage.
+    rows : array, table, path, Spark DataFrame or source
+        Whatever `pais.source` takes. Every row is read, clipped and counted once for each stage: one pass with a
+        stated center, three without.
     epsilon : float
         Price of the whole survey. With a stated center all of it goes to the norms.
     center : sequence of float, optional
@@ -104,20 +103,19 @@ def survey(
     )
     bits = bit_source(random_state, stream=2)
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
-    table = table_of(rows, origin)
-    if table.shape[0] == 0:
-        raise DataError("rows is empty. Pass at least one row.")
+    engine = source(rows)
+    engine.require_width(origin)
     left = price
     if center is None:
-        scale = _histogram(table, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
+        scale = _histogram(engine, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
         left -= _SCALE_SHARE * price
-        center = (0.0,) * table.shape[1]
+        center = (0.0,) * engine.n_features
         if scale.above_noise:
             coarse = Ball(radius=scale.radius_at(level), order=origin.order)
-            center = _noisy_mean(table, coarse, scale.total, _CENTER_SHARE * price, bits)
+            center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
             left -= _CENTER_SHARE * price
         origin = Ball(radius=_widest(), order=origin.order, center=center)
-    found = _histogram(table, origin, left, bits)
+    found = _histogram(engine, origin, left, bits)
     radius = found.radius_at(level)
     norms = NormDistribution.from_histogram(_edges(), found.masses(), radius=radius)
     return Survey(
@@ -127,6 +125,27 @@ def survey(
         secure_randomness=bits.private,
         above_noise=found.above_noise,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NormCounts(Fold):
+    """Rows in each bin of norms."""
+
+    ball: Ball
+
+    def of(self, block: Block) -> IntArray:
+        return np.bincount(_bin_of(block.norms(self.ball)), minlength=_N_BINS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ClippedSum(Fold):
+    """Sum of the rows clipped to the ball, in whole steps."""
+
+    ball: Ball
+    lattice: Lattice
+
+    def of(self, block: Block) -> IntArray:
+        return block.clipped_sum(self.ball, self.lattice)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,14 +170,9 @@ class _NoisyHistogram:
         return np.asarray(positive * (self.total / positive.sum()))
 
 
-def _histogram(
-    table: NDArray[np.generic], ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1
-) -> _NoisyHistogram:
+def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
     """One record is in one bin: sensitivity 1, Laplace noise of scale 1/epsilon on every bin."""
-    counts = np.zeros(_N_BINS, dtype=np.int64)
-    for block in _blocks(table):
-        norm = ball.norms(ball.shift(block))
-        counts += np.bincount(_bin_of(norm), minlength=_N_BINS)
+    counts = engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
     # `width` neighbours make one bin, known by its upper edge: fewer bins for the noise to fill.
     counts = counts.reshape(-1, width).sum(axis=1)
     noise = laplace_noise((1.0 + 1e-12) / epsilon)
@@ -170,7 +184,7 @@ def _histogram(
     by_octave = spread.reshape(-1, _BINS_PER_OCTAVE)
     outstanding = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
     if not np.any(outstanding):
-        return _unit_columns(table.shape[1], ball.order)
+        return _unit_columns(engine.n_features, ball.order)
     # The octaves beside an outstanding one hold its tails.
     near = outstanding | np.append(outstanding[1:], False) | np.append(False, outstanding[:-1])
     return _NoisyHistogram(noisy_counts=np.where(near[:, None], by_octave, 0.0).ravel(), above_noise=True)
@@ -191,23 +205,14 @@ def _unit_columns(d: int, order: float) -> _NoisyHistogram:
     return _NoisyHistogram(noisy_counts=counts, above_noise=False)
 
 
-def _noisy_mean(
-    table: NDArray[np.generic], ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource
-) -> tuple[float, ...]:
+def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
     """Noisy sum of the clipped rows over the noisy number of rows, within the ball."""
     noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)
     lattice = Lattice.for_scale(noise.scale)
-    total = np.zeros(table.shape[1], dtype=np.int64)
-    for block in _blocks(table):
-        total += lattice.encode(ball.clip(ball.shift(block))).sum(axis=0)
-    noisy = lattice.decode(total + noise.draw_steps((1, table.shape[1]), lattice, bits)[0])
+    total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
+    noisy = lattice.decode(total + noise.draw_steps((1, engine.n_features), lattice, bits)[0])
     mean = ball.clip((noisy / noisy_rows)[None, :])[0]
     return tuple(mean.tolist())
-
-
-def _blocks(table: NDArray[np.generic]) -> list[NDArray[np.generic]]:
-    step = max(1, _BLOCK_BYTES // (8 * table.shape[1]))
-    return [table[start : start + step] for start in range(0, table.shape[0], step)]
 
 
 def _bin_of(norm: FloatArray) -> NDArray[np.intp]:

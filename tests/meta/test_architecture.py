@@ -27,6 +27,7 @@ ROOMS = [
     "domain",
     "profiles",
     "rules",
+    "engines",
     "certify",
     "norms",
     "calibration",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -33,8 +33,9 @@ from pais import (
     release,
     sample,
 )
+from pais.engines import WeightedRows
 from pais.randomness import BitSource, SeededBits, bernoulli
-from pais.sampler import Strategy, WeightedRows
+from pais.sampler import Strategy
 
 Floats = NDArray[np.float64]
 
@@ -105,6 +106,11 @@ class ScriptedBits(BitSource):
         return b"".join(((word << 11) | 0x5A5).to_bytes(8, "little") for word in words)
 
 
+def served(bits: BitSource) -> Callable[[NDArray[np.intp], int], NDArray[np.uint64]]:
+    """Bits as they come, whichever draw goes on."""
+    return lambda place, turn: bits.words53(place.size)
+
+
 def digits(q: float, n_words: int) -> tuple[int, list[int]]:
     """The first bits of a probability, and its next `n_words` words of 53 bits, exactly."""
     rest = Fraction(q) * CELLS
@@ -163,7 +169,7 @@ def test_a_draw_is_the_exact_comparison_of_a_uniform_real_with_the_probability(q
         # Bits beyond the script are all ones, then all zeros: neither may change a decision.
         for filler in (TOP, 0):
             bits = ScriptedBits([*script, *[filler] * (depth + 2)])
-            got = bool(bernoulli(np.array([q]), as_coarse([coarse]), bits)[0])
+            got = bool(bernoulli(np.array([q]), as_coarse([coarse]), served(bits))[0])
             seen = [*script, *[filler] * (depth + 2)][: bits.served]
             assert got == decided_by(q, coarse, seen)
             outcomes.add(got)
@@ -181,9 +187,9 @@ def test_equality_in_the_first_word_is_not_decided_by_it() -> None:
     coarse = as_coarse([first])
     assert words[1] > 0
     below = ScriptedBits([words[0], words[1] - 1])
-    assert bernoulli(np.array([q]), coarse, below)[0]
+    assert bernoulli(np.array([q]), coarse, served(below))[0]
     above = ScriptedBits([words[0], words[1] + 1])
-    assert not bernoulli(np.array([q]), coarse, above)[0]
+    assert not bernoulli(np.array([q]), coarse, served(above))[0]
     assert below.served == above.served == 2
 
 
@@ -198,7 +204,7 @@ def test_many_undecided_draws_at_once_decide_as_each_would_alone() -> None:
     second = {i: max(expansions[i][1][1] - (i % 2), 0) for i in open_}
     third = [i for i in open_ if decided_by(probabilities[i], int(coarse[i]), [script[i], second[i]]) is None]
     bits = ScriptedBits([*script, *[second[i] for i in open_], *[TOP] * len(third)])
-    got = bernoulli(probabilities, coarse, bits)
+    got = bernoulli(probabilities, coarse, served(bits))
     for i, q in enumerate(probabilities):
         seen = [script[i]] + ([second[i]] if i in open_ else []) + ([TOP] if i in third else [])
         assert bool(got[i]) == decided_by(q, int(coarse[i]), seen)
@@ -212,7 +218,7 @@ def sigmas(kept: int, n: int, q: float) -> float:
 def test_frequencies_fit_the_probability_and_not_one_two_percent_larger(q: float) -> None:
     n = 2**22 if q < 0.2 else 2**20
     bits = SeededBits(np.random.default_rng(11))
-    kept = int(np.sum(bernoulli(np.full(n, q), coarse_words(bits, n), bits)))
+    kept = int(np.sum(bernoulli(np.full(n, q), coarse_words(bits, n), served(bits))))
     assert abs(sigmas(kept, n, q)) < 5.0
     assert abs(sigmas(kept, n, 1.02 * q)) > 5.0
 
@@ -223,7 +229,7 @@ def test_a_probability_below_two_to_the_minus_sixteen_is_kept_and_a_truncated_on
     bits = SeededBits(np.random.default_rng(12))
     kept = truncated = 0
     for _ in range(n_blocks):
-        kept += int(np.sum(bernoulli(np.full(block, q), coarse_words(bits, block), bits)))
+        kept += int(np.sum(bernoulli(np.full(block, q), coarse_words(bits, block), served(bits))))
         short = np.frombuffer(bits.raw(2 * block), dtype=np.uint16)
         truncated += int(np.sum(short < math.floor(65536 * q)))
     assert abs(sigmas(kept, n_blocks * block, q)) < 5.0
@@ -233,8 +239,8 @@ def test_a_probability_below_two_to_the_minus_sixteen_is_kept_and_a_truncated_on
 
 def test_probability_one_is_always_kept_and_nearly_one_is_not_rounded_to_it() -> None:
     everything = as_coarse(range(CELLS))
-    assert np.all(bernoulli(np.ones(CELLS), everything, ScriptedBits([])))
-    nearly = bernoulli(np.full(CELLS, math.nextafter(1.0, 0.0)), everything, ScriptedBits([TOP, TOP]))
+    assert np.all(bernoulli(np.ones(CELLS), everything, served(ScriptedBits([]))))
+    nearly = bernoulli(np.full(CELLS, math.nextafter(1.0, 0.0)), everything, served(ScriptedBits([TOP, TOP])))
     assert not nearly[-1]
     assert np.all(nearly[:-1])
 
@@ -291,7 +297,7 @@ def test_whether_a_row_is_kept_does_not_depend_on_any_other_row() -> None:
         bits = RowwiseBits(seed)
         norms = np.linalg.norm(table, axis=1)
         probability = np.minimum(90.0 * norms / norms.sum(), 1.0)
-        return set(np.flatnonzero(bernoulli(probability, coarse_words(bits, len(table)), bits)).tolist())
+        return set(np.flatnonzero(bernoulli(probability, coarse_words(bits, len(table)), served(bits))).tolist())
 
     fitted_changes = 0
     for changed in range(300):

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from scipy import special, stats
 
 from pais import ArgumentError, Ball, GaussianNoise, LpNoise, WeightedCount, WeightedSum, laplace_noise
+from pais.engines import WeightedRows
 from pais.lattice import Lattice, Law, Tails, rounded_noise
 from pais.mechanisms import NoiseLaw
 from pais.mechanisms.lloyd import LloydSample, Round
 from pais.randomness import BitSource, SeededBits
-from pais.sampler import WeightedRows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pais import ArgumentError, Ball, DataError, LpNoise
+from pais.engines import source
 from pais.lattice import IntArray, Lattice
 from pais.randomness import BitSource, SecureBits
 from pais.survey import _N_BINS, Survey, _noisy_mean, survey
@@ -210,7 +211,7 @@ def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, 
     totals = []
     for table in (near, np.concatenate([near, far]), np.concatenate([near, -1e200 * far])):
         noiseless.released.clear()
-        _noisy_mean(table, ball, 50.0, 0.5, SecureBits())
+        _noisy_mean(source(table), ball, 50.0, 0.5, SecureBits())
         totals.append(noiseless.released[0])
     assert noiseless.laws[0].p == order
     assert noiseless.laws[0].scale >= ball.radius / 0.5
@@ -224,7 +225,7 @@ def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, 
 def test_the_noisy_mean_stays_in_the_ball_whatever_the_noise() -> None:
     ball = Ball(radius=1.0)
     for _ in range(20):
-        mean = _noisy_mean(np.ones((1, 3)), ball, 1.0, 1e-3, SecureBits())
+        mean = _noisy_mean(source(np.ones((1, 3))), ball, 1.0, 1e-3, SecureBits())
         assert np.linalg.norm(mean) <= 1.0
 
 

@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from pais._numerics import FloatArray
 from pais.domain import Ball
+from pais.engines import WeightedRows
 from pais.errors import MismatchError
 from pais.mechanisms import refine
 from pais.mechanisms.lloyd import LloydSample, Round, Summary, add_profiles, count_lattice, sum_lattice
@@ -16,7 +17,6 @@ from pais.mechanisms.noise import GaussianNoise
 from pais.mechanisms.sums import Mechanism
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
-from pais.sampler import WeightedRows
 
 # Polishing steps are lengthened up to this factor.
 _RELAXATION = 1.8

@@ -13,11 +13,11 @@ from scipy import sparse
 
 from pais._numerics import FloatArray
 from pais.domain import Ball
+from pais.engines import WeightedRows, in_threads
 from pais.lattice import IntArray, Lattice
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
-from pais.sampler import WeightedRows, in_threads
 
 # Rows of a block of scores stay in the cache.
 _BLOCK_ROWS = 2048

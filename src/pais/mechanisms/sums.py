@@ -12,12 +12,12 @@ import numpy as np
 from pais import _validate
 from pais._numerics import FloatArray
 from pais.domain import Ball
+from pais.engines import WeightedRows
 from pais.errors import ArgumentError, MismatchError
 from pais.lattice import Lattice
 from pais.mechanisms.noise import NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile, Profile
 from pais.randomness import BitSource
-from pais.sampler import WeightedRows
 
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
 

@@ -1,0 +1,267 @@
+"""Rows in files, larger than memory: Parquet row group by row group, CSV block by block."""
+
+from __future__ import annotations
+
+import fnmatch
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
+from pais.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.engines.screen import Screen
+from pais.engines.threads import in_threads
+from pais.errors import DataError
+from pais.randomness import BitSource, KeyedBits, RowBits, row_bits
+from pais.sources import Columns, Layout, is_csv, require_header
+
+T = TypeVar("T")
+
+# Rows decoded and gone through at a time.
+_BATCH_ROWS = 1 << 17
+
+_CSV_BLOCK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """A row group of a Parquet file, or a whole CSV file, and the place of its first row among all rows."""
+
+    file: DataFile
+    row_group: int | None
+    first: int
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DataFile:
+    """A file, how to open it, and what its columns are."""
+
+    filesystem: pa_fs.FileSystem
+    path: str
+    layout: Layout
+    metadata: pq.FileMetaData | None
+
+    @property
+    def where(self) -> str:
+        return f"file {self.path}"
+
+    def guarded(self, action: Callable[[], T]) -> T:
+        """The result, or an error that names the file and quotes nothing of it."""
+        try:
+            return action()
+        except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, TypeError):
+            pass
+        raise DataError(f"{self.where} cannot be read to its end: it is damaged, cut short or gone. Check the file.")
+
+    def batches(self, row_group: int | None) -> Iterator[pa.RecordBatch]:
+        """The batches of a row group, or of a CSV file, with the columns that are asked for."""
+        if row_group is None:
+            yield from self._csv_batches()
+            return
+        # Without pre-buffering memory holds one row group, not the file.
+        file = self.guarded(
+            lambda: pq.ParquetFile(self.filesystem.open_input_file(self.path), metadata=self.metadata, pre_buffer=False)
+        )
+        with file:
+            stream = file.iter_batches(
+                _BATCH_ROWS, row_groups=[row_group], columns=self.layout.to_read, use_threads=False
+            )
+            yield from self._each(stream)
+
+    def _csv_batches(self) -> Iterator[pa.RecordBatch]:
+        types = dict.fromkeys(self.layout.features, pa.float64())
+        reader = self.guarded(
+            lambda: open_csv(self.filesystem, self.path, include_columns=self.layout.to_read, column_types=types)
+        )
+        with reader:
+            yield from self._each(reader)
+
+    def _each(self, stream: Any) -> Iterator[pa.RecordBatch]:
+        found = iter(stream)
+        while True:
+            batch = self.guarded(lambda: next(found, None))
+            if batch is None:
+                return
+            yield batch
+
+
+class ArrowEngine(Engine):
+    """Rows of one or more Parquet or CSV files, read in the order of the files' names.
+
+    The identity of a row is its place among all rows of all files, or its key where one is named.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[tuple[pa_fs.FileSystem, str]],
+        columns: Columns,
+        *,
+        on_rows: Callable[[int], None] | None = None,
+    ) -> None:
+        self._files = [_opened(filesystem, path, columns) for filesystem, path in files]
+        first = self._files[0].layout
+        for file in self._files[1:]:
+            if file.layout.names != first.names:
+                raise DataError(
+                    f"{file.where} has other columns than {self._files[0].where}. Name the columns to use, or leave "
+                    "the file out."
+                )
+        self.names, self.n_features = first.names, len(first.names)
+        self._on_rows = on_rows
+
+    @property
+    def known_rows(self) -> int | None:
+        """Rows as the files' own footers count them; None where a file has none. Secret; for a progress bar."""
+        counts = [None if file.metadata is None else int(file.metadata.num_rows) for file in self._files]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        def of_part(part: Part) -> NDArray[Any] | None:
+            found = [fold.of(block) for block, _ in self._blocks(part, by_rows=seeded)]
+            return reduce(operator.add, found) if found else None
+
+        found = [total for total in in_threads(of_part, list(self._parts())) if total is not None]
+        self._require_rows(found)
+        return reduce(operator.add, found)
+
+    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        screen, draws = thinning.screen(self.n_features), row_bits(bits)
+        parts = list(self._parts(places=isinstance(draws, KeyedBits)))
+        found = [
+            one
+            for several in in_threads(lambda part: self._thinned(part, thinning, screen, draws), parts)
+            for one in several
+        ]
+        self._require_rows(found)
+        carried = pa.concat_tables([table for _, table in found]) if self._files[0].layout.columns.carry else None
+        return together([kept for kept, _ in found], self.n_features, carried)
+
+    def _thinned(self, part: Part, thinning: Thinning, screen: Screen, draws: RowBits) -> list[tuple[Kept, pa.Table]]:
+        carry = list(part.file.layout.columns.carry)
+        found = []
+        for block, batch in self._blocks(part):
+            kept = thinning.keep(block, screen, draws)
+            beside = pa.table(batch.select(carry).take(pa.array(kept.index)) if carry else {})
+            found.append((kept, beside))
+        return found
+
+    def _blocks(self, part: Part, *, by_rows: bool = False) -> Iterator[tuple[Block, pa.RecordBatch]]:
+        layout, place = part.file.layout, part.first
+        for batch in part.file.batches(part.row_group):
+            n = batch.num_rows
+            identity = np.arange(place, place + n, dtype=np.uint64)
+            place += n
+            whole = layout.whole(batch, part.file.where)
+            if whole is not None:
+                batch, identity = batch.filter(pa.array(whole)), identity[whole]
+            if batch.num_rows:
+                keys = layout.keys(batch)
+                identity = identity if keys is None else keys
+                if by_rows or layout.by_rows:
+                    yield RowBlock(layout.rows(batch), identity), batch
+                else:
+                    yield ColumnBlock(layout.numbers(batch), identity), batch
+            if self._on_rows is not None:
+                self._on_rows(n)
+
+    def _parts(self, *, places: bool = False) -> Iterator[Part]:
+        """Parts in order, with the places of their rows where a seeded run asks for them."""
+        first = 0
+        for file in self._files:
+            if file.metadata is None:
+                yield Part(file=file, row_group=None, first=first)
+                # A CSV file does not say how many rows it has.
+                first += sum(batch.num_rows for batch in file.batches(None)) if places else 0
+                continue
+            for group in range(file.metadata.num_row_groups):
+                n = file.metadata.row_group(group).num_rows
+                if n:
+                    yield Part(file=file, row_group=group, first=first)
+                first += n
+
+    def _require_rows(self, found: Sequence[object]) -> None:
+        if not found:
+            raise DataError("the source has no rows. Pass at least one row.")
+
+
+def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
+    """The files a path, a directory, a pattern or an address stands for, sorted by name."""
+    text = str(source)
+    if "://" in text:
+        return _files_at(*_filesystem(text), text)
+    local = pa_fs.LocalFileSystem()
+    path = Path(text)
+    if not path.exists() and any(mark in text for mark in "*?["):
+        home = Path(path.anchor) if path.is_absolute() else Path()
+        found = sorted(str(file) for file in home.glob(str(path.relative_to(path.anchor))) if file.is_file())
+        if not found:
+            raise DataError(f"no file matches {text}. Check the pattern.")
+        return [(local, name) for name in found]
+    if not path.exists():
+        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, a directory of them, or a pattern.")
+    return _files_at(local, text, text)
+
+
+def _filesystem(text: str) -> tuple[pa_fs.FileSystem, str]:
+    try:
+        filesystem, path = pa_fs.FileSystem.from_uri(text)
+    except (pa.ArrowException, OSError, ValueError):
+        filesystem = None
+    if filesystem is None:
+        raise DataError(f"{text} is not an address that can be opened. Check its scheme and your access.")
+    return filesystem, path
+
+
+def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[tuple[pa_fs.FileSystem, str]]:
+    info = filesystem.get_file_info(path)
+    if info.type == pa_fs.FileType.NotFound:
+        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, or a directory of them.")
+    if info.type != pa_fs.FileType.Directory:
+        return [(filesystem, path)]
+    inside = filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True))
+    names = sorted(one.path for one in inside if one.type == pa_fs.FileType.File and _is_data(one.base_name))
+    if not names:
+        raise DataError(f"{text} holds no Parquet or CSV file. Check the directory.")
+    return [(filesystem, name) for name in names]
+
+
+def _is_data(name: str) -> bool:
+    """Whether a file of a directory is data: neither hidden nor a marker, as Spark and Hive leave them."""
+    return not name.startswith((".", "_")) and (fnmatch.fnmatch(name.lower(), "*.parquet*") or is_csv(name))
+
+
+def open_csv(filesystem: pa_fs.FileSystem, path: str, **convert: Any) -> pa_csv.CSVStreamingReader:
+    return pa_csv.open_csv(
+        filesystem.open_input_stream(path),
+        read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
+        convert_options=pa_csv.ConvertOptions(**convert),
+    )
+
+
+def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
+    """A file with its columns checked, before any row is read."""
+    where = f"file {path}"
+    try:
+        if is_csv(path):
+            with open_csv(filesystem, path) as reader:
+                schema, metadata = reader.schema, None
+        else:
+            metadata = pq.read_metadata(filesystem.open_input_file(path))
+            schema = metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError, ValueError):
+        schema = None
+    if schema is None:
+        raise DataError(f"{where} cannot be read as Parquet or CSV. Check the file.")
+    if metadata is None:
+        require_header(schema.names, where)
+    return DataFile(filesystem=filesystem, path=path, layout=Layout.of(schema, columns, where), metadata=metadata)

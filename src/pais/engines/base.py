@@ -1,0 +1,115 @@
+"""The two verbs of an engine: fold, which adds up what each row contributes, and thin, which keeps some rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pais._numerics import FloatArray, round_down
+from pais.domain import Ball
+from pais.engines.blocks import Block, Index
+from pais.engines.screen import Screen
+from pais.errors import DataError
+from pais.randomness import BitSource, RowBits, bernoulli
+from pais.rules import Rule
+
+#: From this share of candidates on it is quicker to measure all rows than to gather some.
+READ_ALL_FROM = 0.3
+
+
+class Fold(ABC):
+    """What each block contributes to a sum. Sums of whole numbers are the same in every order and grouping."""
+
+    @abstractmethod
+    def of(self, block: Block) -> NDArray[Any]:
+        """Contribution of the rows of a block; contributions are added."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WeightedRows:
+    """The content of a sample: secret, for the mechanism that spends it. It has no readable repr on purpose.
+
+    `carried` are the columns a user wanted to keep beside the features, for the same rows.
+    """
+
+    rows: FloatArray
+    weights: FloatArray
+    carried: pa.Table | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Kept:
+    """Rows of a block that were drawn: where they are in it, and clipped to the ball; secret."""
+
+    index: Index
+    rows: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thinning:
+    """How rows are kept: a public function of the norm, and independent exact draws.
+
+    The first 8 bits of every row's draw come before the row is measured. A row whose bits exceed what the rule allows
+    on all the ball, or where the row roughly lies, is out. `read_all` looks at every row all the same, and so finds NaN
+    anywhere; None lets the engine do what is quicker.
+    """
+
+    ball: Ball
+    rule: Rule
+    read_all: bool | None = None
+
+    def screen(self, n_features: int) -> Screen:
+        return Screen(rule=self.rule, ball=self.ball, n_features=n_features)
+
+    def keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
+        """The rows of a block that are drawn."""
+        read_all = screen.share >= READ_ALL_FROM if self.read_all is None else self.read_all
+        first = bits.first(block.identity)
+        index, rows = block.survivors(screen, first, read_all=read_all)
+        norm = self.ball.norms(rows)
+        probability = self.rule.evaluate(norm)
+        identity = block.identity[index]
+        drawn = bernoulli(probability, first[index], lambda place, turn: bits.more(identity[place], turn))
+        rows = rows[drawn]
+        outside = np.flatnonzero(norm[drawn] >= self.ball.radius)
+        rows[outside] = self.ball.clip(rows[outside])
+        # Rounded toward less loss: weight times probability never exceeds 1.
+        weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)
+        return Kept(index=index[drawn], rows=rows, weights=weights)
+
+
+class Engine(ABC):
+    """Rows somewhere, and how to go over them once. Secret, except for its width and the names of its columns."""
+
+    names: tuple[str, ...] | None
+    n_features: int
+
+    @abstractmethod
+    def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """The sum of the contributions of all rows. `seeded`: bit for bit the same in every engine and layout."""
+
+    @abstractmethod
+    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        """The rows that were drawn, in no order that means anything."""
+
+    def require_width(self, ball: Ball) -> None:
+        """Refuse a center of another width than the rows."""
+        if ball.center is not None and self.n_features != len(ball.center):
+            raise DataError(
+                f"rows have {self.n_features} column(s) where the center has {len(ball.center)}. Pass the same "
+                "features."
+            )
+
+
+def together(parts: Sequence[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
+    """The parts of a sample as one."""
+    rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, n_features))
+    weights = np.concatenate([part.weights for part in parts]) if parts else np.empty(0)
+    return WeightedRows(rows=rows, weights=weights, carried=carried)

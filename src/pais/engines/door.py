@@ -1,0 +1,81 @@
+"""One door for everything that has rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.fs as pa_fs
+
+from pais.engines.arrow import ArrowEngine, files_of
+from pais.engines.base import Engine
+from pais.engines.memory import MemoryEngine
+from pais.errors import DataError
+from pais.sources import Columns, Layout, Missing, as_table, present_rows, require_rows
+
+
+def source(
+    data: object,
+    *,
+    columns: Sequence[str] | None = None,
+    carry: Sequence[str] = (),
+    key: str | None = None,
+    missing: Missing = "refuse",
+    on_rows: Callable[[int], None] | None = None,
+) -> Engine:
+    """Rows to be gone over, wherever they are; pass the result wherever rows are taken.
+
+    Parameters
+    ----------
+    data : array, table, path, dataset or Spark DataFrame
+        An array of numbers; a pandas, polars or Arrow table; the path of a Parquet or CSV file, a directory of them, a
+        pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a pyarrow dataset of
+        files; a Spark DataFrame. Files are streamed and never held in memory.
+    columns : sequence of str, optional
+        Features, by name; None takes all columns that are not named below.
+    carry : sequence of str
+        Columns that go along with the rows of a sample and are not features.
+    key : str, optional
+        A column of whole numbers, one for each row. A seeded run keys its draws by it, so that it draws the same sample
+        from the same rows in any order.
+    missing : {"refuse", "drop"}
+        What becomes of rows in which a feature is missing.
+    on_rows : callable, optional
+        Told the number of rows after each batch of a pass: for a progress bar.
+
+    Notes
+    -----
+    Guarantee. Every engine keeps rows by the same code, with draws from the cryptographic generator unless a seed is
+    given; with a seed all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
+    """
+    if isinstance(data, Engine):
+        return data
+    chosen = Columns(features=None if columns is None else tuple(columns), carry=tuple(carry), key=key, missing=missing)
+    if isinstance(data, (str, Path)):
+        return ArrowEngine(files_of(data), chosen, on_rows=on_rows)
+    if isinstance(data, pa_dataset.FileSystemDataset):
+        filesystem: pa_fs.FileSystem = data.filesystem
+        return ArrowEngine([(filesystem, path) for path in sorted(data.files)], chosen, on_rows=on_rows)
+    if _is_spark_frame(data):
+        from pais.engines.spark import SparkEngine
+
+        return SparkEngine(data, chosen, on_rows=on_rows)
+    if hasattr(data, "__arrow_c_stream__"):
+        table = as_table(data)
+        require_rows(table)
+        layout = Layout.of(table.schema, chosen, "the source")
+        batch = present_rows(table, layout)
+        beside = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
+        return MemoryEngine(layout.rows(batch), names=layout.names, carried=beside, keys=layout.keys(batch))
+    if columns is not None or carry or key is not None:
+        raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
+    return MemoryEngine(data)
+
+
+def _is_spark_frame(data: object) -> bool:
+    """Whether this is a Spark DataFrame, classic or Connect, without importing Spark."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
+    )

@@ -1,0 +1,75 @@
+"""Rows in memory: an array, shared among the cores in blocks."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from pais.domain import table_of
+from pais.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, together
+from pais.engines.blocks import RowBlock
+from pais.engines.threads import in_threads
+from pais.errors import DataError
+from pais.randomness import BitSource, row_bits
+
+# Large enough that the calls on a block cost little beside the reading of it.
+_BLOCK_BYTES = 1 << 24
+
+# A thinning pass copies only the candidates of a block, so its blocks may be larger.
+_THIN_BLOCK_BYTES = 1 << 26
+
+
+class MemoryEngine(Engine):
+    """Rows of a two-dimensional array; their identity is their place in it, or their key where one is named."""
+
+    def __init__(
+        self,
+        rows: ArrayLike,
+        *,
+        names: tuple[str, ...] | None = None,
+        carried: pa.Table | None = None,
+        keys: NDArray[np.uint64] | None = None,
+    ) -> None:
+        self._rows = table_of(rows)
+        self._carried, self._keys = carried, keys
+        self.names = names
+        self.n_features = int(self._rows.shape[1])
+        if self._rows.shape[0] == 0:
+            raise DataError("rows is empty. Pass at least one row.")
+
+    def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        step = self._step(_BLOCK_BYTES)
+        return reduce(operator.add, in_threads(lambda start: fold.of(self._block(start, step)), self._starts(step)))
+
+    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        screen, draws = thinning.screen(self.n_features), row_bits(bits)
+        if thinning.read_all is None:
+            # A table stored by columns is gathered row by row at a loss; read it through.
+            read_all = screen.share >= READ_ALL_FROM or not self._rows.flags.c_contiguous
+            thinning = replace(thinning, read_all=read_all)
+        step = self._step(_BLOCK_BYTES if thinning.read_all else _THIN_BLOCK_BYTES)
+        starts = self._starts(step)
+        kept = in_threads(lambda start: thinning.keep(self._block(start, step), screen, draws), starts)
+        carried = None
+        if self._carried is not None:
+            places = [start + part.index for start, part in zip(starts, kept, strict=True)]
+            carried = self._carried.take(pa.array(np.concatenate(places)))
+        return together(kept, self.n_features, carried)
+
+    def _step(self, n_bytes: int) -> int:
+        return max(1, n_bytes // (8 * self.n_features))
+
+    def _starts(self, step: int) -> range:
+        return range(0, self._rows.shape[0], step)
+
+    def _block(self, start: int, step: int) -> RowBlock:
+        rows = self._rows[start : start + step]
+        if self._keys is not None:
+            return RowBlock(rows, self._keys[start : start + step])
+        return RowBlock(rows, np.arange(start, start + rows.shape[0], dtype=np.uint64))
