@@ -17,6 +17,7 @@ from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_de
 from pais.calibration import Calibration, calibrate
 from pais.certify import WorstCase, worst_case
 from pais.domain import Ball
+from pais.engines import source
 from pais.errors import (
     ArgumentError,
     AssumptionError,
@@ -29,6 +30,7 @@ from pais.errors import (
     UnreachableError,
 )
 from pais.estimators import DPKMeans
+from pais.evaluation import cost
 from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans
 from pais.mechanisms import (
     GaussianNoise,
@@ -116,6 +118,7 @@ __all__ = [
     "amplified_epsilon",
     "calibrate",
     "constrained_weight",
+    "cost",
     "epsilon_at_delta",
     "laplace_noise",
     "not_private_variance_optimal",
@@ -125,6 +128,7 @@ __all__ = [
     "release",
     "run",
     "sample",
+    "source",
     "survey",
     "worst_case",
 ]

@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from pais import _validate
 from pais._numerics import FloatArray
+from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError
+from pais.evaluation import cost
 from pais.kmeans import KMeansSettings, private_kmeans
 from pais.report import write_report
 from pais.sources import Table, read
@@ -108,10 +110,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array, pandas, polars or Arrow table, or path of a Parquet or CSV file
+        X : array, table, path, Spark DataFrame or source
+            An array or a pandas or polars table in memory; or whatever `pais.source` takes, of any size: a Parquet or
+            CSV file, a directory or pattern of them, a Spark DataFrame. Those are streamed, never held in memory.
         y : ignored
         """
-        rows = self._rows(X, reset=True)
+        rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
         settings = KMeansSettings(
             n_clusters=self.n_clusters,
             epsilon=self.epsilon,
@@ -145,6 +149,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def score(self, X: Any, y: object = None) -> float:
         """Minus the sum of squared distances of the rows to their nearest centers. Not protected."""
+        if is_streamed(X):
+            check_is_fitted(self)
+            return -cost(X, self.cluster_centers_)
         return -float(self._distances(X).min(axis=1).sum())
 
     def _distances(self, X: Any) -> FloatArray:
@@ -167,6 +174,16 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if isinstance(self.random_state, np.random.RandomState):
             return int(self.random_state.randint(2**31))
         return self.random_state
+
+    def _streamed(self, X: Any) -> Engine:
+        """Rows that are not in memory, as an engine."""
+        engine = source(X)
+        self.n_features_in_ = engine.n_features
+        if engine.names is not None:
+            self.feature_names_in_ = np.asarray(engine.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return engine
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
         """Rows as a finite float array of the right width; refusals name columns, never values."""

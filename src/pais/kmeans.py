@@ -56,6 +56,13 @@ def survey_share(settings: KMeansSettings) -> float:
     return NORMS_SURVEY_SHARE if settings.norms is None else 0.0
 
 
+def survey_passes(settings: KMeansSettings) -> int:
+    """Passes over the rows that a survey will take: three where center and radius are both to be found."""
+    if settings.radius is None:
+        return 3 if settings.center is None else 1
+    return 1 if settings.norms is None else 0
+
+
 def surveyed_facts(
     rows: Engine, settings: KMeansSettings, random_state: RandomState
 ) -> tuple[Ball, NormDistribution, Survey | None]:

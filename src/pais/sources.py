@@ -213,7 +213,7 @@ def from_arrow(table: pa.Table, columns: Columns) -> Table:
     """The rows of an Arrow table."""
     require_rows(table)
     layout = Layout.of(table.schema, columns, "the source")
-    return Table(rows=layout.rows(present_rows(table, layout)), names=layout.names)
+    return Table(rows=layout.rows(present_rows(table, layout)[0]), names=layout.names)
 
 
 def require_rows(table: pa.Table) -> None:
@@ -223,12 +223,13 @@ def require_rows(table: pa.Table) -> None:
         raise DataError("the source has no rows. Pass at least one row.")
 
 
-def present_rows(table: pa.Table, layout: Layout) -> pa.RecordBatch:
-    """What a table holds for a layout, as one batch, missing values dealt with."""
+def present_rows(table: pa.Table, layout: Layout) -> tuple[pa.RecordBatch, NDArray[np.uint64]]:
+    """What a table holds for a layout, as one batch without missing values, and the places its rows had."""
     columns = [_one_chunk(table.column(name)) for name in layout.to_read]
     batch = pa.RecordBatch.from_arrays(columns, names=layout.to_read)
+    places = np.arange(batch.num_rows, dtype=np.uint64)
     whole = layout.whole(batch, "the source")
-    return batch if whole is None else batch.filter(pa.array(whole))
+    return (batch, places) if whole is None else (batch.filter(pa.array(whole)), places[whole])
 
 
 def attempt(action: Callable[[], T]) -> T | None:

@@ -34,6 +34,7 @@ ROOMS = [
     "sampler",
     "mechanisms",
     "survey",
+    "evaluation",
     "release",
     "pipeline",
     "planning",

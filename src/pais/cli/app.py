@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from pais._version import __version__
@@ -15,8 +13,9 @@ from pais.cli import facts, files, options, plans, show
 from pais.cli.explain import explain_file
 from pais.cli.fit import fit as fit_kmeans
 from pais.cli.guard import guarded
+from pais.cli.rows import Wanted, names_of, passes, sample_table
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansFit, KMeansSettings
+from pais.kmeans import KMeansFit, KMeansSettings, survey_passes
 from pais.sampler import sample as draw
 from pais.survey import Survey
 from pais.survey import survey as survey_rows
@@ -85,6 +84,9 @@ def survey(
     quantile: Annotated[float, typer.Option("--quantile", help="Share of rows within the radius.")] = 0.975,
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     columns: options.Columns = None,
+    drop_missing: options.DropMissing = False,
+    engine: options.Engine = options.EngineName.auto,
+    master: options.Master = None,
     out: Annotated[Path | None, typer.Option("--out", help="File to write, e.g. survey.json.")] = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
@@ -98,14 +100,14 @@ def survey(
     elif quiet and not as_json:
         raise ArgumentError("the survey would be spent and not shown. Pass --out or --json, or leave out --quiet.")
     stated, order = facts.center_of(center), plans.order_of(mechanism.value)
-    with show.stages(total=3, quiet=quiet) as begin:
-        begin("read")
-        table = facts.read_rows(data, columns)
-        begin("survey")
-        found = survey_rows(
-            table.rows, epsilon=epsilon, center=stated, quantile=quantile, order=order, random_state=seed
-        )
-        begin("write")
+    wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
+    with show.watch(quiet=quiet) as bar:
+        bar.begin("open")
+        rows = wanted.open(bar.rows)
+        bar.begin("survey")
+        bar.expect(passes(rows, 3 if stated is None else 1))
+        found = survey_rows(rows, epsilon=epsilon, center=stated, quantile=quantile, order=order, random_state=seed)
+        bar.begin("write")
         if out is not None:
             files.write_json(out, facts.survey_description(found))
     if not found.above_noise:
@@ -165,7 +167,13 @@ def sample(
     data: options.Data,
     plan: Annotated[Path, typer.Option("--plan", help="The plan to sample for: from `pais plan --out plan.json`.")],
     out: Annotated[Path, typer.Option("--out", help="Parquet file to write; secret.")],
+    carry: Annotated[
+        str | None, typer.Option("--carry", help="Columns to keep beside the features, with commas; secret too.")
+    ] = None,
     columns: options.Columns = None,
+    drop_missing: options.DropMissing = False,
+    engine: options.Engine = options.EngineName.auto,
+    master: options.Master = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
@@ -175,19 +183,20 @@ def sample(
     _warn_of_seed(seed)
     files.require_free([out], overwrite=overwrite)
     request = plans.read_request(plan)
-    with show.stages(total=4, quiet=quiet) as begin:
-        begin("plan")
+    wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master, carry=carry)
+    with show.watch(quiet=quiet) as bar:
+        bar.begin("plan")
         made = request.plan()
-        begin("read")
-        table = facts.read_rows(data, columns)
-        names = files.require_names(table.names, files.WEIGHT_COLUMN)
+        bar.begin("open")
+        rows = wanted.open(bar.rows)
+        names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
         if len(names) != request.n_features:
             raise ArgumentError(f"the plan is for {request.n_features} features. Choose as many with --columns.")
-        begin("sample")
-        kept = draw(table.rows, ball=made.ball, rule=made.rule, random_state=seed).spend("a file of its owner")
-        origin = 0.0 if made.ball.center is None else np.asarray(made.ball.center)
-        begin("write")
-        files.write_secret_sample(out, files.table_of(kept.rows + origin, names, files.WEIGHT_COLUMN, kept.weights))
+        bar.begin("sample")
+        bar.expect(passes(rows, 1))
+        kept = draw(rows, ball=made.ball, rule=made.rule, random_state=seed).spend("a file of its owner")
+        bar.begin("write")
+        files.write_secret_sample(out, sample_table(kept, made.ball, names, seed))
     show.warn(show.SAMPLE_WARNING)
     expected = request.facts.norms.expected_size(made.rule)
     if as_json:
@@ -214,6 +223,9 @@ def kmeans(
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     algorithm: options.Algorithm = options.AlgorithmChoice.refined,
     columns: options.Columns = None,
+    drop_missing: options.DropMissing = False,
+    engine: options.Engine = options.EngineName.auto,
+    master: options.Master = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
@@ -235,8 +247,9 @@ def kmeans(
         mechanism=mechanism.value,
         algorithm=algorithm.value,
     )
-    with show.stages(total=3, quiet=quiet) as begin:
-        found, paths = _release(data, columns, settings, earlier, seed, out, begin)
+    wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
+    with show.watch(quiet=quiet) as bar:
+        found, paths = _release(wanted, settings, earlier, seed, out, bar)
     show.release_or_json(found, paths, as_json=as_json, quiet=quiet)
 
 
@@ -255,21 +268,21 @@ def _warn_of_seed(seed: int | None) -> None:
 
 
 def _release(
-    data: Path,
-    columns: str | None,
+    wanted: Wanted,
     settings: KMeansSettings,
     earlier: Survey | None,
     seed: int | None,
     out: Path,
-    begin: Callable[[str], None],
+    bar: show.Watch,
 ) -> tuple[KMeansFit, dict[str, str]]:
-    """Read, fit, write; what was released, and where it is."""
-    begin("read")
-    table = facts.read_rows(data, columns)
-    names = files.require_names(table.names, files.COUNT_COLUMN)
-    begin("survey, plan, sample, rounds")
-    found = fit_kmeans(table, settings, earlier=earlier, seed=seed)
-    begin("write")
+    """Open, fit, write; what was released, and where it is."""
+    bar.begin("open")
+    rows = wanted.open(bar.rows)
+    names = files.require_names(rows.names, files.COUNT_COLUMN)
+    bar.begin("survey, plan, sample, rounds")
+    bar.expect(passes(rows, 1 if earlier is not None else 1 + survey_passes(settings)))
+    found = fit_kmeans(rows, settings, earlier=earlier, seed=seed)
+    bar.begin("write")
     return found, files.write_release(out, found, names)
 
 

@@ -16,16 +16,7 @@ from pais.domain import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.norms import NormDistribution
 from pais.release import Spent
-from pais.sources import Table, read
 from pais.survey import Survey
-
-
-def read_rows(path: Path, columns: str | None) -> Table:
-    """The rows of a file, and the names of their columns."""
-    chosen = None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]
-    if chosen == []:
-        raise ArgumentError("--columns names no column. Pass names with commas between them.")
-    return read(path, columns=chosen)
 
 
 def _is_number(text: str) -> bool:

@@ -74,11 +74,11 @@ def write_secret_sample(path: Path, table: pa.Table) -> None:
     _write_all(path.absolute().parent, (path.name,), fill)
 
 
-def require_names(names: tuple[str, ...] | None, extra: str) -> tuple[str, ...]:
-    """Names of the columns, once each and none the name of the column that is added."""
-    if names is None or len({*names, extra}) != len(names) + 1:
+def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
+    """Names of the columns, once each and none the name of a column that is added."""
+    if names is None or len({*names, *added}) != len(names) + len(added):
         raise ArgumentError(
-            f"columns must have names of their own, and none may be {extra!r}. Rename or use --columns."
+            f"columns must have names of their own, and none may be {added[0]!r}. Rename or use --columns."
         )
     return names
 

@@ -1,18 +1,18 @@
-"""A private k-means on a table, with facts stated, surveyed now, or surveyed earlier."""
+"""A private k-means, with facts stated, surveyed now, or surveyed earlier."""
 
 from __future__ import annotations
 
 from pais.cli.facts import surveyed
 from pais.cli.plans import PlanRequest, order_of
+from pais.engines import Engine
 from pais.errors import ArgumentError
 from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans
 from pais.mechanisms import KMeansValue
 from pais.pipeline import run
-from pais.sources import Table
 from pais.survey import Survey
 
 
-def fit(table: Table, settings: KMeansSettings, *, earlier: Survey | None, seed: int | None) -> KMeansFit:
+def fit(rows: Engine, settings: KMeansSettings, *, earlier: Survey | None, seed: int | None) -> KMeansFit:
     """Survey what is not stated, plan, run; an earlier survey is used and its price counted.
 
     Notes
@@ -21,12 +21,12 @@ def fit(table: Table, settings: KMeansSettings, *, earlier: Survey | None, seed:
     delta): `tests/integration/test_cli.py`.
     """
     if earlier is None:
-        return private_kmeans(table.rows, settings, random_state=seed)
+        return private_kmeans(rows, settings, random_state=seed)
     if settings.radius is not None or settings.center is not None or settings.norms is not None:
         raise ArgumentError("--survey brings radius, center and norms along. Leave out what you state beside it.")
     request = PlanRequest(
         n_clusters=settings.n_clusters,
-        n_features=table.rows.shape[1],
+        n_features=rows.n_features,
         facts=surveyed(earlier, epsilon=settings.epsilon, order=order_of(settings.mechanism)),
         delta=settings.delta,
         sampling=settings.sampling,
@@ -35,6 +35,6 @@ def fit(table: Table, settings: KMeansSettings, *, earlier: Survey | None, seed:
         algorithm=settings.algorithm,
     )
     plan = request.plan()
-    release = run(plan, table.rows, random_state=seed)
+    release = run(plan, rows, random_state=seed)
     assert isinstance(release.value, KMeansValue)
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=earlier)

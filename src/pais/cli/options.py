@@ -29,7 +29,20 @@ class AlgorithmChoice(str, Enum):
     paper = "paper"
 
 
-Data = Annotated[Path, typer.Argument(metavar="DATA", help="Parquet or CSV file with a header. Secret; read only.")]
+class EngineName(str, Enum):
+    auto = "auto"
+    memory = "memory"
+    arrow = "arrow"
+    spark = "spark"
+
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Secret; read only.",
+    ),
+]
 NClusters = Annotated[int, typer.Option("--n-clusters", help="Number of clusters.")]
 Epsilon = Annotated[float, typer.Option("--epsilon", help="What all that is released may cost one row.")]
 Delta = Annotated[
@@ -61,6 +74,18 @@ Seed = Annotated[
     int | None, typer.Option("--seed", help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release.")
 ]
 Columns = Annotated[str | None, typer.Option("--columns", help="Names of the columns to use, with commas.")]
+DropMissing = Annotated[
+    bool, typer.Option("--drop-missing", help="Leave out rows with missing values instead of refusing them.")
+]
+Engine = Annotated[
+    EngineName,
+    typer.Option(
+        "--engine", help="Where rows are gone over: streamed from files (auto, arrow), in memory, or in Spark."
+    ),
+]
+Master = Annotated[
+    str | None, typer.Option("--master", help="Address of a Spark cluster, e.g. spark://host:7077; implies Spark.")
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings stay.")]

@@ -5,13 +5,23 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from rich.text import Text
 
@@ -66,6 +76,39 @@ def stages(*, total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
             begun += 1
 
         yield begin
+
+
+@dataclass(frozen=True, kw_only=True)
+class Watch:
+    """A bar over the passes of a command: told each stage as it begins, and the rows gone over."""
+
+    begin: Callable[[str], None]
+    rows: Callable[[int], None]
+    expect: Callable[[int | None], None]
+
+
+@contextlib.contextmanager
+def watch(*, quiet: bool) -> Iterator[Watch]:
+    """Rows a second and time left, on stderr, and only where that is a terminal: for the data's owner."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield Watch(begin=lambda stage: None, rows=lambda n: None, expect=lambda n: None)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), RowRate(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task("start", total=None)
+        yield Watch(
+            begin=lambda stage: progress.update(task, description=stage),
+            rows=lambda n: progress.advance(task, n),
+            expect=lambda n: progress.update(task, total=n),
+        )
+
+
+class RowRate(ProgressColumn):
+    """Rows a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f} rows/s")
 
 
 def facts_table(title: str, facts: list[tuple[str, str]]) -> None:

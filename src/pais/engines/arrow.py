@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
 from pais.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.engines.memory import MemoryEngine
 from pais.engines.screen import Screen
 from pais.engines.threads import in_threads
 from pais.errors import DataError
@@ -124,6 +125,17 @@ class ArrowEngine(Engine):
         """Rows as the files' own footers count them; None where a file has none. Secret; for a progress bar."""
         counts = [None if file.metadata is None else int(file.metadata.num_rows) for file in self._files]
         return None if None in counts else sum(count for count in counts if count is not None)
+
+    def held(self) -> Engine:
+        parts = [found for part in self._parts(places=True) for found in self._blocks(part, by_rows=True)]
+        self._require_rows(parts)
+        carry = list(self._files[0].layout.columns.carry)
+        return MemoryEngine(
+            np.concatenate([block.rows() for block, _ in parts]),
+            names=self.names,
+            carried=pa.concat_tables([pa.table(batch.select(carry)) for _, batch in parts]) if carry else None,
+            identity=np.concatenate([block.identity for block, _ in parts]),
+        )
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         def of_part(part: Part) -> NDArray[Any] | None:

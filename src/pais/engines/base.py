@@ -99,6 +99,15 @@ class Engine(ABC):
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         """The rows that were drawn, in no order that means anything."""
 
+    @property
+    def known_rows(self) -> int | None:
+        """Rows, where they are counted already; None where not. Secret; for a progress bar."""
+        return None
+
+    def held(self) -> Engine:
+        """The same rows in memory, where they were elsewhere."""
+        return self
+
     def require_width(self, ball: Ball) -> None:
         """Refuse a center of another width than the rows."""
         if ball.center is not None and self.n_features != len(ball.center):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 import pyarrow.fs as pa_fs
 
+from pais.domain import table_of
 from pais.engines.arrow import ArrowEngine, files_of
 from pais.engines.base import Engine
 from pais.engines.memory import MemoryEngine
@@ -66,12 +67,20 @@ def source(
         table = as_table(data)
         require_rows(table)
         layout = Layout.of(table.schema, chosen, "the source")
-        batch = present_rows(table, layout)
+        batch, places = present_rows(table, layout)
         beside = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
-        return MemoryEngine(layout.rows(batch), names=layout.names, carried=beside, keys=layout.keys(batch))
+        keys = layout.keys(batch)
+        return MemoryEngine(
+            layout.rows(batch), names=layout.names, carried=beside, identity=places if keys is None else keys
+        )
     if columns is not None or carry or key is not None:
         raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
-    return MemoryEngine(data)
+    return MemoryEngine(table_of(data))  # type: ignore[arg-type]  # anything is tried, and refused if it is no table
+
+
+def is_streamed(data: object) -> bool:
+    """Whether rows are somewhere else than in an array or a table in memory."""
+    return isinstance(data, (Engine, str, Path, pa_dataset.Dataset)) or _is_spark_frame(data)
 
 
 def _is_spark_frame(data: object) -> bool:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from pais.domain import table_of
 from pais.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, together
 from pais.engines.blocks import RowBlock
 from pais.engines.threads import in_threads
@@ -26,18 +25,18 @@ _THIN_BLOCK_BYTES = 1 << 26
 
 
 class MemoryEngine(Engine):
-    """Rows of a two-dimensional array; their identity is their place in it, or their key where one is named."""
+    """Rows of a two-dimensional array; their identity is their place in it, unless another is given."""
 
     def __init__(
         self,
-        rows: ArrayLike,
+        rows: NDArray[np.generic],
         *,
         names: tuple[str, ...] | None = None,
         carried: pa.Table | None = None,
-        keys: NDArray[np.uint64] | None = None,
+        identity: NDArray[np.uint64] | None = None,
     ) -> None:
-        self._rows = table_of(rows)
-        self._carried, self._keys = carried, keys
+        self._rows = rows
+        self._carried, self._identity = carried, identity
         self.names = names
         self.n_features = int(self._rows.shape[1])
         if self._rows.shape[0] == 0:
@@ -70,6 +69,6 @@ class MemoryEngine(Engine):
 
     def _block(self, start: int, step: int) -> RowBlock:
         rows = self._rows[start : start + step]
-        if self._keys is not None:
-            return RowBlock(rows, self._keys[start : start + step])
+        if self._identity is not None:
+            return RowBlock(rows, self._identity[start : start + step])
         return RowBlock(rows, np.arange(start, start + rows.shape[0], dtype=np.uint64))

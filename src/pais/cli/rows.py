@@ -1,0 +1,77 @@
+"""The rows a command goes over, and what is left of their secrets on the screen: a rate and a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pais.cli.files import WEIGHT_COLUMN
+from pais.cli.options import EngineName
+from pais.domain import Ball
+from pais.engines import Engine, WeightedRows, source
+from pais.errors import ArgumentError
+from pais.randomness import bit_source
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which rows and columns the user named, and where they are to be gone over."""
+
+    data: str
+    columns: str | None
+    drop_missing: bool
+    engine: EngineName
+    master: str | None
+    carry: str | None = None
+
+    def open(self, on_rows: Callable[[int], None]) -> Engine:
+        """The rows, not yet read."""
+        data: object = self.data
+        if self.engine is EngineName.spark or self.master is not None:
+            if self.engine not in (EngineName.spark, EngineName.auto):
+                raise ArgumentError("--master goes with --engine spark. Leave one of the two out.")
+            from pais.engines.spark import read_frame
+
+            data = read_frame(self.data, master=self.master)
+        opened = source(
+            data,
+            columns=names_of("--columns", self.columns),
+            carry=names_of("--carry", self.carry) or (),
+            missing="drop" if self.drop_missing else "refuse",
+            on_rows=on_rows,
+        )
+        return opened.held() if self.engine is EngineName.memory else opened
+
+
+def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ArgumentError(f"{option} names no column. Pass names with commas between them.")
+    return names
+
+
+def passes(rows: Engine, number: int) -> int | None:
+    """Rows that so many passes go over, for a bar; None where that is not known beforehand."""
+    return None if rows.known_rows is None else number * rows.known_rows
+
+
+def sample_table(kept: WeightedRows, ball: Ball, names: tuple[str, ...], seed: int | None) -> pa.Table:
+    """A sample as a table: features, weight, carried columns; the order of its rows tells nothing.
+
+    Rows are sorted, which forgets where they were, and then put in a random order.
+    """
+    origin = 0.0 if ball.center is None else np.asarray(ball.center)
+    known = np.lexsort(kept.rows.T)
+    order = known[np.argsort(bit_source(seed, stream=3).words64(known.size), kind="stable")]
+    columns = [pa.array(column) for column in (kept.rows[order] + origin).T]
+    table = pa.table([*columns, pa.array(kept.weights[order])], names=[*names, WEIGHT_COLUMN])
+    if kept.carried is not None:
+        beside = kept.carried.take(pa.array(order))
+        for name in beside.column_names:
+            table = table.append_column(name, beside.column(name))
+    return table

@@ -1,0 +1,56 @@
+"""How good centers are on rows: for the data's owner. What it finds is not protected."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
+
+from pais import _validate
+from pais._numerics import FloatArray
+from pais.engines import Block, Fold, source
+from pais.errors import DataError
+
+_PIECE_ROWS = 4096
+
+
+def cost(rows: object, centers: ArrayLike) -> float:
+    """Sum of squared distances of the rows to their nearest centers. NOT PRIVATE: it depends on every row.
+
+    Parameters
+    ----------
+    rows : array, table, path, Spark DataFrame or source
+        Whatever `pais.source` takes; one pass.
+    centers : array of shape (k, d)
+    """
+    engine = source(rows)
+    places = _validate.real_array("centers", centers)
+    if places.ndim != 2 or places.shape[0] == 0 or places.shape[1] != engine.n_features:
+        raise DataError(
+            f"centers must have one row for each and {engine.n_features} columns. Pass as many as the rows."
+        )
+    # Blocks are shared among threads already.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return float(engine.fold(_Cost(centers=places), seeded=False)[0])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Cost(Fold):
+    """Squared distances to the nearest centers, from differences: exact also far from the origin."""
+
+    centers: FloatArray
+
+    def of(self, block: Block) -> FloatArray:
+        origin = self.centers.mean(axis=0)
+        centers = self.centers - origin
+        half = 0.5 * np.einsum("ij,ij->i", centers, centers)
+        rows = block.rows()
+        total = 0.0
+        for start in range(0, len(rows), _PIECE_ROWS):
+            part = rows[start : start + _PIECE_ROWS] - origin
+            score = (part @ centers.T - half).max(axis=1)
+            gap = np.einsum("ij,ij->i", part, part) - 2.0 * score
+            total += float(np.maximum(gap, 0.0).sum())
+        return np.array([total])

@@ -1,0 +1,394 @@
+"""Every engine, whatever the rows are stored in: the same verbs, the same sample, the same survey."""
+
+from __future__ import annotations
+
+import decimal
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.dataset as pa_dataset
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+import pais
+from pais import Ball, ConstrainedRule, CoresetRule, DataError, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
+from pais.engines import Engine, Fold, WeightedRows, arrow, source
+from pais.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.lattice import IntArray, Lattice
+from pais.randomness import BitSource, bit_source
+
+Floats = NDArray[np.float64]
+N, D = 5000, 6
+RADIUS = 4.0
+CANARY = 1234.5678
+
+CENTER = tuple(np.linspace(-0.5, 0.5, D).tolist())
+BALLS = {
+    "at the origin": Ball(radius=RADIUS),
+    "shifted": Ball(radius=RADIUS, center=CENTER),
+    "l1": Ball(radius=RADIUS, order=1.0, center=CENTER),
+    "l3": Ball(radius=RADIUS, order=3.0),
+    "largest coordinate": Ball(radius=RADIUS, order=math.inf),
+}
+RULES: dict[str, Rule] = {
+    "uniform": UniformRule(rate=0.07),
+    "nearly all": UniformRule(rate=0.97),
+    "coreset": CoresetRule(sample_size=200.0, n_rows=N, mean_square_norm=4.0, radius=RADIUS),
+    "constrained": ConstrainedRule(profile=LinearProfile(0.02, 0.2), radius=RADIUS, epsilon=1.0),
+    "dipping": FunctionRule(function=lambda z: 0.05 + 0.3 * np.square(np.sin(3.0 * z)), radius=RADIUS),
+}
+
+
+def rows(n: int = N) -> Floats:
+    """Rows in and out of the ball, some of them alike, one at the origin, one huge."""
+    rng = np.random.default_rng(3)
+    found = rng.standard_normal((n, D)) * rng.uniform(0.1, 2.0, (n, 1))
+    found[10:40] = found[9]
+    found[50] = 0.0
+    found[60] = 1e200
+    return found
+
+
+def calm() -> Floats:
+    """The same without the huge row: no ball clips them."""
+    found = rows()
+    found[60] = 1.0
+    return found
+
+
+def table(found: Floats | None = None) -> pa.Table:
+    found = rows() if found is None else found
+    columns = {f"x{j}": found[:, j] for j in range(found.shape[1])}
+    return pa.table({**columns, "label": [f"r{i}" for i in range(len(found))], "place": np.arange(len(found))})
+
+
+FEATURES = tuple(f"x{j}" for j in range(D))
+
+
+def parquet(where: Path, whole: pa.Table, *, files: int = 1, group: int = 100_000, **options: object) -> Path:
+    """The rows in order, in so many files of so large row groups."""
+    where.mkdir(exist_ok=True)
+    for number, part in enumerate(np.array_split(np.arange(whole.num_rows), files)):
+        piece = whole.slice(int(part[0]), len(part)) if len(part) else whole.slice(0, 0)
+        pq.write_table(piece, where / f"part-{number:03d}.parquet", row_group_size=group, **options)
+    return where
+
+
+def csv(where: Path, whole: pa.Table, *, files: int = 1) -> Path:
+    where.mkdir(exist_ok=True)
+    for number, part in enumerate(np.array_split(np.arange(whole.num_rows), files)):
+        pa_csv.write_csv(whole.slice(int(part[0]), len(part)), where / f"part-{number}.csv")
+    return where
+
+
+def vectors(whole: pa.Table) -> pa.Table:
+    """The features as one column of vectors."""
+    flat = np.column_stack([whole.column(name).to_numpy() for name in FEATURES]).ravel()
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(flat), D)
+    return pa.table({"v": lists, "label": whole.column("label"), "place": whole.column("place")})
+
+
+def opened(data: object, **options: object) -> Engine:
+    names = ("v",) if isinstance(data, pa.Table) and "v" in data.column_names else FEATURES
+    return source(data, columns=names, **options)  # type: ignore[arg-type]  # options of the test
+
+
+LAYOUTS: dict[str, Callable[[Path], Engine]] = {
+    "an array": lambda _: source(rows()),
+    "an array by columns": lambda _: source(np.asfortranarray(rows())),
+    "an Arrow table": lambda _: opened(table()),
+    "a polars table": lambda _: opened(pl.from_arrow(table())),
+    "a table of vectors": lambda _: opened(vectors(table())),
+    "a Parquet file": lambda home: opened(parquet(home / "p", table()) / "part-000.parquet"),
+    "tiny row groups": lambda home: opened(parquet(home / "p", table(), group=37)),
+    "many files": lambda home: opened(parquet(home / "p", table(), files=13, group=111)),
+    "a pattern": lambda home: opened(str(parquet(home / "p", table(), files=3) / "part-*.parquet")),
+    "a dataset": lambda home: opened(pa_dataset.dataset(str(parquet(home / "p", table(), files=3)))),
+    "an address": lambda home: opened(parquet(home / "p", table(), files=2).as_uri()),
+    "no dictionary": lambda home: opened(parquet(home / "p", table(), use_dictionary=False, compression="snappy")),
+    "vectors in files": lambda home: source(parquet(home / "p", vectors(table()), files=4, group=77), columns=["v"]),
+    "a CSV file": lambda home: opened(csv(home / "c", table()) / "part-0.csv"),
+    "many CSV files": lambda home: opened(csv(home / "c", table(), files=4)),
+    "files held in memory": lambda home: opened(parquet(home / "p", table(), files=5)).held(),
+    "CSV files held in memory": lambda home: opened(csv(home / "c", table(), files=2)).held(),
+}
+
+
+@pytest.fixture(autouse=True, params=[64, 1 << 17], ids=["small batches", "large batches"])
+def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the batch size."""
+    monkeypatch.setattr(arrow, "_BATCH_ROWS", request.param)
+    monkeypatch.setattr(arrow, "_CSV_BLOCK_BYTES", 40 * request.param)
+
+
+def sorted_rows(kept: WeightedRows) -> tuple[Floats, Floats]:
+    order = np.lexsort(kept.rows.T)
+    return kept.rows[order], kept.weights[order]
+
+
+def drawn(engine: Engine, ball: Ball, rule: Rule, seed: int = 5) -> tuple[Floats, Floats]:
+    return sorted_rows(pais.sample(engine, ball=ball, rule=rule, random_state=seed).spend("a test"))
+
+
+# -- the same sample -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("name", RULES)
+def test_a_seed_draws_the_same_rows_and_weights_from_every_layout(layout: str, name: str, tmp_path: Path) -> None:
+    for ball in (BALLS["shifted"], BALLS["l1"]):
+        expected = drawn(source(rows()), ball, RULES[name])
+        found = drawn(LAYOUTS[layout](tmp_path), ball, RULES[name])
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("ball", BALLS)
+def test_every_kind_of_ball_draws_the_same_from_files_as_from_memory(ball: str, tmp_path: Path) -> None:
+    engine = opened(parquet(tmp_path / "p", table(), files=3, group=200))
+    expected, found = (drawn(one, BALLS[ball], RULES["constrained"]) for one in (source(rows()), engine))
+    assert np.array_equal(found[0], expected[0])
+    assert np.array_equal(found[1], expected[1])
+
+
+def test_another_seed_draws_another_sample(tmp_path: Path) -> None:
+    engine = opened(parquet(tmp_path / "p", table()))
+    first, second = (drawn(engine, BALLS["shifted"], RULES["uniform"], seed) for seed in (5, 6))
+    assert first[0].shape != second[0].shape or not np.array_equal(first[0], second[0])
+
+
+def test_rows_keyed_by_a_column_may_come_in_any_order(tmp_path: Path) -> None:
+    whole = table()
+    mixed = whole.take(pa.array(np.random.default_rng(1).permutation(N)))
+    expected = drawn(source(rows()), BALLS["shifted"], RULES["coreset"])
+    for data in (mixed, parquet(tmp_path / "p", mixed, files=3), csv(tmp_path / "c", mixed)):
+        found = drawn(opened(data, key="place"), BALLS["shifted"], RULES["coreset"])
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1], expected[1])
+
+
+def test_a_fit_is_the_same_to_the_bit_from_every_layout(tmp_path: Path) -> None:
+    centers = []
+    for number, layout in enumerate(("an array", "many files", "vectors in files", "many CSV files")):
+        (tmp_path / str(number)).mkdir()
+        model = DPKMeans(n_clusters=3, epsilon=5.0, random_state=7).fit(LAYOUTS[layout](tmp_path / str(number)))
+        centers.append(model.cluster_centers_)
+    assert all(np.array_equal(centers[0], other) for other in centers[1:])
+
+
+# -- the same sums -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_seeded_survey_is_the_same_to_the_bit_from_every_layout(layout: str, tmp_path: Path) -> None:
+    engine = LAYOUTS[layout](tmp_path)
+    for order in (1.0, 2.0, 3.0):
+        expected, found = (
+            pais.survey(data, epsilon=1.0, order=order, random_state=3) for data in (source(rows()), engine)
+        )
+        assert found.ball == expected.ball
+        assert np.array_equal(found.norms.masses, expected.norms.masses)
+
+
+class Sums(Fold):
+    """Exact sums of the clipped rows, and a count."""
+
+    def __init__(self, ball: Ball) -> None:
+        self.ball = ball
+
+    def of(self, block: Block) -> IntArray:
+        return np.append(block.clipped_sum(self.ball, Lattice(step=2.0**-20)), block.n_rows)
+
+
+@pytest.mark.parametrize("ball", BALLS)
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_fold_meets_every_row_once(layout: str, ball: str, tmp_path: Path) -> None:
+    expected = Sums(BALLS[ball]).of(RowBlock(rows(), np.arange(N, dtype=np.uint64)))
+    engine = LAYOUTS[layout](tmp_path)
+    assert np.array_equal(engine.fold(Sums(BALLS[ball]), seeded=True), expected)
+    # By columns a coordinate may round to the step beside.
+    assert np.all(np.abs(engine.fold(Sums(BALLS[ball]), seeded=False) - expected) <= 40)
+    assert engine.fold(Sums(BALLS[ball]), seeded=False)[-1] == N
+
+
+@pytest.mark.parametrize("ball", BALLS)
+def test_rows_clipped_by_columns_stay_in_the_ball_and_agree_with_rows(ball: str) -> None:
+    """One row at a time: what it adds to a sum never exceeds the radius."""
+    lattice = Lattice(step=2.0**-30)
+    found = rows(300)
+    found[100] = 3e-200
+    found[101] = [RADIUS, 0.0, 0.0, 0.0, 0.0, 0.0]
+    found[102] = np.nextafter(RADIUS / math.sqrt(D), np.inf)
+    one = np.zeros(1, dtype=np.uint64)
+    for row in found:
+        block = ColumnBlock([np.array([value]) for value in row], one)
+        steps = lattice.decode(block.clipped_sum(BALLS[ball], lattice))
+        norm = np.linalg.norm(steps, ord=BALLS[ball].order)
+        assert norm <= RADIUS
+        by_rows = lattice.decode(RowBlock(row[None, :], one).clipped_sum(BALLS[ball], lattice))
+        np.testing.assert_allclose(steps, by_rows, atol=2.1 * lattice.step)
+
+
+def test_norms_by_columns_are_never_below_the_exact_norm_and_hardly_above() -> None:
+    found = np.vstack([rows(400), 1e-170 * rows(70), 1e-300 * rows(70)])
+    block = ColumnBlock(list(np.asfortranarray(found).T), np.arange(len(found), dtype=np.uint64))
+    for ball in BALLS.values():
+        gap = found if ball.center is None else found - np.asarray(ball.center)
+        largest = np.maximum(np.abs(gap).max(axis=1, keepdims=True), 1e-308)
+        exact = np.array(
+            [float(np.linalg.norm(g / s, ord=ball.order) * s[0]) for g, s in zip(gap, largest, strict=True)]
+        )
+        exact = np.minimum(exact, ball.radius)
+        norm = block.norms(ball)
+        assert np.all(norm >= exact * (1.0 - 1e-15))
+        np.testing.assert_allclose(norm, exact, rtol=1e-13, atol=2e-150)
+
+
+@pytest.mark.parametrize("layout", ["an array", "many files", "many CSV files", "vectors in files"])
+def test_the_cost_of_centers_is_that_of_the_distances(layout: str, tmp_path: Path) -> None:
+    finite = np.delete(rows(), 60, axis=0)
+    centers = finite[:7]
+    gap = finite[:, None, :] - centers[None, :, :]
+    expected = float(np.square(gap).sum(axis=2).min(axis=1).sum())
+    homes = {
+        "an array": lambda: source(finite),
+        "many files": lambda: opened(parquet(tmp_path / "p", table(finite), files=5)),
+        "many CSV files": lambda: opened(csv(tmp_path / "c", table(finite), files=3)),
+        "vectors in files": lambda: source(parquet(tmp_path / "p", vectors(table(finite))), columns=["v"]),
+    }
+    assert pais.cost(homes[layout](), centers) == pytest.approx(expected, rel=1e-9)
+
+
+# -- a release -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["an array", "tiny row groups", "many files", "many CSV files", "vectors in files"])
+def test_a_release_draws_every_row_at_its_rate_and_not_at_another(layout: str, tmp_path: Path) -> None:
+    engine, rule, ball = LAYOUTS[layout](tmp_path), RULES["coreset"], BALLS["shifted"]
+    probability = rule.probability(ball.norms(ball.shift(rows())))
+    sizes = [len(pais.sample(engine, ball=ball, rule=rule).spend("a test").weights) for _ in range(30)]
+    mean, deviation = probability.sum(), math.sqrt(np.sum(probability * (1.0 - probability)) / 30)
+    assert abs(np.mean(sizes) - mean) < 5.0 * deviation
+    assert abs(np.mean(sizes) - 1.2 * mean) > 5.0 * deviation
+    assert len(set(sizes)) > 3
+
+
+class Marked(BitSource):
+    """Secure bits that tell they were asked."""
+
+    private = True
+
+    def __init__(self) -> None:
+        self._inner = bit_source(None)
+        self.served = 0
+
+    def raw(self, n_bytes: int) -> bytes:
+        self.served += n_bytes
+        return self._inner.raw(n_bytes)
+
+
+@pytest.mark.parametrize("layout", ["an array", "many files", "a CSV file"])
+def test_every_row_of_a_release_has_fresh_bits(layout: str, tmp_path: Path) -> None:
+    bits = Marked()
+    pais.sample(LAYOUTS[layout](tmp_path), ball=BALLS["shifted"], rule=RULES["uniform"], random_state=bits)
+    assert bits.served >= N
+
+
+# -- columns -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["table", "parquet", "csv", "held"])
+def test_carried_columns_stay_with_their_rows(form: str, tmp_path: Path) -> None:
+    homes = {
+        "table": lambda: table(calm()),
+        "parquet": lambda: parquet(tmp_path / "p", table(calm()), files=4, group=90),
+        "csv": lambda: csv(tmp_path / "c", table(calm()), files=2),
+        "held": lambda: parquet(tmp_path / "p", table(calm()), files=4),
+    }
+    engine = opened(homes[form](), carry=["label", "place"])
+    engine = engine.held() if form == "held" else engine
+    kept = pais.sample(engine, ball=Ball(radius=1e3), rule=UniformRule(rate=0.2), random_state=1).spend("a test")
+    assert kept.carried is not None
+    assert kept.carried.column_names == ["label", "place"]
+    places = kept.carried.column("place").to_numpy()
+    assert kept.carried.column("label").to_pylist() == [f"r{place}" for place in places]
+    assert np.array_equal(kept.rows, calm()[places])
+    assert 700 < len(places) < 1300
+
+
+@pytest.mark.parametrize("form", ["table", "parquet", "csv"])
+def test_rows_with_missing_values_are_refused_by_column_or_dropped(form: str, tmp_path: Path) -> None:
+    found = calm()
+    whole = table(found)
+    holes = [3, 99, 4000]
+    values = [None if i in holes else float(v) for i, v in enumerate(found[:, 2])]
+    whole = whole.set_column(2, "x2", pa.array(values, pa.float64()))
+    homes = {
+        "table": lambda: whole,
+        "parquet": lambda: parquet(tmp_path / "p", whole, files=4, group=90),
+        "csv": lambda: csv(tmp_path / "c", whole, files=2),
+    }
+    data = homes[form]()
+    with pytest.raises(DataError, match="x2") as refusal:
+        pais.sample(opened(data), ball=BALLS["shifted"], rule=RULES["nearly all"])
+    assert not any(digits in str(refusal.value) for digits in ("99", "4000"))
+    every, ball = UniformRule(rate=1.0), Ball(radius=1e3)
+    kept = pais.sample(opened(data, missing="drop"), ball=ball, rule=every, random_state=0).spend("a test")
+    assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(np.delete(found, holes, axis=0)[:, 0]))
+    # Whoever is left is drawn as before: its identity is its place among all rows.
+    thinned = drawn(opened(data, missing="drop"), BALLS["shifted"], RULES["uniform"])
+    before = drawn(source(found), BALLS["shifted"], RULES["uniform"])
+    assert {tuple(row) for row in thinned[0]} <= {tuple(row) for row in before[0]}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.float32(), pa.float64(), pa.int8(), pa.uint16(), pa.int64(), pa.bool_(), pa.decimal128(9, 3), pa.float16()],
+    ids=str,
+)
+def test_every_kind_of_number_is_read(kind: pa.DataType, tmp_path: Path) -> None:
+    plain = [0, 1, 1, 0, 1]
+    if pa.types.is_decimal(kind):
+        column = pa.array([decimal.Decimal(value) for value in plain], kind)
+    else:
+        column = pa.array(np.array(plain, dtype=np.float16)) if kind == pa.float16() else pa.array(plain).cast(kind)
+    whole = pa.table({"x": column, "y": pa.array([5.0] * 5)})
+    pq.write_table(whole, tmp_path / "one.parquet")
+    every = UniformRule(rate=1.0)
+    kept = pais.sample(tmp_path / "one.parquet", ball=Ball(radius=100.0), rule=every, random_state=0).spend("a test")
+    assert sorted(kept.rows.tolist()) == sorted([[float(v), 5.0] for v in plain])
+
+
+def test_numbers_of_different_kinds_in_the_files_of_one_dataset_are_read_as_numbers(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array([1, 2], pa.int32())}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"x": pa.array([0.5], pa.float32())}), tmp_path / "b.parquet")
+    kept = pais.sample(tmp_path, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0), random_state=0).spend("a test")
+    assert sorted(kept.rows[:, 0].tolist()) == [0.5, 1.0, 2.0]
+
+
+def test_names_and_width_of_a_source_are_public(tmp_path: Path) -> None:
+    engine = opened(parquet(tmp_path / "p", table(), files=2))
+    assert engine.names == FEATURES
+    assert engine.n_features == D
+    assert source(parquet(tmp_path / "v", vectors(table())), columns=["v"]).names == tuple(f"v[{j}]" for j in range(D))
+    assert str(N) not in repr(engine)
+
+
+def test_an_engine_is_its_own_source() -> None:
+    engine = source(rows())
+    assert source(engine) is engine
+
+
+def test_progress_counts_every_row_of_every_pass(tmp_path: Path) -> None:
+    seen: list[int] = []
+    home = parquet(tmp_path / "p", table(), files=3, group=500)
+    engine = source(home, columns=FEATURES, on_rows=seen.append)
+    assert engine.known_rows == N
+    pais.survey(engine, epsilon=1.0)
+    assert sum(seen) == 3 * N
