@@ -24,7 +24,7 @@ RULES: dict[str, Rule] = {
     "everything": UniformRule(rate=1.0),
     "coreset": CoresetRule(sample_size=50.0, n_rows=1000.0, mean_square_norm=2.0, radius=RADIUS),
     "constrained": ConstrainedRule(profile=LinearProfile(0.01, 0.3), radius=RADIUS, epsilon=1.0),
-    "by steps": ConstrainedRule(profile=GaussianProfile(9.0, 9.0), radius=RADIUS, epsilon=1.0, delta=1e-6),
+    "by steps": ConstrainedRule(profile=GaussianProfile(20.0, 20.0), radius=RADIUS, epsilon=1.0, delta=1e-6),
     "few knots": ConstrainedRule(profile=LinearProfile(0.01, 0.3), radius=RADIUS, epsilon=1.0, n_knots=3),
     "jagged": FunctionRule(function=jagged, radius=RADIUS, n_knots=500),
 }
