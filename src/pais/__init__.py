@@ -14,6 +14,7 @@ is not stated, plans, and runs.
 
 from pais._version import __version__
 from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_delta
+from pais.auditing import AuditReport, NeighbourPair, audit
 from pais.calibration import Calibration, calibrate
 from pais.certify import WorstCase, worst_case
 from pais.domain import Ball
@@ -73,6 +74,7 @@ __all__ = [
     "ArgumentError",
     "AssumptionError",
     "Assumptions",
+    "AuditReport",
     "Ball",
     "BudgetError",
     "Calibration",
@@ -96,6 +98,7 @@ __all__ = [
     "LpNoise",
     "MeanValue",
     "MismatchError",
+    "NeighbourPair",
     "NormDistribution",
     "PaisError",
     "Plan",
@@ -116,6 +119,7 @@ __all__ = [
     "__version__",
     "amplified_delta",
     "amplified_epsilon",
+    "audit",
     "calibrate",
     "constrained_weight",
     "cost",

@@ -40,6 +40,7 @@ ROOMS = [
     "planning",
     "kmeans",
     "report",
+    "auditing",
     "estimators",
     "cli",
 ]

@@ -1,0 +1,148 @@
+"""Events that tell two tables apart, and what their frequencies prove about epsilon."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pais._numerics import FloatArray
+
+#: What was seen in each run, by the name of the statistic: numbers, or symbols.
+Observed = Mapping[str, NDArray[np.generic]]
+Relation = Literal["at least", "at most", "equal to"]
+
+# Thresholds tried at evenly spread ranks, and at ranks that double from either end.
+_EVEN_RANKS = 192
+
+# Exact values tried: those seen most often.
+_MOST_ATOMS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Event:
+    """A statistic of an output is at least, at most or exactly a value. NaN equals NaN here."""
+
+    statistic: str
+    relation: Relation
+    value: float | str
+
+    def holds(self, observed: Observed) -> NDArray[np.bool_]:
+        seen = observed[self.statistic]
+        if np.issubdtype(seen.dtype, np.number) == isinstance(self.value, str):
+            return np.zeros(len(seen), dtype=bool)
+        if self.relation == "at least":
+            return np.asarray(seen >= self.value)
+        if self.relation == "at most":
+            return np.asarray(seen <= self.value)
+        if isinstance(self.value, float) and np.isnan(self.value):
+            return np.isnan(seen)
+        return np.asarray(seen == self.value)
+
+    def __str__(self) -> str:
+        value = self.value if isinstance(self.value, str) else f"{self.value:.6g}"
+        return f"{self.statistic} is {self.relation} {value}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """An event and the bound it would give if it had not been chosen on the runs it was found in."""
+
+    event: Event
+    promise: float
+
+
+def epsilon_lower_bound(
+    hits: NDArray[np.int64] | int,
+    hits_other: NDArray[np.int64] | int,
+    *,
+    runs: int,
+    delta: float = 0.0,
+    risk: float = 0.01,
+) -> FloatArray:
+    """Epsilon that two frequencies of one event prove, wrong with probability at most `risk`; at least 0.
+
+    Parameters
+    ----------
+    hits, hits_other : int or array
+        How often the event happened in `runs` independent runs on either table.
+    delta : float
+        Of the guarantee that is tested.
+    risk : float
+        Half of it for each of the two frequencies.
+
+    Notes
+    -----
+    Guarantee. log((p - delta) / q), with the exact one-sided Clopper-Pearson bounds p from below and q from above. Over
+    all laws of the event it exceeds the true value with probability at most `risk`:
+    `tests/statistical/test_audit.py`.
+
+    Assumes. Independent runs, and an event that was chosen without looking at them.
+    """
+    k, other = np.asarray(hits, dtype=np.float64), np.asarray(hits_other, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = np.where(k > 0, special.betaincinv(np.maximum(k, 1.0), runs - k + 1.0, risk / 2.0), 0.0)
+        high = np.where(other < runs, special.betainccinv(other + 1.0, np.maximum(runs - other, 1.0), risk / 2.0), 1.0)
+        # Past the roundings of the inverse functions.
+        bound = np.log(np.maximum(low * (1.0 - 1e-9) - delta, 0.0)) - np.log(np.minimum(high * (1.0 + 1e-9), 1.0))
+    return np.maximum(bound, 0.0)
+
+
+def best_event(seen: Observed, other: Observed, *, delta: float, risk: float) -> Candidate:
+    """The event that promises most for "likelier in `seen` than in `other`", among all statistics and thresholds."""
+    found = [_best_of(name, seen[name], other[name], delta=delta, risk=risk) for name in seen]
+    return max(found, key=lambda candidate: candidate.promise)
+
+
+def _best_of(
+    name: str, seen: NDArray[np.generic], other: NDArray[np.generic], *, delta: float, risk: float
+) -> Candidate:
+    runs = len(seen)
+    candidates: list[Candidate] = []
+
+    def offer(relation: Relation, values: NDArray[np.generic], hits: FloatArray, others: FloatArray) -> None:
+        if values.size:
+            promise = epsilon_lower_bound(hits, others, runs=runs, delta=delta, risk=risk)
+            best = int(np.argmax(promise))
+            chosen = values[best]
+            value = float(chosen) if np.issubdtype(values.dtype, np.number) else str(chosen)
+            candidates.append(
+                Candidate(event=Event(statistic=name, relation=relation, value=value), promise=float(promise[best]))
+            )
+
+    offer("equal to", *_atoms(seen, other))
+    if np.issubdtype(seen.dtype, np.number):
+        mine, theirs = np.sort(seen[~np.isnan(seen)]), np.sort(other[~np.isnan(other)])
+        at = _thresholds(mine, theirs)
+        below = np.searchsorted(mine, at, side="right"), np.searchsorted(theirs, at, side="right")
+        offer("at most", at, *below)
+        above = mine.size - np.searchsorted(mine, at), theirs.size - np.searchsorted(theirs, at)
+        offer("at least", at, *above)
+    return max(candidates, key=lambda candidate: candidate.promise)
+
+
+def _atoms(
+    seen: NDArray[np.generic], other: NDArray[np.generic]
+) -> tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64]]:
+    """Values seen most often, and how often in either half; NaN is one of them."""
+    values, place = np.unique(np.concatenate([seen, other]), return_inverse=True)
+    place = place.ravel()
+    hits = np.bincount(place[: len(seen)], minlength=len(values))
+    others = np.bincount(place[len(seen) :], minlength=len(values))
+    kept = np.argsort(-np.maximum(hits, others), kind="stable")[:_MOST_ATOMS]
+    return values[kept], hits[kept], others[kept]
+
+
+def _thresholds(mine: FloatArray, theirs: FloatArray) -> FloatArray:
+    """Values at ranks that reach far into both tails of either half."""
+    chosen = []
+    for values in (mine, theirs):
+        if values.size:
+            ends = np.unique(np.geomspace(1, values.size, 8 * int(np.log2(values.size) + 1)).astype(np.int64)) - 1
+            even = np.linspace(0, values.size - 1, _EVEN_RANKS).astype(np.int64)
+            chosen.append(values[np.unique(np.concatenate([ends, values.size - 1 - ends, even]))])
+    return np.unique(np.concatenate(chosen)) if chosen else np.empty(0)

@@ -1,0 +1,100 @@
+"""Counts, sums and means of one table released many times over, by the sampler and the noise of a release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pais._numerics import FloatArray
+from pais.domain import Ball
+from pais.engines import WeightedRows
+from pais.engines.memory import MemoryEngine
+from pais.errors import MismatchError
+from pais.lattice import Lattice
+from pais.mechanisms import Joint, Mechanism, NoiseLaw, WeightedCount, WeightedMean, WeightedSum
+from pais.randomness import BitSource, RandomState, bit_source
+from pais.rules import Rule
+from pais.sampler import sample
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One noisy count or sum that a mechanism releases."""
+
+    counts: bool
+    noise: NoiseLaw
+
+    @property
+    def name(self) -> str:
+        return "count" if self.counts else "sum"
+
+
+def linear_parts(mechanism: Mechanism) -> tuple[Part, ...] | None:
+    """The counts and sums a mechanism releases, in their order; None where it does something else, or may do so."""
+    does = type(mechanism).measure
+    if isinstance(mechanism, WeightedCount) and does is WeightedCount.measure:
+        return (Part(counts=True, noise=mechanism.noise),)
+    if isinstance(mechanism, WeightedSum) and does is WeightedSum.measure:
+        return (Part(counts=False, noise=mechanism.noise),)
+    if isinstance(mechanism, WeightedMean) and does is WeightedMean.measure:
+        return (Part(counts=True, noise=mechanism.count_noise), Part(counts=False, noise=mechanism.sum_noise))
+    if isinstance(mechanism, Joint) and does is Joint.measure:
+        inner = [linear_parts(part) for part in mechanism.parts]
+        return None if None in inner else tuple(part for parts in inner if parts is not None for part in parts)
+    return None
+
+
+def measure_many(
+    mechanism: Mechanism,
+    rows: FloatArray,
+    *,
+    ball: Ball,
+    rule: Rule,
+    runs: int,
+    random_state: RandomState | BitSource = None,
+) -> list[FloatArray]:
+    """Independent releases of counts and sums, all at once.
+
+    Returns
+    -------
+    list of arrays of shape (runs, width)
+        One for each count or sum of the mechanism, in its order; a mean is a count and a sum.
+
+    Notes
+    -----
+    Guarantee. Every run has the law of `pais.run`, and a single run gives the same numbers from the same bits:
+    `tests/statistical/test_audit.py`. The copies of the table go through the sampler as one table, in which every row
+    is drawn by itself; contributions and noise are whole steps of the same lattice. These are draws for a study of
+    made-up rows: nothing here is certified or counted against a budget.
+    """
+    parts = linear_parts(mechanism)
+    if parts is None:
+        raise MismatchError("only counts, sums, means and joints of them are released many at once. Run it in a loop.")
+    bits = bit_source(random_state)
+    d = rows.shape[1]
+    content, run_of = _samples(rows, ball, rule, runs, bits)
+    released = []
+    for part in parts:
+        lattice = Lattice.for_scale(part.noise.scale)
+        weights = content.weights[:, None]
+        steps = lattice.encode(weights if part.counts else content.rows * weights)
+        total = np.zeros((runs, 1 if part.counts else d), dtype=np.int64)
+        np.add.at(total, run_of, steps)
+        released.append(lattice.decode(total + part.noise.draw_steps(total.shape, lattice, bits)))
+    return released
+
+
+def _samples(
+    rows: FloatArray, ball: Ball, rule: Rule, runs: int, bits: BitSource
+) -> tuple[WeightedRows, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """One sample of each copy of the table: the kept rows, and the run each belongs to."""
+    n, d = rows.shape
+    if n == 0:
+        return WeightedRows(rows=np.empty((0, d)), weights=np.empty(0)), np.empty(0, dtype=np.int64)
+    run = pa.table({"run": pa.array(np.repeat(np.arange(runs), n))})
+    copies = MemoryEngine(np.tile(rows, (runs, 1)), carried=run)
+    content = sample(copies, ball=ball, rule=rule, random_state=bits).spend("an audit")
+    assert content.carried is not None
+    return content, content.carried["run"].to_numpy()

@@ -1,0 +1,102 @@
+"""Neighbouring tables: the same rows, with and without one record."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from pais._numerics import FloatArray
+from pais.certify import worst_case
+from pais.domain import Ball
+from pais.errors import ArgumentError
+from pais.profiles import GaussianProfile, Profile
+from pais.rules import Rule
+
+# Rows of another place in the ball, for mechanisms that need some: two of them, this far out.
+_COMPANY = 2
+_COMPANY_NORM = 0.5
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NeighbourPair:
+    """Two tables that differ by one row. Made up for an audit: no row of a person belongs in it.
+
+    Attributes
+    ----------
+    with_record, without_record : array of shape (n, d) and (n - 1, d)
+        The larger table, and the same rows (in any order) without one of them.
+    name : str
+        What the report calls it.
+    """
+
+    with_record: FloatArray
+    without_record: FloatArray
+    name: str = "given pair"
+
+    def __post_init__(self) -> None:
+        larger, smaller = _table("with_record", self.with_record), _table("without_record", self.without_record)
+        if larger.shape[1] != smaller.shape[1] or len(larger) != len(smaller) + 1 or not _contains(larger, smaller):
+            raise ArgumentError(
+                "with_record must hold the rows of without_record and one more. Two tables in which a row was replaced "
+                "are two steps apart."
+            )
+        object.__setattr__(self, "with_record", larger)
+        object.__setattr__(self, "without_record", smaller)
+
+    @classmethod
+    def of(cls, record: ArrayLike, company: ArrayLike | None = None, *, name: str = "given pair") -> NeighbourPair:
+        """The pair of a record and the rows beside it; None leaves the smaller table empty."""
+        row = np.atleast_2d(np.asarray(record, dtype=np.float64))
+        beside = np.empty((0, row.shape[1])) if company is None else _table("company", company)
+        return cls(with_record=np.vstack([beside, row]), without_record=beside, name=name)
+
+    @property
+    def record(self) -> FloatArray:
+        """The row in which the tables differ."""
+        left = Counter(row.tobytes() for row in self.without_record)
+        for row in self.with_record[::-1]:
+            if left[row.tobytes()] == 0:
+                return np.asarray(row)
+            left[row.tobytes()] -= 1
+        raise AssertionError("unreachable: the tables were compared when the pair was made")
+
+
+def _table(name: str, rows: ArrayLike) -> FloatArray:
+    table = np.array(rows, dtype=np.float64)
+    if table.ndim != 2 or not np.all(np.isfinite(table)):
+        raise ArgumentError(f"{name} must be a table of finite numbers. Pass an array of shape (n, d).")
+    # Minus zero is zero: rows are compared by their bits.
+    table += 0.0
+    table.setflags(write=False)
+    return table
+
+
+def _contains(larger: FloatArray, smaller: FloatArray) -> bool:
+    missing = Counter(row.tobytes() for row in smaller) - Counter(row.tobytes() for row in larger)
+    return not missing
+
+
+def worst_pairs(
+    ball: Ball, rule: Rule, profile: Profile, *, delta: float, n_features: int, company: bool
+) -> list[NeighbourPair]:
+    """Pairs that cost most by the certificate's own curve: a record where the loss is largest, at the radius, at 0.
+
+    The record lies on the first axis. `company` puts rows on the other side, for mechanisms that refuse empty tables;
+    the record is then alone in its part of the ball.
+    """
+    fixed = delta if isinstance(profile, GaussianProfile) else None
+    worst = worst_case(rule, profile, radius=ball.radius, delta=fixed).at_norm
+    places = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
+    origin = np.zeros(n_features) if ball.center is None else np.asarray(ball.center, dtype=np.float64)
+    axis = np.eye(n_features)[0]
+    beside = np.tile(origin - _COMPANY_NORM * ball.radius * axis, (_COMPANY if company else 0, 1))
+    pairs: list[NeighbourPair] = []
+    seen: list[float] = []
+    for name, norm in places.items():
+        if all(abs(norm - other) > 1e-6 * ball.radius for other in seen):
+            seen.append(norm)
+            pairs.append(NeighbourPair.of(origin + norm * axis, beside, name=name))
+    return pairs

@@ -1,0 +1,113 @@
+"""What an audit found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from pais._version import __version__
+
+Direction = Literal["present", "absent"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One event, chosen on the first runs and counted in the others.
+
+    Attributes
+    ----------
+    direction : {"present", "absent"}
+        Whether the event is likelier with the record or without it.
+    event : str
+        In words.
+    hits_with, hits_without : int
+        How often it happened in the runs that count, with and without the record.
+    lower_bound : float
+        The epsilon this proves, at the confidence of the report.
+    """
+
+    direction: Direction
+    event: str
+    hits_with: int
+    hits_without: int
+    lower_bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditReport:
+    """A lower bound on epsilon, beside the epsilon that is claimed.
+
+    Attributes
+    ----------
+    target : str
+        What was run.
+    lower_bound : float
+        With probability `confidence`, no true epsilon (at `delta`) is below this.
+    certified : float or None
+        The epsilon claimed or certified, where one is known.
+    delta : float
+        Of the guarantee that was tested.
+    confidence : float
+        Of the lower bound, over all events that were tried.
+    pair : str
+        The neighbouring tables it was found on.
+    findings : tuple of Finding
+        One for each direction.
+    runs : int
+        Runs on each of the two tables that the bound was computed from.
+    first_runs : int
+        Runs on each table of each pair that the pair and the events were chosen on.
+    seconds : float
+        Time it took.
+    """
+
+    target: str
+    lower_bound: float
+    certified: float | None
+    delta: float
+    confidence: float
+    pair: str
+    findings: tuple[Finding, ...]
+    runs: int
+    first_runs: int
+    seconds: float
+    version: str = __version__
+
+    @property
+    def violates(self) -> bool:
+        """Whether the claim is refuted at this confidence. False proves nothing."""
+        return self.certified is not None and self.lower_bound > self.certified
+
+    @property
+    def best(self) -> Finding:
+        return max(self.findings, key=lambda finding: finding.lower_bound)
+
+    def describe(self) -> dict[str, object]:
+        return {**asdict(self), "findings": [asdict(part) for part in self.findings], "violates": self.violates}
+
+    def to_json(self) -> str:
+        return json.dumps(self.describe(), indent=2)
+
+    def __str__(self) -> str:
+        best = self.best
+        share_with, share_without = best.hits_with / self.runs, best.hits_without / self.runs
+        claim = "no epsilon claimed" if self.certified is None else f"claimed: {self.certified:.6g}"
+        if self.violates:
+            verdict = "VIOLATED: the claim is refuted."
+        elif self.certified is None:
+            verdict = "Nothing was claimed, so nothing is refuted."
+        else:
+            verdict = "Not refuted. That is no proof: other tables and events may tell more."
+        return "\n".join(
+            [
+                f"audit of {self.target}",
+                f"  epsilon is at least {self.lower_bound:.4f} ({self.confidence:.4g} confidence, "
+                f"delta {self.delta:.3g}); {claim}",
+                f"  pair     {self.pair}, record {best.direction}",
+                f"  event    {best.event}",
+                f"  happened {share_with:.4%} of the runs with the record, {share_without:.4%} without",
+                f"  runs     {self.runs:,} on each table, after {self.first_runs:,} to choose; {self.seconds:.1f} s",
+                f"  {verdict}",
+            ]
+        )

@@ -1,0 +1,189 @@
+"""Numbers to look at in an output: what tells the record's presence best, where the mechanism is known."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._numerics import FloatArray
+from pais.auditing.events import Observed
+from pais.auditing.many import Part
+from pais.auditing.pairs import NeighbourPair
+from pais.domain import Ball, norms_of
+from pais.errors import ArgumentError
+from pais.mechanisms import GaussianNoise, KMeansValue
+from pais.rules import Rule
+
+#: From an output to a number or a symbol; or several of them by name.
+Statistic = Callable[[object], object]
+Statistics = Statistic | Mapping[str, Statistic]
+
+#: Coordinates of an unknown output that are looked at one by one.
+MOST_COORDINATES = 32
+
+DISCRIMINANT = "discriminant"
+
+
+def named(statistic: Statistics) -> dict[str, Statistic]:
+    if callable(statistic):
+        return {"statistic": statistic}
+    if not isinstance(statistic, Mapping) or not statistic or not all(callable(one) for one in statistic.values()):
+        raise ArgumentError("statistic must be a function of an output, or several by name. Pass one, or leave it out.")
+    return dict(statistic)
+
+
+def column(values: object, runs: int) -> NDArray[np.generic]:
+    """One number or symbol for each run; whatever is not a number is known by its text."""
+    array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    if len(array) != runs or array.ndim != 1:
+        raise ArgumentError(
+            f"a statistic must give one value for each run, and it gave shape {array.shape}. Return one number or one "
+            "symbol; with a function that takes runs=, one for each run."
+        )
+    try:
+        return np.asarray(array.astype(np.float64))
+    except (TypeError, ValueError):
+        return np.array([str(value) for value in array])
+
+
+def coordinates(outputs: Sequence[object] | NDArray[np.generic], runs: int) -> Observed:
+    """The numbers in outputs of unknown kind, one by one; an output that holds none is a symbol."""
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "fiub":
+        table: NDArray[np.generic] = outputs.reshape(runs, -1).astype(np.float64)
+    else:
+        flat = [_numbers(output) for output in outputs]
+        width = 0 if flat[0] is None else flat[0].size
+        if any(part is None or part.size != width for part in flat):
+            return {"output": column([_symbol(output) for output in outputs], runs)}
+        table = np.array(flat, dtype=np.float64).reshape(runs, width)
+    names = ["output"] if table.shape[1] == 1 else [f"output[{place}]" for place in range(table.shape[1])]
+    return {name: table[:, place] for place, name in enumerate(names[:MOST_COORDINATES])}
+
+
+def _symbol(output: object) -> str:
+    return output.tobytes().hex() if isinstance(output, np.ndarray) else str(output)
+
+
+def _numbers(output: object) -> FloatArray | None:
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        output = [getattr(output, field.name) for field in dataclasses.fields(output)]
+    if isinstance(output, (list, tuple)):
+        parts = [_numbers(part) for part in output]
+        found = [part for part in parts if part is not None]
+        return np.concatenate(found) if found and len(found) == len(parts) else None
+    try:
+        return np.asarray(output, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumFrame:
+    """Where noisy counts and sums of a pair lie: with the record kept at its weight, and without it."""
+
+    record: FloatArray
+    weight: float
+    company: FloatArray
+
+    @classmethod
+    def of(cls, pair: NeighbourPair, ball: Ball, rule: Rule) -> SumFrame:
+        shifted = ball.shift(pair.record[None, :])
+        probability = float(rule.evaluate(ball.norms(shifted))[0])
+        company = ball.clip(ball.shift(pair.without_record))
+        return cls(record=ball.clip(shifted)[0], weight=1.0 / probability, company=company)
+
+    def look(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
+        """Distances to both places, and how much nearer the output is to the one with the record.
+
+        The last is the logarithm of the likelihood ratio where the smaller table adds no randomness of its own.
+        """
+        seen: dict[str, FloatArray] = {}
+        evidence = np.zeros(len(released[0]))
+        for number, (part, values) in enumerate(zip(parts, released, strict=True), 1):
+            name = part.name if len(parts) == 1 else f"{part.name} {number}"
+            contributes = np.array([self.weight]) if part.counts else self.weight * self.record
+            absent = np.array([float(len(self.company))]) if part.counts else self.company.sum(axis=0)
+            from_absent = norms_of(values - absent, part.noise.order)
+            from_present = norms_of(values - absent - contributes, part.noise.order)
+            evidence += _evidence(part, from_absent, from_present)
+            seen[f"distance of the {name} from its place with the record"] = from_present
+            seen[f"distance of the {name} from its place without the record"] = from_absent
+            size = float(np.linalg.norm(contributes))
+            if size > 0.0:
+                seen[f"{name} along the record"] = values @ (contributes / size)
+        return {"evidence for the record": evidence, **seen}
+
+
+def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> FloatArray:
+    if isinstance(part.noise, GaussianNoise):
+        return np.asarray((from_absent**2 - from_present**2) / (2.0 * part.noise.scale**2))
+    return np.asarray((from_absent - from_present) / part.noise.scale)
+
+
+def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray) -> Observed:
+    """Counts and centers beside the record, totals, and whether the record itself is among the centers."""
+    away = record - origin
+    length = float(np.linalg.norm(away))
+    way = away / length if length > 0.0 else np.eye(record.size)[0]
+    rows = []
+    for value in outputs:
+        distance = np.linalg.norm(value.centers - record, axis=1)
+        nearest = int(np.argmin(distance))
+        along = (value.centers - origin) @ way
+        counts = value.noisy_counts
+        rows.append(
+            (
+                counts[nearest],
+                distance[nearest],
+                counts.sum(),
+                counts @ along,
+                counts[nearest] * along[nearest],
+                counts.max(),
+                counts[int(np.argmax(along))],
+                float(np.any(distance == 0.0)),
+            )
+        )
+    names = (
+        "count of the center nearest to the record",
+        "distance of the nearest center",
+        "total of the counts",
+        "total of the sums along the record",
+        "sum of the nearest center along the record",
+        "largest count",
+        "count of the center farthest along the record",
+        "record among the centers",
+    )
+    return dict(zip(names, np.array(rows).T, strict=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Discriminant:
+    """A weighted sum of all numbers, fitted to the first runs: what tells the tables apart when no single one does."""
+
+    names: tuple[str, ...]
+    weights: FloatArray
+
+    @classmethod
+    def fit(cls, seen: Observed, other: Observed) -> Discriminant | None:
+        """Fisher's linear discriminant of the numbers; None where there are fewer than two that vary."""
+        names = tuple(name for name in seen if _varies(seen[name]) and _varies(other[name]))
+        if len(names) < 2:
+            return None
+        mine, theirs = (np.column_stack([side[name] for name in names]) for side in (seen, other))
+        within = np.cov(mine, rowvar=False) + np.cov(theirs, rowvar=False)
+        ridge = 1e-6 * np.diag(np.diag(within))
+        weights = np.linalg.solve(within + ridge, mine.mean(axis=0) - theirs.mean(axis=0))
+        return cls(names=names, weights=weights)
+
+    def look(self, observed: Observed) -> FloatArray:
+        return np.asarray(sum(weight * observed[name] for name, weight in zip(self.names, self.weights, strict=True)))
+
+
+def _varies(values: NDArray[np.generic]) -> bool:
+    if not np.issubdtype(values.dtype, np.number) or not np.all(np.isfinite(values)) or np.max(np.abs(values)) > 1e100:
+        return False
+    return len(values) > 2 and float(np.std(values)) > 1e-9 * (1e-300 + float(np.max(np.abs(values))))

@@ -1,0 +1,165 @@
+"""What can be audited: a function, a mechanism behind a rule, or a plan."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pais._numerics import FloatArray
+from pais.auditing.events import Observed
+from pais.auditing.many import Part, linear_parts, measure_many
+from pais.auditing.pairs import NeighbourPair, worst_pairs
+from pais.auditing.statistics import Statistic, SumFrame, column, coordinates, look_at_centers
+from pais.domain import Ball
+from pais.errors import ArgumentError
+from pais.mechanisms import KMeans, KMeansValue, Mechanism
+from pais.pipeline import Plan, run
+from pais.randomness import BitSource, SecureBits, SeededBits
+from pais.rules import Rule
+from pais.sampler import sample
+
+# Numbers that are held at a time when many runs are made at once.
+_BATCH_NUMBERS = 2**21
+
+Function = Callable[..., object]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Draws:
+    """Where the runs of an audit take their bits from: a seed, or the system."""
+
+    generator: np.random.Generator
+    seeded: bool
+
+    @classmethod
+    def of(cls, random_state: int | np.random.Generator | None) -> Draws:
+        return cls(generator=np.random.default_rng(random_state), seeded=random_state is not None)
+
+    def bits(self) -> BitSource:
+        return SeededBits(self.generator) if self.seeded else SecureBits()
+
+
+class Target(ABC):
+    """Something that makes an output from rows, at random."""
+
+    name: str
+    certified: float | None
+    delta: float
+    statistic: dict[str, Statistic] | None
+
+    @abstractmethod
+    def batch(self, pair: NeighbourPair) -> int:
+        """Runs that are made at once; 1 where they are made one by one."""
+
+    @abstractmethod
+    def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
+        """What is seen in so many independent runs on these rows."""
+
+    def pairs(self) -> list[NeighbourPair]:
+        raise ArgumentError("pair is missing: a function does not say what its rows are. Pass a NeighbourPair.")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FunctionTarget(Target):
+    """f(rows, generator), or f(rows, generator, runs=...) that makes many outputs at once."""
+
+    function: Function
+    certified: float | None
+    delta: float
+    statistic: dict[str, Statistic] | None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # read-only here
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    @cached_property
+    def many(self) -> bool:
+        return "runs" in inspect.signature(self.function).parameters
+
+    def batch(self, pair: NeighbourPair) -> int:
+        return max(1, _BATCH_NUMBERS // max(pair.with_record.size, 8)) if self.many else 1
+
+    def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
+        if not self.many:
+            outputs = [self.function(rows, draws.generator) for _ in range(runs)]
+            if self.statistic is None:
+                return coordinates(outputs, runs)
+            return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
+        together = self.function(rows, draws.generator, runs=runs)
+        if self.statistic is not None:
+            return {name: column(look(together), runs) for name, look in self.statistic.items()}
+        array = np.asarray(together)
+        if array.ndim == 0 or len(array) != runs:
+            raise ArgumentError("a function that takes runs= must return an array with one entry for each run. Fix it.")
+        return coordinates(array, runs)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class MechanismTarget(Target):
+    """A mechanism on a sample drawn by a rule; a plan is one, too."""
+
+    mechanism: Mechanism
+    rule: Rule
+    ball: Ball
+    certified: float | None
+    delta: float
+    statistic: dict[str, Statistic] | None
+    n_features: int
+    plan: Plan | None = None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # read-only here
+        return f"{'a plan of ' if self.plan is not None else ''}{self.mechanism.name}"
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...] | None:
+        return linear_parts(self.mechanism) if self.statistic is None else None
+
+    def batch(self, pair: NeighbourPair) -> int:
+        return 1 if self.parts is None else max(1, _BATCH_NUMBERS // max(8 * len(self.parts), pair.with_record.size))
+
+    def pairs(self) -> list[NeighbourPair]:
+        return worst_pairs(
+            self.ball,
+            self.rule,
+            self.mechanism.profile,
+            delta=self.delta,
+            n_features=self.n_features,
+            company=self.parts is None,
+        )
+
+    def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
+        if self.parts is not None:
+            released = measure_many(
+                self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=draws.bits()
+            )
+            return SumFrame.of(pair, self.ball, self.rule).look(self.parts, released)
+        outputs = [self._once(rows, draws) for _ in range(runs)]
+        if self.statistic is not None:
+            return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
+        centers = [output for output in outputs if isinstance(output, KMeansValue)]
+        if len(centers) == runs:
+            origin = np.zeros(rows.shape[1]) if self.ball.center is None else np.asarray(self.ball.center)
+            return look_at_centers(centers, pair.record, origin)
+        return coordinates(outputs, runs)
+
+    def _once(self, rows: FloatArray, draws: Draws) -> object:
+        if self.plan is not None:
+            return run(self.plan, rows, random_state=draws.generator if draws.seeded else None).value
+        bits = draws.bits()
+        kept = sample(rows, ball=self.ball, rule=self.rule, random_state=bits)
+        return self.mechanism.measure(kept.spend("an audit"), self.ball, bits)
+
+
+def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
+    """Columns of a pair that is made up: as stated, as planned, or two."""
+    if stated is not None:
+        return stated
+    if ball.center is not None:
+        return len(ball.center)
+    return mechanism.n_features if isinstance(mechanism, KMeans) else 2
