@@ -26,7 +26,7 @@ from pais.rules import Rule
 _FIRST_SHARE = 0.5
 
 # Runs between two looks at the clock, where they are made one by one.
-_SMALL_CHUNK = 50
+_SMALL_CHUNK = 10
 
 _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
 

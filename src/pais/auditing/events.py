@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from scipy import special
 from pais._numerics import FloatArray
 
 #: What was seen in each run, by the name of the statistic: numbers, or symbols.
-Observed = Mapping[str, NDArray[np.generic]]
+Observed = Mapping[str, NDArray[Any]]
 Relation = Literal["at least", "at most", "equal to"]
 
 # Thresholds tried at evenly spread ranks, and at ranks that double from either end.
@@ -98,13 +98,11 @@ def best_event(seen: Observed, other: Observed, *, delta: float, risk: float) ->
     return max(found, key=lambda candidate: candidate.promise)
 
 
-def _best_of(
-    name: str, seen: NDArray[np.generic], other: NDArray[np.generic], *, delta: float, risk: float
-) -> Candidate:
+def _best_of(name: str, seen: NDArray[Any], other: NDArray[Any], *, delta: float, risk: float) -> Candidate:
     runs = len(seen)
     candidates: list[Candidate] = []
 
-    def offer(relation: Relation, values: NDArray[np.generic], hits: FloatArray, others: FloatArray) -> None:
+    def offer(relation: Relation, values: NDArray[Any], hits: NDArray[Any], others: NDArray[Any]) -> None:
         if values.size:
             promise = epsilon_lower_bound(hits, others, runs=runs, delta=delta, risk=risk)
             best = int(np.argmax(promise))
@@ -125,9 +123,7 @@ def _best_of(
     return max(candidates, key=lambda candidate: candidate.promise)
 
 
-def _atoms(
-    seen: NDArray[np.generic], other: NDArray[np.generic]
-) -> tuple[NDArray[np.generic], NDArray[np.int64], NDArray[np.int64]]:
+def _atoms(seen: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
     """Values seen most often, and how often in either half; NaN is one of them."""
     values, place = np.unique(np.concatenate([seen, other]), return_inverse=True)
     place = place.ravel()

@@ -19,6 +19,9 @@ from pais.rules import Rule
 _COMPANY = 2
 _COMPANY_NORM = 0.5
 
+# A record at the radius stays this far inside, so that clipping leaves it as it is.
+_INSIDE = 1.0 - 1e-12
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeighbourPair:
@@ -98,5 +101,5 @@ def worst_pairs(
     for name, norm in places.items():
         if all(abs(norm - other) > 1e-6 * ball.radius for other in seen):
             seen.append(norm)
-            pairs.append(NeighbourPair.of(origin + norm * axis, beside, name=name))
+            pairs.append(NeighbourPair.of(origin + min(norm, _INSIDE * ball.radius) * axis, beside, name=name))
     return pairs

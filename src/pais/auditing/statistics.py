@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,10 +37,10 @@ def named(statistic: Statistics) -> dict[str, Statistic]:
     return dict(statistic)
 
 
-def column(values: object, runs: int) -> NDArray[np.generic]:
+def column(values: object, runs: int) -> NDArray[Any]:
     """One number or symbol for each run; whatever is not a number is known by its text."""
     array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
-    if len(array) != runs or array.ndim != 1:
+    if array.shape != (runs,):
         raise ArgumentError(
             f"a statistic must give one value for each run, and it gave shape {array.shape}. Return one number or one "
             "symbol; with a function that takes runs=, one for each run."
@@ -50,10 +51,10 @@ def column(values: object, runs: int) -> NDArray[np.generic]:
         return np.array([str(value) for value in array])
 
 
-def coordinates(outputs: Sequence[object] | NDArray[np.generic], runs: int) -> Observed:
+def coordinates(outputs: Sequence[object] | NDArray[Any], runs: int) -> Observed:
     """The numbers in outputs of unknown kind, one by one; an output that holds none is a symbol."""
     if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "fiub":
-        table: NDArray[np.generic] = outputs.reshape(runs, -1).astype(np.float64)
+        table: NDArray[Any] = outputs.reshape(runs, -1).astype(np.float64)
     else:
         flat = [_numbers(output) for output in outputs]
         width = 0 if flat[0] is None else flat[0].size
@@ -183,7 +184,7 @@ class Discriminant:
         return np.asarray(sum(weight * observed[name] for name, weight in zip(self.names, self.weights, strict=True)))
 
 
-def _varies(values: NDArray[np.generic]) -> bool:
+def _varies(values: NDArray[Any]) -> bool:
     if not np.issubdtype(values.dtype, np.number) or not np.all(np.isfinite(values)) or np.max(np.abs(values)) > 1e100:
         return False
     return len(values) > 2 and float(np.std(values)) > 1e-9 * (1e-300 + float(np.max(np.abs(values))))

@@ -10,6 +10,7 @@ import typer
 from pais._version import __version__
 from pais.cli import demo as demonstration
 from pais.cli import facts, files, options, plans, show
+from pais.cli.audit import audit
 from pais.cli.explain import explain_file
 from pais.cli.fit import fit as fit_kmeans
 from pais.cli.guard import guarded
@@ -251,6 +252,9 @@ def kmeans(
     with show.watch(quiet=quiet) as bar:
         found, paths = _release(wanted, settings, earlier, seed, out, bar)
     show.release_or_json(found, paths, as_json=as_json, quiet=quiet)
+
+
+app.command()(audit)
 
 
 @app.command()

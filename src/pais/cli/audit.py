@@ -1,0 +1,40 @@
+"""`pais audit`: a lower bound on the epsilon of a plan, beside the certified one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pais.auditing import audit as run_audit
+from pais.cli import options, plans, show
+from pais.cli.guard import FAILED, guarded
+
+
+@guarded
+def audit(
+    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="The plan to audit: from `pais plan --out plan.json`.")],
+    runs: Annotated[int, typer.Option("--runs", min=2, help="Runs on each of the two tables.")] = 100_000,
+    seconds: Annotated[
+        float | None, typer.Option("--seconds", min=0.1, help="Time limit; the runs made until then count.")
+    ] = 60.0,
+    confidence: Annotated[float, typer.Option("--confidence", help="Of the lower bound.")] = 0.99,
+    seed: options.Seed = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> None:
+    """Run a plan on made-up neighbouring tables and bound its epsilon from below. No data is read, nothing is spent.
+
+    Exit code 1 says that the certified epsilon is refuted: a bug, which we want to hear of.
+    """
+    made = plans.read_request(plan).plan()
+    with show.stages(total=1, quiet=quiet) as begin:
+        begin("audit")
+        found = run_audit(made, runs=runs, seconds=seconds, confidence=confidence, random_state=seed)
+    if as_json:
+        show.print_json(found.describe())
+    elif not quiet:
+        show.say(str(found))
+    if found.violates:
+        raise typer.Exit(FAILED)
