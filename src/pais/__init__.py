@@ -13,6 +13,7 @@ is not stated, plans, and runs.
 """
 
 from pais._version import __version__
+from pais.accounting import Budget, Ledger
 from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_delta
 from pais.auditing import AuditReport, NeighbourPair, audit
 from pais.calibration import Calibration, calibrate
@@ -76,6 +77,7 @@ __all__ = [
     "Assumptions",
     "AuditReport",
     "Ball",
+    "Budget",
     "BudgetError",
     "Calibration",
     "Certificate",
@@ -94,6 +96,7 @@ __all__ = [
     "KMeansFit",
     "KMeansSettings",
     "KMeansValue",
+    "Ledger",
     "LinearProfile",
     "LpNoise",
     "MeanValue",

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from pais import _validate
 from pais._numerics import FloatArray
+from pais.accounting import accounts, travelling
 from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError
 from pais.evaluation import cost
@@ -51,6 +52,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         certificate says so.
     norms : NormDistribution, optional
         Public facts about the norms. With `radius` and `norms` stated, no survey is needed and nothing is spent on one.
+    ledger : Ledger, optional
+        The budget of the rows: every `fit` of this model, and of all its clones, is charged to it before anything is
+        released, and refused when it is used up. In a search with several processes it needs a path.
 
     Attributes
     ----------
@@ -93,6 +97,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         mechanism: str = "gaussian",
         random_state: Any = None,
         norms: Any = None,
+        ledger: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -104,6 +109,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.mechanism = mechanism
         self.random_state = random_state
         self.norms = norms
+        self.ledger = ledger
 
     def fit(self, X: Any, y: object = None) -> DPKMeans:
         """Release centers of the rows.
@@ -115,6 +121,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             CSV file, a directory or pattern of them, a Spark DataFrame. Those are streamed, never held in memory.
         y : ignored
         """
+        # Before a row is read; the check of all parameters comes with them.
+        accounts(self.ledger).check(epsilon=self.epsilon, delta=self.delta)
         rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
         settings = KMeansSettings(
             n_clusters=self.n_clusters,
@@ -127,12 +135,19 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             sample_size=self.sample_size,
             mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
         )
-        fitted = private_kmeans(rows, settings, random_state=self._seed())
+        fitted = private_kmeans(rows, settings, random_state=self._seed(), ledger=self.ledger)
         self.cluster_centers_ = fitted.value.centers
         self.certificate_ = fitted.certificate
         self.plan_ = fitted.plan
         self.fit_ = fitted
         return self
+
+    def __getstate__(self) -> Any:
+        """What goes to another process; a model to be fitted there takes the active ledger along."""
+        state = dict(super().__getstate__())
+        if not hasattr(self, "cluster_centers_"):
+            state["ledger"] = travelling(self.ledger)
+        return state
 
     def write_report(self, path: str | Path) -> Path:
         """Write a self-contained HTML page about the fit, for people. Public values only."""

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pais import _validate
+from pais.accounting import Ledger, Part, accounts
 from pais.calibration import Sampling
 from pais.domain import Ball
 from pais.engines import Engine, source
 from pais.mechanisms import KMeansValue
 from pais.norms import NormDistribution
-from pais.pipeline import Plan, run
+from pais.pipeline import Plan, charged_part, uncharged_run
 from pais.planning import Algorithm, MechanismName, plan_kmeans
 from pais.randomness import RandomState
 from pais.release import Certificate, Spent
 from pais.rules import Rule
-from pais.survey import Survey, survey
+from pais.survey import Survey, uncharged_survey
 
 #: Share of epsilon for a survey of center, radius and norms, and of norms alone.
 FULL_SURVEY_SHARE = 0.06
@@ -81,7 +82,9 @@ def surveyed_facts(
         center = (0.0,) * rows.n_features
     # A stated radius is wide enough for all the user cares about; a surveyed one leaves the farthest rows out.
     quantile = 0.975 if settings.radius is None else 1.0 - 1e-9
-    found = survey(rows, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state)
+    found = uncharged_survey(
+        rows, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state
+    )
     if settings.radius is None:
         return found.ball, found.norms, found
     ball = Ball(radius=settings.radius, order=order, center=settings.center)
@@ -93,14 +96,21 @@ def _told(found: Survey) -> str:
     return "survey" if found.above_noise else "survey (too few rows for its price: columns of unit size assumed)"
 
 
-def private_kmeans(rows: object, settings: KMeansSettings, *, random_state: RandomState = None) -> KMeansFit:
+def private_kmeans(
+    rows: object, settings: KMeansSettings, *, random_state: RandomState = None, ledger: Ledger | None = None
+) -> KMeansFit:
     """Survey what is not stated, plan, run; the certificate adds up what each part cost.
+
+    The ledger, and every active one, is asked before a row is read, and charged the sum before anything is returned.
 
     Notes
     -----
-    Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`.
+    Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. What is refused by a
+    ledger, or fails, is neither charged nor returned: `tests/unit/test_ledger.py`.
     """
     epsilon = _validate.target_epsilon(settings.epsilon)
+    charged = accounts(ledger)
+    charged.check(epsilon=epsilon, delta=settings.delta)
     engine = source(rows)
     ball, norms, found = surveyed_facts(engine, settings, random_state)
     spent = (
@@ -121,6 +131,23 @@ def private_kmeans(rows: object, settings: KMeansSettings, *, random_state: Rand
         algorithm=settings.algorithm,
         spent=spent,
     )
-    release = run(plan, engine, random_state=random_state)
+    release = uncharged_run(plan, engine, random_state=random_state)
     assert isinstance(release.value, KMeansValue)
+    parts = [charged_part(plan, release)]
+    if found is not None:
+        parts.insert(0, Part(what="survey", epsilon=found.epsilon))
+    certificate = release.certificate
+    charged.spend(
+        what=plan.mechanism.name,
+        epsilon=_price(certificate.epsilon, epsilon),
+        delta=certificate.delta,
+        secure=certificate.secure_randomness,
+        parts=parts,
+        release="" if found is None else found.fingerprint(),
+    )
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)
+
+
+def _price(certified: float, stated: float) -> float:
+    """The certified sum; where only its last bit exceeds what was stated and asked for, what was stated."""
+    return stated if stated < certified <= stated * (1.0 + 1e-12) else certified

@@ -8,7 +8,7 @@ import numpy as np
 
 from pais import _validate
 from pais._numerics import FloatArray
-from pais.amplification import amplified_epsilon, epsilon_at_delta
+from pais.accounting import Ledger, Part, accounts, record_loss
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
@@ -90,11 +90,7 @@ def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
 
     With norms of real rows this is the data owner's business: the result depends on the rows and is not protected.
     """
-    probability = plan.rule.probability(norm)
-    loss = plan.mechanism.profile(1.0 / probability, norm)
-    if plan.delta > 0.0:
-        return np.asarray(epsilon_at_delta(plan.delta, loss, probability))
-    return np.asarray(amplified_epsilon(loss, probability))
+    return record_loss(plan.rule, plan.mechanism.profile, norm, delta=plan.delta)
 
 
 def _in_words(described: dict[str, object]) -> str:
@@ -124,13 +120,53 @@ def _noise_lines(described: dict[str, object]) -> list[str]:
     return lines
 
 
-def run(plan: Plan, rows: object, *, random_state: RandomState = None, strategy: Strategy = "auto") -> Release:
+def run(
+    plan: Plan,
+    rows: object,
+    *,
+    random_state: RandomState = None,
+    strategy: Strategy = "auto",
+    ledger: Ledger | None = None,
+) -> Release:
     """Rows in, a protected value and its certificate out.
 
     rows (secret) -> clipped to the ball (secret) -> kept with public probabilities (secret)
-    -> computed and noised once (protected) -> released with a certificate (may leave).
+    -> computed and noised once (protected) -> paid for -> released with a certificate (may leave).
+
+    Notes
+    -----
+    Guarantee. The ledger, and every active one, is asked before a row is read and charged before the value is
+    returned; what fails in between is not charged: `tests/unit/test_ledger.py`. What the plan says was spent earlier
+    was charged then.
     """
     _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
+    charged = accounts(ledger)
+    charged.check(epsilon=plan.epsilon, delta=plan.delta)
+    made = uncharged_run(plan, rows, random_state=random_state, strategy=strategy)
+    part = charged_part(plan, made)
+    secure = made.certificate.secure_randomness
+    charged.spend(what=part.what, epsilon=part.epsilon, delta=part.delta, secure=secure, parts=(part,))
+    return made
+
+
+def uncharged_run(
+    plan: Plan, rows: object, *, random_state: RandomState = None, strategy: Strategy = "auto"
+) -> Release:
+    """A run whose price the caller charges, as a part of what it releases."""
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return release(plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits)
+
+
+def charged_part(plan: Plan, made: Release) -> Part:
+    """What a ledger keeps of a run: its certified price, and what that follows from."""
+    epsilon = made.certificate.parts[-1]["epsilon"]
+    assert isinstance(epsilon, float)
+    return Part(
+        what=plan.mechanism.name,
+        epsilon=epsilon,
+        delta=plan.delta,
+        rule=plan.rule,
+        profile=plan.mechanism.profile,
+        ball=plan.ball,
+    )

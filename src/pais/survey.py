@@ -6,6 +6,8 @@ any rule follow from it without further cost. If no center is stated, a noisy me
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from dataclasses import dataclass
 
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from pais import _validate
 from pais._numerics import FloatArray
+from pais.accounting import Ledger, Part, accounts
 from pais.domain import Ball, norm_order
 from pais.engines import Block, Engine, Fold, source
 from pais.lattice import IntArray, Lattice
@@ -66,6 +69,12 @@ class Survey:
             "ball": self.ball.describe(),
         }
 
+    def fingerprint(self) -> str:
+        """A name for just this survey, by which a ledger knows that it was paid for."""
+        held = self.norms.masses > 0.0
+        told = [self.epsilon, self.ball.describe(), self.norms.norms[held].tolist(), self.norms.masses[held].tolist()]
+        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+
 
 def survey(
     rows: object,
@@ -75,6 +84,7 @@ def survey(
     quantile: float = 0.975,
     order: float = 2.0,
     random_state: RandomState | BitSource = None,
+    ledger: Ledger | None = None,
 ) -> Survey:
     """Release where the norms of the rows lie, for `epsilon` (pure), and the ball that follows.
 
@@ -91,12 +101,41 @@ def survey(
         Share of the rows that lie within the radius, up to noise and the width of a bin.
     order : float
         The norm: 2, or 1 for Laplace noise.
+    ledger : Ledger, optional
+        Charged `epsilon` before the survey is returned, as are all ledgers that are active.
 
     Notes
     -----
     Guarantee. A record changes one bin by one, or one sum by a vector within a ball already released; the stages add up
     to `epsilon`: `tests/theory/test_survey.py`.
     """
+    charged = accounts(ledger)
+    charged.check(epsilon=_validate.target_epsilon(epsilon))
+    found = uncharged_survey(
+        rows, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
+    )
+    part = Part(what="survey", epsilon=found.epsilon)
+    charged.spend(
+        what=part.what,
+        epsilon=part.epsilon,
+        delta=0.0,
+        secure=found.secure_randomness,
+        parts=(part,),
+        release=found.fingerprint(),
+    )
+    return found
+
+
+def uncharged_survey(
+    rows: object,
+    *,
+    epsilon: float,
+    center: tuple[float, ...] | None,
+    quantile: float,
+    order: float,
+    random_state: RandomState | BitSource,
+) -> Survey:
+    """A survey whose price the caller charges, as a part of what it releases."""
     price = _validate.target_epsilon(epsilon)
     level = _validate.number(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from pais._version import __version__
+from pais.accounting import Ledger
+from pais.cli import books, facts, files, options, plans, show
 from pais.cli import demo as demonstration
-from pais.cli import facts, files, options, plans, show
 from pais.cli.audit import audit
 from pais.cli.explain import explain_file
 from pais.cli.fit import fit as fit_kmeans
@@ -88,6 +89,7 @@ def survey(
     drop_missing: options.DropMissing = False,
     engine: options.Engine = options.EngineName.auto,
     master: options.Master = None,
+    ledger: options.Ledger = None,
     out: Annotated[Path | None, typer.Option("--out", help="File to write, e.g. survey.json.")] = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
@@ -101,13 +103,16 @@ def survey(
     elif quiet and not as_json:
         raise ArgumentError("the survey would be spent and not shown. Pass --out or --json, or leave out --quiet.")
     stated, order = facts.center_of(center), plans.order_of(mechanism.value)
+    book = books.opened(ledger, epsilon=epsilon)
     wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
     with show.watch(quiet=quiet) as bar:
         bar.begin("open")
         rows = wanted.open(bar.rows)
         bar.begin("survey")
         bar.expect(passes(rows, 3 if stated is None else 1))
-        found = survey_rows(rows, epsilon=epsilon, center=stated, quantile=quantile, order=order, random_state=seed)
+        found = survey_rows(
+            rows, epsilon=epsilon, center=stated, quantile=quantile, order=order, random_state=seed, ledger=book
+        )
         bar.begin("write")
         if out is not None:
             files.write_json(out, facts.survey_description(found))
@@ -180,7 +185,7 @@ def sample(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw the weighted sample of a plan, for the data's owner. The sample is NOT a private release."""
+    """Draw the weighted sample of a plan, for the data's owner. The sample is NOT a private release: no ledger pays."""
     _warn_of_seed(seed)
     files.require_free([out], overwrite=overwrite)
     request = plans.read_request(plan)
@@ -227,6 +232,7 @@ def kmeans(
     drop_missing: options.DropMissing = False,
     engine: options.Engine = options.EngineName.auto,
     master: options.Master = None,
+    ledger: options.Ledger = None,
     overwrite: options.Overwrite = False,
     seed: options.Seed = None,
     as_json: options.AsJson = False,
@@ -249,8 +255,10 @@ def kmeans(
         algorithm=algorithm.value,
     )
     wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
+    # An earlier survey may be paid for already; then less than this is charged.
+    book = books.opened(ledger, epsilon=epsilon - (0.0 if earlier is None else earlier.epsilon), delta=settings.delta)
     with show.watch(quiet=quiet) as bar:
-        found, paths = _release(wanted, settings, earlier, seed, out, bar)
+        found, paths = _release(wanted, settings, earlier, seed, book, out, bar)
     show.release_or_json(found, paths, as_json=as_json, quiet=quiet)
 
 
@@ -266,6 +274,24 @@ def explain(
     show.say(explain_file(file))
 
 
+@app.command()
+@guarded
+def ledger(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger; made if it is not there, with --epsilon.")],
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="All that may ever be spent on the rows; goes into a new ledger.")
+    ] = None,
+    delta: Annotated[float, typer.Option("--delta", help="The same for delta.")] = 0.0,
+    as_json: options.AsJson = False,
+) -> None:
+    """Make the ledger of a set of rows, or show what was spent and what remains."""
+    found = Ledger(epsilon=epsilon, delta=delta, path=file)
+    if as_json:
+        show.print_json(books.ledger_description(found))
+    else:
+        books.ledger_table(found)
+
+
 def _warn_of_seed(seed: int | None) -> None:
     if seed is not None:
         show.warn(show.SEED_WARNING)
@@ -276,6 +302,7 @@ def _release(
     settings: KMeansSettings,
     earlier: Survey | None,
     seed: int | None,
+    book: Ledger | None,
     out: Path,
     bar: show.Watch,
 ) -> tuple[KMeansFit, dict[str, str]]:
@@ -285,7 +312,7 @@ def _release(
     names = files.require_names(rows.names, files.COUNT_COLUMN)
     bar.begin("survey, plan, sample, rounds")
     bar.expect(passes(rows, 1 if earlier is not None else 1 + survey_passes(settings)))
-    found = fit_kmeans(rows, settings, earlier=earlier, seed=seed)
+    found = fit_kmeans(rows, settings, earlier=earlier, seed=seed, ledger=book)
     bar.begin("write")
     return found, files.write_release(out, found, names)
 

@@ -89,14 +89,20 @@ def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: Float
 
 
 def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
-    """Let `fill` write files in a hidden place on the same disk, then move them in; on any failure, nothing changed."""
+    """Let `fill` write files in a hidden place on the same disk, then move them in; on any failure, nothing changed.
+
+    A directory that is not there yet comes into place in one step, so that even whoever is killed leaves all or none.
+    """
     try:
         with _hidden_place(directory) as place:
             new, old = place / "new", place / "old"
             new.mkdir()
             old.mkdir()
             fill(new)
-            _move_in(new, old, directory, names)
+            if directory.exists():
+                _move_in(new, old, directory, names)
+            else:
+                _rename_in(new, directory)
     except OSError as error:
         raise ArgumentError(f"{directory} cannot be written: {error.strerror}. Check --out.") from None
 
@@ -111,14 +117,29 @@ def _hidden_place(directory: Path) -> Iterator[Path]:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> None:
-    """Move files in one by one, each at once; if that is cut short, put back what was there."""
-    made = [home for home in (directory, *directory.parents) if not home.exists()]
+def _rename_in(new: Path, directory: Path) -> None:
+    """Put a directory where there is none, with all that is in it."""
+    made = [home for home in directory.parents if not home.exists()]
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for name in names:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        new.rename(directory)
+    except BaseException:
+        for home in made:
+            with contextlib.suppress(OSError):
+                home.rmdir()
+        raise
+
+
+def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> None:
+    """Move files in one by one, each at once; if that is cut short, put back what was there.
+
+    The last name, the certificate of a release, goes first and comes last: where it is, all the rest belongs to it.
+    """
+    try:
+        for name in reversed(names):
             if (directory / name).exists():
                 (directory / name).replace(old / name)
+        for name in names:
             (new / name).replace(directory / name)
     except BaseException:
         for name in names:
@@ -126,7 +147,4 @@ def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> N
                 (directory / name).unlink(missing_ok=True)
             if (old / name).exists():
                 (old / name).replace(directory / name)
-        for home in made:
-            with contextlib.suppress(OSError):
-                home.rmdir()
         raise

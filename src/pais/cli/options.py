@@ -86,6 +86,10 @@ Engine = Annotated[
 Master = Annotated[
     str | None, typer.Option("--master", help="Address of a Spark cluster, e.g. spark://host:7077; implies Spark.")
 ]
+Ledger = Annotated[
+    Path | None,
+    typer.Option("--ledger", help="The budget of these rows, from `pais ledger`; charged before anything is written."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings stay.")]

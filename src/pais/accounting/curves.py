@@ -1,0 +1,122 @@
+"""Certified privacy curves of sampled Gaussian releases, in both directions, as numbers on a grid.
+
+A record of norm z has the pair P = (1-q) N(0,1) + q N(mu,1), Q = N(0,1). Removing it is P against Q, adding it Q
+against P. The supremum over z of the divergences is convex in e^epsilon again, so it is the curve of some pair that
+dominates every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._numerics import ULP, FloatArray, log_gaussian_delta, round_down, round_up
+from pais.accounting.entries import Part
+from pais.amplification import invert_delta, log_amplified_delta
+from pais.domain import Ball
+from pais.profiles import GaussianProfile
+from pais.rules import ConstrainedRule, Rule, UniformRule
+
+# log of a divergence at epsilons, shifts and probabilities.
+_LogDelta = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+# Cells of a rule that is not constant between its breakpoints, and knots that are bounded together at first.
+_CELLS, _GROUP = 4096, 64
+
+# A bound this close to what is attained is not refined.
+_CLOSE = 1.0 + 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pairs:
+    """(probability, shift) pairs such that every record of the ball is dominated by one of them."""
+
+    probability: FloatArray
+    shift: FloatArray
+
+    def epsilon_at(self, delta: float) -> float:
+        """An epsilon beyond which no curve exceeds delta."""
+        return float(np.max(invert_delta(np.full_like(self.shift, delta), self.shift, self.probability)))
+
+
+def pairs_of(part: Part) -> Pairs | None:
+    """Dominating pairs of a sampled Gaussian release; None for what is not one.
+
+    On a cell of norms the loss is at most that of its largest probability, largest weight and largest norm together: a
+    shift grows with weight and norm, and both divergences grow with the probability and with the shift.
+    """
+    if part.rule is None or part.ball is None or not isinstance(part.profile, GaussianProfile):
+        return None
+    low, high = _cells(part.rule, part.ball)
+    smallest, largest = part.rule.bounds(low, high)
+    weight = 1.0 / round_down(smallest, 16.0)
+    shift = part.profile.loss(weight, round_up(high, 16.0))
+    return Pairs(probability=np.minimum(round_up(largest, 16.0), 1.0), shift=round_up(shift, 16.0))
+
+
+def _cells(rule: Rule, ball: Ball) -> tuple[FloatArray, FloatArray]:
+    if isinstance(rule, UniformRule):
+        # One probability for all: the largest norm has the largest shift.
+        return np.array([ball.radius]), np.array([ball.radius])
+    points = rule.breakpoints(ball.radius)
+    if not isinstance(rule, ConstrainedRule):
+        points = np.union1d(points, np.linspace(0.0, ball.radius, _CELLS + 1))
+    # The cell (0, 0] is the norm 0 itself.
+    return np.append(0.0, points[:-1]), np.append(0.0, points[1:])
+
+
+def removing(pairs: Pairs, epsilon: FloatArray) -> FloatArray:
+    """Supremum over the pairs of the divergence of P from Q at each epsilon >= 0, from above."""
+    return _supremum(pairs, epsilon, log_amplified_delta)
+
+
+def adding(pairs: Pairs, epsilon: FloatArray) -> FloatArray:
+    """Supremum over the pairs of the divergence of Q from P at each epsilon >= 0, from above."""
+    return _supremum(pairs, epsilon, log_added_delta)
+
+
+def log_added_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
+    """log of (1 - e^epsilon (1-q)) G(kappa), kappa = e^epsilon q / (1 - e^epsilon (1-q)); -inf where that is not > 0.
+
+    A larger first factor makes kappa smaller and G larger, so raising it past its rounding bounds all from above.
+    """
+    grown = np.expm1(np.minimum(epsilon, 700.0)) * (1.0 - probability)
+    factor = probability - grown + 8 * ULP * (probability + grown)
+    open_ = (factor > 0.0) & (mu > 0.0)
+    safe = np.where(open_, factor, 1.0)
+    log_kappa = epsilon + np.log(probability) - np.log(safe)
+    slack = 8 * ULP * (epsilon - np.log(probability) - np.log(safe) + 1.0)
+    value, error = log_gaussian_delta(np.maximum(log_kappa - np.abs(slack), 0.0), np.where(open_, mu, 1.0))
+    log_delta = np.maximum(np.log(safe) + value, -1e300)
+    return np.where(open_, np.minimum(log_delta + error + 8 * ULP * np.abs(log_delta), 0.0), -np.inf)
+
+
+def _supremum(pairs: Pairs, epsilon: FloatArray, log_delta: _LogDelta) -> FloatArray:
+    """Groups of knots are bounded together; where that is not close to what is attained, knot by knot."""
+    n_groups = -(-pairs.shift.size // _GROUP)
+    group = np.arange(pairs.shift.size) // _GROUP
+    starts = np.arange(n_groups) * _GROUP
+    largest_q = np.maximum.reduceat(pairs.probability, starts)
+    largest_mu = np.maximum.reduceat(pairs.shift, starts)
+
+    def values(eps: FloatArray, mu: FloatArray, q: FloatArray) -> FloatArray:
+        shape = np.broadcast_shapes(eps.shape, mu.shape)
+        return log_delta(*(np.ascontiguousarray(np.broadcast_to(array, shape)) for array in (eps, mu, q)))
+
+    column = epsilon[:, None]
+    upper = values(column, largest_mu, largest_q)
+    ends = np.append(starts[1:] - 1, pairs.shift.size - 1)
+    attained = values(column, pairs.shift[ends], pairs.probability[ends]).max(axis=1)
+    open_ = upper > attained[:, None] + np.log(_CLOSE)
+    result = np.maximum(attained, np.where(open_, -np.inf, upper).max(axis=1))
+    for number in range(n_groups):
+        asked = np.flatnonzero(open_[:, number])
+        if asked.size:
+            members = group == number
+            found = values(column[asked], pairs.shift[members], pairs.probability[members]).max(axis=1)
+            result[asked] = np.maximum(result[asked], found)
+    # The smallest subnormal stands for what underflows.
+    raised = np.exp(result) * (1.0 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
+    return np.asarray(np.minimum(raised, 1.0))

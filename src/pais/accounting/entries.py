@@ -1,0 +1,217 @@
+"""What a ledger keeps of a release: its price, and the public numbers from which its loss can be worked out again."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Any
+
+from pais import _validate
+from pais.accounting.amounts import amount
+from pais.domain import Ball
+from pais.errors import ArgumentError, PaisError
+from pais.profiles import GaussianProfile, LinearProfile, Profile
+from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
+
+SECURE, SEEDED = "secure randomness", "seeded, not private"
+_LONGEST = 400
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One mechanism of a release. With rule, profile and ball its loss is known norm by norm; else its price is.
+
+    Attributes
+    ----------
+    what : str
+    epsilon, delta : float
+        Its certified price.
+    rule, profile, ball : optional
+        How rows were kept, what a record pays, and where rows live; public, all or none.
+    """
+
+    what: str
+    epsilon: float
+    delta: float = 0.0
+    rule: Rule | None = None
+    profile: Profile | None = None
+    ball: Ball | None = None
+
+    def describe(self) -> dict[str, Any]:
+        described: dict[str, Any] = {"what": self.what, "epsilon": self.epsilon, "delta": self.delta}
+        if self.rule is not None and self.profile is not None and self.ball is not None:
+            described["rule"] = _rule_description(self.rule)
+            described["profile"] = _profile_description(self.profile)
+            described["ball"] = self.ball.describe()
+        return described
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One release that was paid for. Public.
+
+    Attributes
+    ----------
+    what : str
+    epsilon, delta : float
+        What it was charged.
+    when : str
+        Time of the spend, UTC.
+    note : str
+        "secure randomness", or "seeded, not private": a rehearsal is charged all the same, as its values may be used.
+    parts : tuple of dict
+        What was run: descriptions of the mechanisms the price is the sum of.
+    id : str
+        A random name, the same in every reading of the file.
+    release : str
+        Fingerprint of what was released, where a later command must recognise it; else empty.
+    """
+
+    what: str
+    epsilon: float
+    delta: float
+    when: str
+    note: str
+    parts: tuple[dict[str, Any], ...]
+    id: str
+    release: str = ""
+
+    def describe(self) -> dict[str, Any]:
+        described = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        described["parts"] = list(self.parts)
+        return described
+
+
+def new_entry(
+    what: str, epsilon: float, delta: float, *, note: str, parts: tuple[Part, ...], release: str = ""
+) -> Entry:
+    """An entry of this moment, from checked amounts."""
+    return Entry(
+        what=text("what", what),
+        epsilon=epsilon,
+        delta=delta,
+        when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        note=text("note", note),
+        parts=tuple(part.describe() for part in parts),
+        id=uuid.uuid4().hex,
+        release=release,
+    )
+
+
+def text(name: str, value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
+        raise ArgumentError(f"{name} must be a text of 1 to {_LONGEST} letters. Say in a few words what is released.")
+    return value
+
+
+def entry_from(described: object) -> Entry:
+    """An entry as a file holds it; anything that is not as it was written raises."""
+    if not isinstance(described, Mapping) or set(described) != set(Entry.__dataclass_fields__):
+        raise ArgumentError("an entry has other fields than a ledger writes. Restore the file from a copy.")
+    price = amount(described["epsilon"], described["delta"])
+    parts = described["parts"]
+    if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
+        raise ArgumentError("the parts of an entry are not as a ledger writes them. Restore the file from a copy.")
+    words = {name: described[name] for name in ("what", "when", "note", "id")}
+    if not all(isinstance(word, str) and word for word in [*words.values(), described["release"] or "-"]):
+        raise ArgumentError("an entry holds no text where a ledger writes one. Restore the file from a copy.")
+    return Entry(**words, epsilon=price.epsilon, delta=price.delta, parts=tuple(parts), release=described["release"])
+
+
+def parts_of(entry: Entry) -> tuple[Part, ...]:
+    """The parts of an entry, rebuilt from their public numbers as far as these suffice.
+
+    What does not add up to the entry's price is one part at that price: an upper bound of whatever it was.
+    """
+    whole = (Part(what=entry.what, epsilon=entry.epsilon, delta=entry.delta),)
+    try:
+        parts = tuple(_part_from(described) for described in entry.parts)
+    except (KeyError, TypeError, ValueError, AttributeError, PaisError):
+        return whole
+    return parts if parts and priced_as(parts, entry.epsilon, entry.delta) else whole
+
+
+def priced_as(parts: tuple[Part, ...], epsilon: float, delta: float) -> bool:
+    """Whether the parts add up to a price, up to rounding."""
+    added = math.fsum(part.epsilon for part in parts), math.fsum(part.delta for part in parts)
+    return all(math.isclose(one, other, rel_tol=1e-9) for one, other in zip(added, (epsilon, delta), strict=True))
+
+
+def _part_from(described: Mapping[str, Any]) -> Part:
+    price = amount(described["epsilon"], described["delta"])
+    plain = Part(what=text("what", described["what"]), epsilon=price.epsilon, delta=price.delta)
+    if "rule" not in described:
+        return plain
+    rule, profile = _rule_from(described["rule"]), _profile_from(described["profile"])
+    if rule is None or profile is None:
+        return plain
+    return Part(
+        what=plain.what,
+        epsilon=plain.epsilon,
+        delta=plain.delta,
+        rule=rule,
+        profile=profile,
+        ball=_ball_from(described["ball"]),
+    )
+
+
+def _profile_description(profile: Profile) -> dict[str, Any]:
+    # JSON has no infinity: None stands for it.
+    if isinstance(profile, GaussianProfile):
+        return {
+            "profile": "gaussian",
+            "count_scale": _finite(profile.count_scale),
+            "sum_scale": _finite(profile.sum_scale),
+            "n_iterations": profile.n_iterations,
+        }
+    if isinstance(profile, LinearProfile):
+        return {"profile": "linear", "intercept": profile.intercept, "slope": profile.slope}
+    return {"profile": "other"}
+
+
+def _profile_from(described: Mapping[str, Any]) -> Profile | None:
+    if described["profile"] == "gaussian":
+        count, total = (_maybe_infinite(described[name]) for name in ("count_scale", "sum_scale"))
+        return GaussianProfile(count, total, described["n_iterations"])
+    if described["profile"] == "linear":
+        return LinearProfile(described["intercept"], described["slope"])
+    return None
+
+
+def _rule_description(rule: Rule) -> dict[str, Any]:
+    described = dict(rule.describe())
+    if isinstance(rule, UniformRule):
+        described["radius"] = _finite(rule.radius)
+    if isinstance(rule, ConstrainedRule):
+        described.update(profile=_profile_description(rule.profile), n_knots=rule.n_knots)
+    return described
+
+
+def _rule_from(described: Mapping[str, Any]) -> Rule | None:
+    kind = described["rule"]
+    if kind == "uniform":
+        return UniformRule(rate=described["probability"], radius=_maybe_infinite(described["radius"]))
+    if kind == "coreset":
+        return CoresetRule(**{name: value for name, value in described.items() if name != "rule"})
+    if kind == "constrained":
+        profile = _profile_from(described["profile"])
+        numbers = {name: described[name] for name in ("radius", "epsilon", "delta", "n_knots")}
+        return None if profile is None else ConstrainedRule(profile=profile, **numbers)
+    return None
+
+
+def _ball_from(described: Mapping[str, Any]) -> Ball:
+    order = math.inf if described["order"] == "infinity" else _validate.positive("order", described["order"])
+    center = described["center"]
+    return Ball(radius=described["radius"], order=order, center=None if center is None else tuple(center))
+
+
+def _finite(value: float) -> float | None:
+    return None if math.isinf(value) else value
+
+
+def _maybe_infinite(value: float | None) -> float:
+    return math.inf if value is None else value

@@ -1,0 +1,61 @@
+"""What each record paid by itself: for the data's owner, and protected by nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._numerics import FloatArray, round_up
+from pais.accounting.entries import Part
+from pais.amplification import amplified_epsilon, epsilon_at_delta
+from pais.domain import Ball, table_of
+from pais.profiles import Profile
+from pais.rules import Rule
+from pais.sources import read
+
+# Rows measured at a time.
+_BLOCK_ROWS = 1 << 16
+
+
+class RecordLosses(np.ndarray[Any, np.dtype[np.float64]]):
+    """An epsilon for each row. NOT PROTECTED: it depends on the rows and stays with their owner."""
+
+    protected = False
+
+    def __repr__(self) -> str:
+        return f"RecordLosses(NOT PROTECTED, of {self.size} rows: they depend on the rows and stay with their owner)"
+
+    __str__ = __repr__
+
+
+def record_loss(rule: Rule, profile: Profile, norm: FloatArray, *, delta: float) -> FloatArray:
+    """Epsilon of records of given norms, kept by a rule and paying by a profile, at a delta."""
+    probability = rule.probability(norm)
+    loss = profile(1.0 / probability, norm)
+    if delta > 0.0:
+        return np.asarray(epsilon_at_delta(delta, loss, probability))
+    return np.asarray(amplified_epsilon(loss, probability))
+
+
+def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
+    """Sum over the parts of what each row pays: its own loss where that is known, the certified price elsewhere."""
+    table = read(rows).rows if hasattr(rows, "__arrow_c_stream__") else table_of(rows)  # type: ignore[arg-type]  # refused if it is no table
+    paid = np.zeros(table.shape[0])
+    for part in parts:
+        if part.rule is None or part.profile is None or part.ball is None:
+            paid += part.epsilon
+            continue
+        table_of(table, part.ball)
+        for start in range(0, table.shape[0], _BLOCK_ROWS):
+            block = slice(start, start + _BLOCK_ROWS)
+            paid[block] += _own_losses(part, part.rule, part.profile, part.ball, table[block])
+    return round_up(paid, 4.0 + len(parts)).view(RecordLosses)
+
+
+def _own_losses(part: Part, rule: Rule, profile: Profile, ball: Ball, rows: NDArray[np.generic]) -> FloatArray:
+    loss = record_loss(rule, profile, ball.norms(ball.shift(rows)), delta=part.delta)
+    # The certificate holds for every record, so a loss above it is rounding.
+    return np.minimum(loss, part.epsilon)

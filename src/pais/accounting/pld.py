@@ -1,0 +1,53 @@
+"""Composition of privacy curves by dp-accounting: the only module that knows that package."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._numerics import FloatArray
+
+try:
+    from dp_accounting.pld import common, pld_pmf, privacy_loss_distribution
+except ImportError:
+    raise ImportError(
+        "tight composition needs the extra pais[accounting]. Run: pip install 'pais[accounting]'"
+    ) from None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A privacy loss distribution that dominates a release, in both directions."""
+
+    distribution: Any
+
+    @classmethod
+    def of_price(cls, epsilon: float, delta: float, step: float) -> Curve:
+        """Of anything that is (epsilon, delta)-private."""
+        # Raised by an ulp or so, that a quotient which rounds down does not lose a step.
+        price = common.DifferentialPrivacyParameters(epsilon * (1.0 + 1e-12), delta)
+        return cls(privacy_loss_distribution.from_privacy_parameters(price, value_discretization_interval=step))
+
+    @classmethod
+    def of_divergences(cls, removed: FloatArray, added: FloatArray, multiples: NDArray[np.int64], step: float) -> Curve:
+        """Of two curves at -m, 0 and m steps: chords lie above a convex curve."""
+        places = np.concatenate([-multiples[::-1], [0], multiples])
+        pmfs = [
+            pld_pmf.create_pmf_pessimistic_connect_dots(step, places, np.minimum.accumulate(curve))
+            for curve in (removed, added)
+        ]
+        return cls(privacy_loss_distribution.PrivacyLossDistribution(*pmfs))
+
+
+def compose(curves: Sequence[tuple[Curve, int]], *, step: float, delta: float) -> float:
+    """Epsilon at delta of all curves together, each as often as its number says."""
+    result = privacy_loss_distribution.identity(value_discretization_interval=step)
+    for curve, times in curves:
+        result = result.compose(curve.distribution.self_compose(times))
+    found = float(result.get_epsilon_for_delta(delta))
+    return found if math.isinf(found) else found * (1.0 + 1e-9)

@@ -1,0 +1,228 @@
+"""Where a ledger's entries are: in this process, or in a file that several processes change one after another."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pais._version import __version__
+from pais.accounting.amounts import Budget, amount
+from pais.accounting.entries import Entry, entry_from
+from pais.errors import ArgumentError, MismatchError, PaisError
+
+try:
+    import fcntl
+except ImportError:
+    # Windows has none; a lock file that exists only while it is held takes its place.
+    fcntl = None  # type: ignore[assignment]  # stands for a missing module
+
+# How long to wait for a lock file of the fallback before its owner is taken for dead.
+_PATIENCE = 60.0
+
+# Given the entries so far, the one to add; it raises to refuse.
+Decide = Callable[[tuple[Entry, ...]], Entry]
+
+
+class Store(ABC):
+    """Entries, read at one moment, and changed by one writer at a time."""
+
+    @abstractmethod
+    def read(self) -> tuple[Entry, ...]:
+        """The entries at this moment."""
+
+    @abstractmethod
+    def append(self, decide: Decide) -> Entry:
+        """Add what `decide` makes of the entries, alone with them; when this returns, it lasts."""
+
+
+class MemoryStore(Store):
+    """Entries of this process: of all its threads, and of no other process."""
+
+    def __init__(self) -> None:
+        self._entries: tuple[Entry, ...] = ()
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    def read(self) -> tuple[Entry, ...]:
+        self._require_home()
+        return self._entries
+
+    def append(self, decide: Decide) -> Entry:
+        self._require_home()
+        with self._lock:
+            entry = decide(self._entries)
+            self._entries = (*self._entries, entry)
+        return entry
+
+    def _require_home(self) -> None:
+        # A forked process has a copy, and what it spends would never be seen here.
+        if os.getpid() != self._process:
+            raise ArgumentError(
+                "this ledger is kept in the memory of another process. Give it a path: pais.Ledger(path='budget.json')."
+            )
+
+
+@dataclass(frozen=True)
+class FileStore(Store):
+    """Entries in a JSON file beside a lock; it is replaced as a whole, never written in place.
+
+    Notes
+    -----
+    Guarantee. Writers wait for each other, a writer reads what is there before it decides, and whoever is killed
+    leaves the file as it was or as it was to be: `tests/unit/test_ledger.py`.
+
+    Assumes. A local file system, or a network one whose locks work.
+    """
+
+    path: Path
+    budget: Budget
+
+    @classmethod
+    def open(cls, path: Path, stated: Budget | None) -> FileStore:
+        """The store at a path. It is made where there is none and a budget is stated."""
+        path = path.resolve()
+        if stated is not None and not path.exists():
+            with _exclusive(path):
+                # Somebody else may have made it while this one waited.
+                if not path.exists():
+                    _replace(path, _content(stated, ()))
+        if not path.exists():
+            raise ArgumentError(f"there is no ledger at {path}. State its epsilon and delta to make one.")
+        budget, _ = _parsed(path)
+        if stated is not None and stated != budget:
+            raise MismatchError(
+                f"the ledger {path} has epsilon={budget.epsilon!r}, delta={budget.delta!r}, and "
+                f"epsilon={stated.epsilon!r}, delta={stated.delta!r} was stated. State the same, or none."
+            )
+        return cls(path, budget)
+
+    def read(self) -> tuple[Entry, ...]:
+        budget, entries = _parsed(self.path)
+        if budget != self.budget:
+            raise MismatchError(
+                f"the budget in {self.path} was changed since it was opened. Open the ledger again if that is meant."
+            )
+        return entries
+
+    def append(self, decide: Decide) -> Entry:
+        with _exclusive(self.path):
+            entries = self.read()
+            entry = decide(entries)
+            _replace(self.path, _content(self.budget, (*entries, entry)))
+        return entry
+
+
+def _content(budget: Budget, entries: tuple[Entry, ...]) -> str:
+    described = {
+        "kind": "ledger",
+        "epsilon": budget.epsilon,
+        "delta": budget.delta,
+        "entries": [entry.describe() for entry in entries],
+        "version": __version__,
+    }
+    return json.dumps(described, indent=1, allow_nan=False) + "\n"
+
+
+def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
+    """Budget and entries of a file, or a refusal: a file that cannot be read is never an empty ledger."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+    except OSError as error:
+        raise ArgumentError(f"the ledger {path} cannot be read: {error.strerror}. Check the path.") from None
+    except (ValueError, RecursionError):
+        found = None
+    try:
+        return _checked(found)
+    except (PaisError, KeyError, TypeError, OverflowError):
+        raise ArgumentError(
+            f"{path} is no ledger, or it was damaged. Restore it from a copy; a new one would forget what was spent."
+        ) from None
+
+
+def _checked(found: Any) -> tuple[Budget, tuple[Entry, ...]]:
+    if not isinstance(found, dict) or found.get("kind") != "ledger" or not isinstance(found["version"], str):
+        raise TypeError
+    if not isinstance(found["entries"], list):
+        raise TypeError
+    entries = tuple(entry_from(described) for described in found["entries"])
+    if len({entry.id for entry in entries}) != len(entries):
+        raise TypeError
+    return amount(found["epsilon"], found["delta"]), entries
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+@contextlib.contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Alone with the file at a path, among all processes and threads that ask here."""
+    lock = path.with_name(path.name + ".lock")
+    try:
+        descriptor = _lock_file(lock)
+    except OSError as error:
+        raise ArgumentError(f"the ledger {path} cannot be locked: {error.strerror}. Check the directory.") from None
+    try:
+        yield
+    finally:
+        if fcntl is not None:
+            # Said aloud, as a process forked meanwhile holds the descriptor too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+        else:
+            os.close(descriptor)
+            lock.unlink(missing_ok=True)
+
+
+def _lock_file(lock: Path) -> int:
+    if fcntl is not None:
+        # Every call has a descriptor of its own, so threads wait for each other too.
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        return descriptor
+    begun = time.monotonic()
+    while True:
+        try:
+            return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            if time.monotonic() - begun > _PATIENCE:
+                raise ArgumentError(
+                    f"{lock} has been there for {_PATIENCE:.0f} seconds. Delete it if no other process uses the ledger."
+                ) from None
+            time.sleep(0.01)
+
+
+def _replace(path: Path, content: str) -> None:
+    """Put a file in place of another, on disk when this returns. Called under the lock, so one name serves all."""
+    new = path.with_name(f".{path.name}.new")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            new.chmod(path.stat().st_mode & 0o777)
+        new.replace(path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise ArgumentError(f"the ledger {path} cannot be written: {error.strerror}. Nothing was released.") from None
+
+
+def _sync_directory(directory: Path) -> None:
+    """Let a renaming last through a loss of power, where directories can be opened."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

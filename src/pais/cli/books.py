@@ -1,0 +1,52 @@
+"""Ledgers on the command line: opened, and shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pais.accounting import Ledger
+from pais.errors import ArgumentError
+
+
+def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger | None:
+    """The ledger at a path, asked for this much before anything else is done; a command never makes one by the way."""
+    if path is None:
+        return None
+    if not path.exists():
+        raise ArgumentError(f"there is no ledger at {path}. Make one with `pais ledger {path} --epsilon E --delta D`.")
+    found = Ledger(path=path)
+    found.check(epsilon=epsilon, delta=delta)
+    return found
+
+
+def ledger_description(ledger: Ledger) -> dict[str, Any]:
+    """A ledger and its sums. Public values only: what single rows have paid is not among them."""
+    spent, left = ledger.spent, ledger.remaining
+    return {
+        "kind": "ledger",
+        "epsilon": ledger.budget.epsilon,
+        "delta": ledger.budget.delta,
+        "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
+        "remaining": {"epsilon": left.epsilon, "delta": left.delta},
+        "entries": [entry.describe() for entry in ledger.entries],
+    }
+
+
+def ledger_table(ledger: Ledger) -> None:
+    spent, left = ledger.spent, ledger.remaining
+    table = Table(title=f"Ledger {ledger.path}", title_justify="left")
+    for name, justify in (("release", "left"), ("epsilon", "right"), ("delta", "right"), ("randomness", "left")):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # two of the words it takes
+    table.add_column("when")
+    for entry in ledger.entries:
+        words = (entry.what, f"{entry.epsilon:.6g}", f"{entry.delta:.3g}", entry.note, entry.when)
+        table.add_row(*(Text(word) for word in words))
+    table.add_section()
+    for what, sums in (("spent", spent), ("remaining", left), ("budget", ledger.budget)):
+        table.add_row(what, f"{sums.epsilon:.6g}", f"{sums.delta:.3g}", "", "")
+    Console().print(table)
