@@ -106,7 +106,7 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     upper = np.maximum(a, -1.0)
     log_phi = -0.5 * upper * upper - _LOG_SQRT_TWO_PI
     with np.errstate(under="ignore", divide="ignore"):
-        tail = log_phi + np.log(_mills_difference(upper, mu))
+        tail = log_phi + np.log(_mills_difference(upper, mu))  # [note: delta-4]
     # For a < -1 the first tail is above 0.84 and nothing cancels.
     lower = np.minimum(a, -1.0)
     with np.errstate(under="ignore"):
@@ -116,7 +116,7 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     # a carries an error of a few ulps of its two terms; d(log phi)/da = -a, and the slope of
     # the Mills ratio cancels to 1/x^2 before its asymptotic series takes over at 50.
     spread = np.abs(centre) + mu
-    error = ULP * (16.0 + 4.0 * np.maximum(a, 1.0) * spread + 2.0 * np.square(np.clip(a, 0.0, 60.0)))
+    error = ULP * (16.0 + 4.0 * np.maximum(a, 1.0) * spread + 2.0 * np.square(np.clip(a, 0.0, 60.0)))  # [note: delta-5]
     return value, error
 
 

@@ -65,7 +65,7 @@ def shrink_bracket(
         push = np.maximum(damping[active] * (b - a) ** 2, 0.5 * target[active])
         points = _itp_point(a, b, value_low[active], value_high[active], radius[active], push)
         values = objective(points, active)
-        feasible = values <= 0.0
+        feasible = values <= 0.0  # [note: root-1]
         low[active[feasible]] = points[feasible]
         value_low[active[feasible]] = values[feasible]
         high[active[~feasible]] = points[~feasible]

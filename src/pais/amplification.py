@@ -134,25 +134,25 @@ def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) ->
 
 def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
     """`amplified_epsilon` on checked float arrays; an infinite epsilon stays infinite."""
-    small = np.log1p(probability * np.expm1(np.minimum(epsilon, LARGE)))
+    small = np.log1p(probability * np.expm1(np.minimum(epsilon, LARGE)))  # [note: amplify-1]
     # Beyond LARGE the -1 is lost in q e^epsilon even at the smallest double q that matters.
     large = np.logaddexp(np.log1p(-np.minimum(probability, 0.5)), epsilon + np.log(probability))
-    raised = round_up(np.where(epsilon <= LARGE, small, np.maximum(large, small)), 8.0)
+    raised = round_up(np.where(epsilon <= LARGE, small, np.maximum(large, small)), 8.0)  # [note: amplify-2]
     # The sum epsilon + log(q) rounds at the size of epsilon, not of the result.
     raised = np.where(epsilon <= LARGE, raised, raised + 4 * ULP * np.minimum(epsilon, 1e300) * -np.expm1(-raised))
     # A product that vanishes below the smallest double stands for that double.
     raised = np.where((raised == 0.0) & (epsilon > 0.0), np.finfo(np.float64).smallest_subnormal, raised)
-    return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))
+    return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))  # [note: amplify-3]
 
 
 def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
     """log of `amplified_delta` on checked arrays, raised by its error bound; -inf where mu is 0."""
-    log_ratio = log_tilted_ratio(epsilon, probability)
+    log_ratio = log_tilted_ratio(epsilon, probability)  # [note: delta-1]
     safe_mu = np.where(mu > 0.0, mu, 1.0)
     value, error = log_gaussian_delta(log_ratio, safe_mu)
-    log_delta = np.log(probability) + value
+    log_delta = np.log(probability) + value  # [note: delta-2]
     finite = np.maximum(log_delta, -1e300)
-    log_delta = np.where(log_delta > -1e300, finite + error + 4 * ULP * np.abs(finite), log_delta)
+    log_delta = np.where(log_delta > -1e300, finite + error + 4 * ULP * np.abs(finite), log_delta)  # [note: delta-3]
     return np.where(mu > 0.0, np.minimum(log_delta, 0.0), -np.inf)
 
 
@@ -173,9 +173,9 @@ def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> 
     log_delta, log_probability = np.log(delta), np.log(probability)
     # The slack is the rounding that `log_amplified_delta` adds on its way back.
     slack = 8 * ULP * (8.0 - log_delta - log_probability)
-    log_target = np.minimum(log_delta - log_probability, 0.0) - slack
+    log_target = np.minimum(log_delta - log_probability, 0.0) - slack  # [note: inverse-1]
     # A record that takes part with probability <= delta is covered by delta alone, at epsilon = 0.
-    open_ = (mu > 0.0) & (probability > delta)
+    open_ = (mu > 0.0) & (probability > delta)  # [note: inverse-2]
     solvable = np.flatnonzero(open_ & np.isfinite(mu))
     if solvable.size:
         epsilon[solvable] = amplify_epsilon(_solve_log_ratio(log_target[solvable], mu[solvable]), probability[solvable])
@@ -193,7 +193,7 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
     everything = np.arange(mu.size)
     low = np.zeros_like(mu)
     # The divergence is below Phi(mu/2 - L/mu), which reaches the target at this L.
-    high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300
+    high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300  # [note: inverse-3]
     value_low = excess(low, everything)
     value_high = excess(high, everything)
     # An element whose target holds at L = 0 needs no search; one whose rounding error hides the
@@ -202,6 +202,7 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
     answer = np.where(value_low >= 0.0, low, high)
     open_ = np.flatnonzero(~done)
     if open_.size:
+        # [note: inverse-4]
         _, answer[open_] = shrink_bracket(
             lambda point, index: excess(point, open_[index]),
             low[open_],

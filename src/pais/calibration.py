@@ -168,7 +168,7 @@ class _Problem:
         """The smallest noise that meets the guarantee on all rows: what sampling for free keeps."""
         if not isinstance(self.profile, GaussianProfile):
             # Pure losses are inversely proportional to the noise; raised past the roundings of the division.
-            return self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)
+            return self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
         at_one = float(self.profile(1.0, self.radius))
         target = np.log(self.delta) - _DELTA_SLACK
 
@@ -188,7 +188,7 @@ class _Problem:
     def fixed_rule(self, sample_size: float) -> Rule:
         """The uniform or coreset rule of a size; one that publishes records with probability delta is refused."""
         rule = self._rule_of_size(sample_size)
-        if rule.largest_probability(self.radius) <= 10.0 * self.delta:
+        if rule.largest_probability(self.radius) <= 10.0 * self.delta:  # [note: calibrate-2]
             raise UnreachableError(
                 f"sample_size={sample_size!r} keeps rows with probabilities near delta={self.delta!r}, where a "
                 "guarantee is formal only. Ask for more rows, or a smaller delta.",
@@ -232,6 +232,7 @@ class _Problem:
 
     def constrained_rule(self, epsilon: float, noise: float) -> ConstrainedRule:
         profile = self.profile.with_noise(noise)
+        # [note: calibrate-3]
         return ConstrainedRule(profile=profile, radius=self.radius, epsilon=epsilon, delta=self.delta)
 
     def fixed_rule_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
@@ -241,7 +242,7 @@ class _Problem:
             worst = worst_case(rule, profile, radius=self.radius, epsilon=epsilon, tolerance=CERTIFIED_TOLERANCE)
             return float(np.log(worst.upper) - np.log(self.delta))
         worst = worst_case(rule, profile, radius=self.radius, tolerance=CERTIFIED_TOLERANCE)
-        return worst.upper / epsilon - 1.0
+        return worst.upper / epsilon - 1.0  # [note: calibrate-4]
 
     # -- the three questions ----------------------------------------------------------------------------
 
@@ -373,4 +374,4 @@ def _smallest(
         value_high=np.array([value_low]),
         tolerance=tolerance,
     )
-    return anchor * float(np.exp(-x[0]))
+    return anchor * float(np.exp(-x[0]))  # [note: calibrate-5]

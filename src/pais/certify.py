@@ -105,7 +105,7 @@ def worst_case(
         )
     promised = _promise(rule, profile, epsilon, delta)
     # A constrained rule attains its target up to rounding; then the target itself is the number to state.
-    if promised is not None and promised * (1.0 - 1e-9) <= upper <= promised * (1.0 + 1e-9):
+    if promised is not None and promised * (1.0 - 1e-9) <= upper <= promised * (1.0 + 1e-9):  # [note: worst-5]
         upper = promised
     return WorstCase(quantity=quantity, upper=upper, attained=min(attained, upper), at_norm=at_norm)
 
@@ -137,14 +137,14 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
 def _spread(rule: Rule, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Bounds of the probability on (low, high], widened past the roundings of the look-up."""
     smallest, largest = rule.bounds(low, high)
-    return round_down(smallest, 16.0), np.minimum(round_up(largest, 16.0), 1.0)
+    return round_down(smallest, 16.0), np.minimum(round_up(largest, 16.0), 1.0)  # [note: worst-1]
 
 
 def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, float, float]:
     probability = rule.evaluate(points)
     # A linear loss falls as the probability grows: the smallest decides.
     smallest, _ = _spread(rule, points, points)
-    upper = bound(smallest, smallest, round_up(points, 16.0))
+    upper = bound(smallest, smallest, round_up(points, 16.0))  # [note: worst-2]
     exact = bound(probability, probability, points)
     best = int(np.argmax(exact))
     return _raised(np.max(upper)), _lowered(exact[best]), float(points[best])
@@ -156,7 +156,7 @@ def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> 
     low, high = np.append(0.0, points[:-1]), np.append(0.0, points[1:])
     closed, attained, at_norm = 0.0, 0.0, 0.0
     while True:
-        upper = bound(*_spread(rule, low, high), round_up(high, 16.0))
+        upper = bound(*_spread(rule, low, high), round_up(high, 16.0))  # [note: worst-3]
         probability = rule.evaluate(high)
         seen = bound(probability, probability, high)
         best = int(np.argmax(seen))
@@ -165,7 +165,7 @@ def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> 
         middle = 0.5 * (low + high)
         splittable = (middle > low) & (middle < high)
         open_ = splittable & (upper > attained + _allowed_gap(attained, tolerance))
-        closed = float(np.max(upper[~open_], initial=closed))
+        closed = float(np.max(upper[~open_], initial=closed))  # [note: worst-4]
         if not np.any(open_):
             return _raised(closed), _lowered(attained), at_norm
         low, middle, high, upper = low[open_], middle[open_], high[open_], upper[open_]

@@ -74,9 +74,9 @@ class Ball:
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Norms, from powers, which are overwritten."""
         norm = np.sqrt(power, out=power) if self.order == 2.0 else power
-        norm *= 1.0 + (n_features + 16) * ULP
+        norm *= 1.0 + (n_features + 16) * ULP  # [note: ball-1]
         # Squares below 1e-308 vanish; this stands for them.
-        norm += _UNDERFLOW
+        norm += _UNDERFLOW  # [note: ball-2]
         return np.minimum(norm, self.radius, out=norm)
 
     def _rescued(self, shifted: FloatArray, power: FloatArray) -> FloatArray:
@@ -88,7 +88,7 @@ class Ball:
         """Shifted rows, those beyond the radius scaled back to just inside it."""
         with np.errstate(over="ignore"):
             norm = norms_of(shifted, self.order)
-        slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP
+        slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP  # [note: ball-3]
         outside = np.flatnonzero(~(norm <= self.radius * slack))
         if outside.size == 0:
             return shifted
@@ -96,7 +96,7 @@ class Ball:
         # In two steps, so that rows whose norm overflows come back too.
         part = clipped[outside] / np.max(np.abs(clipped[outside]), axis=1, keepdims=True)
         factor = self.radius * slack / norms_of(part, self.order)
-        clipped[outside] = part * factor[:, None]
+        clipped[outside] = part * factor[:, None]  # [note: ball-4]
         return clipped
 
     def describe(self) -> dict[str, object]:

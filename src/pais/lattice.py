@@ -82,7 +82,7 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: float, bits:
     scaled = unit * scale_in_steps
     slack = error * scale_in_steps + np.abs(scaled) * 2.0**-50
     noise = np.floor(scaled + 0.5)
-    doubtful = np.abs(scaled + 0.5 - np.rint(scaled + 0.5)) <= slack
+    doubtful = np.abs(scaled + 0.5 - np.rint(scaled + 0.5)) <= slack  # [note: lattice-2]
     result: IntArray = noise.astype(np.int64)
     for row in np.flatnonzero(np.any(doubtful, axis=1)):
         result[row] = _settled(law, tails, int(row), scale_in_steps, bits)
@@ -103,7 +103,7 @@ def _settled(law: Law, tails: Tails, row: int, scale_in_steps: float, bits: BitS
             # Leading zeros, or ones next to 1/2, leave a larger part hidden.
             sure = min(min(word, 2 ** (length - 1) - 1 - word).bit_length() for word in known)
             slack = mp.mpf(2) ** (40 - sure) * (1 + abs(mp.mpf(scale_in_steps)))
-            if all(abs(value - mp.nint(value)) > slack for value in vector):
+            if all(abs(value - mp.nint(value)) > slack for value in vector):  # [note: lattice-3]
                 return [int(mp.floor(value)) for value in vector]
 
 
@@ -120,7 +120,7 @@ class Lattice:
 
     def require(self, largest: float) -> None:
         """Refuse, from public numbers, contributions that integers could not hold."""
-        if largest / self.step >= _MOST_STEPS:
+        if largest / self.step >= _MOST_STEPS:  # [note: lattice-4]
             raise ArgumentError(
                 f"a contribution of up to {largest:.3g} with a lattice step of {self.step:.3g} does not fit 64-bit "
                 "integers. Raise the noise, or lower the radius or the largest weight."
@@ -128,7 +128,7 @@ class Lattice:
 
     def encode(self, contributions: FloatArray) -> IntArray:
         """Contributions in whole steps, truncated toward zero: no coordinate, hence no norm, ever grows."""
-        return np.trunc(contributions / self.step).astype(np.int64)
+        return np.trunc(contributions / self.step).astype(np.int64)  # [note: lattice-1]
 
     def decode(self, steps: IntArray) -> FloatArray:
         """Released values as doubles; post-processing."""

@@ -49,7 +49,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         budget = _validate.target_epsilon(self.epsilon)
-        certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)
+        certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)  # [note: release-6]
 
     def explain(self) -> str:
         """The plan in words: what is read, what is public, what is protected, and what a record pays."""

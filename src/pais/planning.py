@@ -112,11 +112,12 @@ def plan_kmeans(
         epsilon=epsilon,
     )
     largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
-    noise = chosen.noise * (1.0 + _ROOM)
+    noise = chosen.noise * (1.0 + _ROOM)  # [note: plan-1]
     if mechanism == "gaussian":
         made = _gaussian(facts, unit, noise, largest_weight)
     else:
         made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
+    # [note: plan-2]
     return Plan(ball=ball, rule=chosen.rule, mechanism=made, epsilon=epsilon, delta=delta, norms=norms, spent=spent)
 
 

@@ -170,7 +170,7 @@ def bernoulli(
     """
     scaled = probability * 256.0
     whole = np.floor(scaled)
-    draw = coarse < whole
+    draw = coarse < whole  # [note: draw-1]
     undecided = np.flatnonzero(coarse == whole)
     rest = (scaled - whole)[undecided] if undecided.size else whole[:0]
     turn = 0
@@ -181,6 +181,6 @@ def bernoulli(
         fresh = more(undecided, turn).astype(np.float64)
         draw[undecided] = fresh < whole
         equal = fresh == whole
-        undecided, rest = undecided[equal], (scaled - whole)[equal]
+        undecided, rest = undecided[equal], (scaled - whole)[equal]  # [note: draw-2]
         undecided, rest = undecided[rest > 0.0], rest[rest > 0.0]
     return draw

@@ -86,7 +86,7 @@ def certified_epsilon(
     )
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
-    if mechanism.order is not None and mechanism.order != ball.order:
+    if mechanism.order is not None and mechanism.order != ball.order:  # [note: release-1]
         raise MismatchError(
             f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
             "Build the ball, and the rule on it, with the order of the noise."
@@ -99,14 +99,14 @@ def certified_epsilon(
     if gaussian and budget is not None:
         # Asked the way calibration asks: no inverse stands between the plan and its certificate.
         there = worst_case(rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE)
-        if there.upper <= delta:
+        if there.upper <= delta:  # [note: release-2]
             return budget
     fixed = delta if gaussian else None
     cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
     if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
         # Planned to the budget, up to the roundings of the plan: the budget is the number to state.
         return budget
-    if budget is not None and not cost <= budget:
+    if budget is not None and not cost <= budget:  # [note: release-3]
         raise BudgetError(
             f"this would cost epsilon={cost:.10g}, above the epsilon={budget!r} allowed. Set the mechanism's noise to "
             "what calibrate found, or calibrate the rule for this very mechanism.",
@@ -151,10 +151,10 @@ def release(
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
-    value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)
+    value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)  # [note: release-4]
     parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
-        epsilon=math.fsum(part.epsilon for part in parts),
+        epsilon=math.fsum(part.epsilon for part in parts),  # [note: release-5]
         delta=math.fsum(part.delta for part in parts),
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],
         neighbours="one row added or removed",

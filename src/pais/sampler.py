@@ -50,7 +50,7 @@ class WeightedSample:
     def spend(self, purpose: str) -> WeightedRows:
         """Hand the rows to one mechanism; every later call is refused."""
         with self._lock:
-            content, self._content = self._content, None
+            content, self._content = self._content, None  # [note: sample-1]
         if content is None:
             raise SpentError(
                 f"this sample was spent on {self._spent_by!r} and cannot serve {purpose!r} too: its records would pay "

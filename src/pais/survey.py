@@ -152,7 +152,7 @@ def uncharged_survey(
         if scale.above_noise:
             coarse = Ball(radius=scale.radius_at(level), order=origin.order)
             center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
-            left -= _CENTER_SHARE * price
+            left -= _CENTER_SHARE * price  # [note: survey-3]
         origin = Ball(radius=_widest(), order=origin.order, center=center)
     found = _histogram(engine, origin, left, bits)
     radius = found.radius_at(level)
@@ -214,9 +214,9 @@ def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, w
     counts = engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
     # `width` neighbours make one bin, known by its upper edge: fewer bins for the noise to fill.
     counts = counts.reshape(-1, width).sum(axis=1)
-    noise = laplace_noise((1.0 + 1e-12) / epsilon)
+    noise = laplace_noise((1.0 + 1e-12) / epsilon)  # [note: survey-1]
     # Whole rows: one record is exactly one step, whatever the price.
-    lattice = Lattice(step=1.0)
+    lattice = Lattice(step=1.0)  # [note: survey-2]
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     spread = np.zeros(_N_BINS)
     spread[width - 1 :: width] = noisy
@@ -246,7 +246,7 @@ def _unit_columns(d: int, order: float) -> _NoisyHistogram:
 
 def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
     """Noisy sum of the clipped rows over the noisy number of rows, within the ball."""
-    noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)
+    noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)  # [note: survey-4]
     lattice = Lattice.for_scale(noise.scale)
     total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
     noisy = lattice.decode(total + noise.draw_steps((1, engine.n_features), lattice, bits)[0])

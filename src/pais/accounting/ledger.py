@@ -132,7 +132,7 @@ class Ledger:
         entry = new_entry(what, price.epsilon, price.delta, note=note, parts=made, release=release)
 
         def decide(entries: tuple[Entry, ...]) -> Entry:
-            self._require(entries, price)
+            self._require(entries, price)  # [note: ledger-1]
             return entry
 
         self._store.append(decide)

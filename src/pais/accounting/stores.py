@@ -211,7 +211,7 @@ def _replace(path: Path, content: str) -> None:
             os.fsync(file.fileno())
         if path.exists():
             new.chmod(path.stat().st_mode & 0o777)
-        new.replace(path)
+        new.replace(path)  # [note: ledger-2]
         _sync_directory(path.parent)
     except OSError as error:
         raise ArgumentError(f"the ledger {path} cannot be written: {error.strerror}. Nothing was released.") from None

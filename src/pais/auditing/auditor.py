@@ -104,11 +104,12 @@ def audit(
     found = _target(target, rule, ball, n_features, statistic, epsilon, delta)
     pairs = found.pairs() if pair is None else [pair]
     _validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
+    # [note: audit-3]
     search = _Search(target=found, draws=Draws.of(random_state), risk=(1.0 - sure) / len(_DIRECTIONS))
     first = [search.explore(one, half // len(pairs) + 1, _share(limit, len(pairs))) for one in pairs]
     chosen = max(first, key=lambda one: one.promise)
     left = None if limit is None else max(limit - (time.perf_counter() - begun), 0.0)
-    findings, counted = search.confirm(chosen, half, left)
+    findings, counted = search.confirm(chosen, half, left)  # [note: audit-2]
     return AuditReport(
         target=found.name,
         lower_bound=max(finding.lower_bound for finding in findings),

@@ -89,7 +89,7 @@ def epsilon_lower_bound(
         high = np.where(other < runs, special.betainccinv(other + 1.0, np.maximum(runs - other, 1.0), risk / 2.0), 1.0)
         # Past the roundings of the inverse functions.
         bound = np.log(np.maximum(low * (1.0 - 1e-9) - delta, 0.0)) - np.log(np.minimum(high * (1.0 + 1e-9), 1.0))
-    return np.asarray(np.maximum(bound, 0.0))
+    return np.asarray(np.maximum(bound, 0.0))  # [note: audit-1]
 
 
 def best_event(seen: Observed, other: Observed, *, delta: float, risk: float) -> Candidate:

@@ -71,17 +71,18 @@ class Thinning:
     def keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
         """The rows of a block that are drawn."""
         read_all = screen.share >= READ_ALL_FROM if self.read_all is None else self.read_all
-        first = bits.first(block.identity)
+        first = bits.first(block.identity)  # [note: keep-1]
         index, rows = block.survivors(screen, first, read_all=read_all)
         norm = self.ball.norms(rows)
         probability = self.rule.evaluate(norm)
         identity = block.identity[index]
+        # [note: keep-2]
         drawn = bernoulli(probability, first[index], lambda place, turn: bits.more(identity[place], turn))
         rows = rows[drawn]
         outside = np.flatnonzero(norm[drawn] >= self.ball.radius)
-        rows[outside] = self.ball.clip(rows[outside])
+        rows[outside] = self.ball.clip(rows[outside])  # [note: keep-3]
         # Rounded toward less loss: weight times probability never exceeds 1.
-        weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)
+        weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)  # [note: keep-4]
         return Kept(index=index[drawn], rows=rows, weights=weights)
 
 

@@ -73,6 +73,7 @@ class KMeans(Mechanism):
         profiles = [round_.profile for round_ in self.rounds]
         if self.moment_noise is not None:
             # w |x|^2 <= w |x| r: a second moment costs no more than a sum with noise of scale / r.
+            # [note: moment-3]
             profiles.append(GaussianNoise(scale=self.moment_noise.scale / self.radius * (1.0 - 1e-12)).sum_profile())
         return add_profiles(profiles)
 
@@ -81,7 +82,7 @@ class KMeans(Mechanism):
         return self.rounds[0].sum_noise.order
 
     def require_lattice(self, radius: float, largest_weight: float) -> None:
-        if radius > self.radius or largest_weight > self.largest_weight * (1.0 + 1e-9):
+        if radius > self.radius or largest_weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
             raise MismatchError(
                 f"k-means was planned for radius={self.radius!r} and weights up to {self.largest_weight:.6g}. "
                 "Plan it for this ball and rule."

@@ -40,7 +40,7 @@ class Round:
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         """A record is in one cluster: it pays for one count and one sum (LLOYD-PROFILE)."""
-        return add_profiles([self.count_noise.count_profile(), self.sum_noise.sum_profile()])
+        return add_profiles([self.count_noise.count_profile(), self.sum_noise.sum_profile()])  # [note: lloyd-1]
 
 
 def add_profiles(profiles: list[LinearProfile | GaussianProfile]) -> LinearProfile | GaussianProfile:
@@ -68,7 +68,7 @@ class LloydSample:
         d = content.rows.shape[1]
         self._content = content
         # |x.c| + |c|^2 / 2 <= 1.5 * d * 4**bits, in halves, must stay below 2**53.
-        self._grid = 2.0 ** ((51 - math.ceil(math.log2(max(d, 2)))) // 2) / ball.radius
+        self._grid = 2.0 ** ((51 - math.ceil(math.log2(max(d, 2)))) // 2) / ball.radius  # [note: lloyd-2]
         self._points = np.rint(content.rows * self._grid)
         self._count_lattice = count_lattice(rounds)
         self._sum_lattice = sum_lattice(rounds)
@@ -98,7 +98,7 @@ class LloydSample:
             for begin in range(start, min(start + _TASK_ROWS, label.size), _BLOCK_ROWS):
                 scores = self._points[begin : begin + _BLOCK_ROWS] @ grid.T
                 scores -= half
-                label[begin : begin + _BLOCK_ROWS] = scores.argmax(axis=1)
+                label[begin : begin + _BLOCK_ROWS] = scores.argmax(axis=1)  # [note: lloyd-3]
 
         in_threads(fill, range(0, label.size, _TASK_ROWS))
         return label
@@ -116,11 +116,11 @@ class LloydSample:
         for start in range(0, self._content.rows.shape[0], _MOMENT_ROWS):
             block = slice(start, start + _MOMENT_ROWS)
             root = np.sqrt(self._content.weights[block]) * (1.0 - 2.0**-50)
-            whole = np.trunc(self._content.rows[block] * (root / step)[:, None])
+            whole = np.trunc(self._content.rows[block] * (root / step)[:, None])  # [note: moment-1]
             total += (whole.T @ whole).astype(np.int64)
         lattice = Lattice(step=step * step)
         above = np.triu_indices(d, 1)
-        softer = GaussianNoise(scale=noise.scale / math.sqrt(2.0))
+        softer = GaussianNoise(scale=noise.scale / math.sqrt(2.0))  # [note: moment-2]
         upper = total[above] + softer.draw_steps((above[0].size, 1), lattice, bits)[:, 0]
         diagonal = np.diag(total) + noise.draw_steps((d, 1), lattice, bits)[:, 0]
         noisy = np.diag(lattice.decode(diagonal))

@@ -136,17 +136,17 @@ class LpNoise(NoiseLaw):
         d = self._width(tails.words.shape[1])
         tail, spread = tails.values(), tails.spread()
         if self._is_product(d):
-            size = -np.log(2.0 * tail)
+            size = -np.log(2.0 * tail)  # [note: noise-3]
             return tails.signs * size, _symmetric_error(spread, size)
         # A Gamma variable of whole shape d is a sum of d exponentials.
         exponentials = -np.log(2.0 * tail[:, d : 2 * d])
-        radius = exponentials.sum(axis=1, keepdims=True)
+        radius = exponentials.sum(axis=1, keepdims=True)  # [note: noise-1]
         radius_error = (
             _symmetric_error(spread[:, d : 2 * d], exponentials).sum(axis=1, keepdims=True) + 2.0**-49 * radius
         )
         size, error = self._direction(tails, tail, spread, d)
         length = norms_of(size, self.p)[:, None]
-        unit = size / length
+        unit = size / length  # [note: noise-2]
         unit_error = (error + unit * norms_of(error, self.p)[:, None]) / length + 2.0**-49 * unit
         return tails.signs[:, :d] * radius * unit, radius_error * unit + radius * unit_error
 
@@ -205,7 +205,7 @@ class LpNoise(NoiseLaw):
     @property
     def _price(self) -> float:
         # Raised past the roundings of every product it enters.
-        return (1.0 + 8 * ULP) / self.scale
+        return (1.0 + 8 * ULP) / self.scale  # [note: noise-4]
 
     def describe(self) -> dict[str, object]:
         name = "laplace" if self.p == 1.0 else "lp"
@@ -246,7 +246,7 @@ class GaussianNoise(NoiseLaw):
 
     @property
     def _price(self) -> float:
-        return self.scale * (1.0 - 8 * ULP)
+        return self.scale * (1.0 - 8 * ULP)  # [note: noise-5]
 
     def describe(self) -> dict[str, object]:
         return {"law": "gaussian", "scale": self.scale}

@@ -200,7 +200,7 @@ def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:
     linear = [profile for profile in profiles if isinstance(profile, LinearProfile)]
     gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
     if len(linear) == len(profiles):
-        return functools.reduce(operator.add, linear)
+        return functools.reduce(operator.add, linear)  # [note: joint-1]
     if len(gaussian) == len(profiles):
-        return functools.reduce(operator.add, gaussian)
+        return functools.reduce(operator.add, gaussian)  # [note: joint-2]
     raise MismatchError("pure and Gaussian noise do not add up to one profile here. Use one kind of noise throughout.")

@@ -40,7 +40,7 @@ class GaussianProfile(Profile):
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
         """The Gaussian shift mu."""
         shift: FloatArray = np.hypot(1.0 / self.count_scale, norm / self.sum_scale)
-        return weight * (math.sqrt(self.n_iterations) * shift)
+        return weight * (math.sqrt(self.n_iterations) * shift)  # [note: profile-1]
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = _validate.positive("noise", noise)

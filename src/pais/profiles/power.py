@@ -132,7 +132,7 @@ class LinearProfile(PowerProfile):
         super().__init__(intercept, slope, 1.0)
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        return weight * self.at_weight_one(norm)
+        return weight * self.at_weight_one(norm)  # [note: profile-2]
 
     def with_noise(self, noise: float) -> LinearProfile:
         noise = _validate.positive("noise", noise)

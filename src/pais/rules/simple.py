@@ -90,7 +90,7 @@ class CoresetRule(Rule):
                 "Ask for more rows, or raise uniform_share."
             )
         reachable = largest_coreset_size(self.n_rows, self.mean_square_norm, self.radius, self.uniform_share)
-        if self.sample_size > reachable:
+        if self.sample_size > reachable:  # [note: coreset-1]
             raise UnreachableError(
                 f"sample_size={self.sample_size!r} would need a probability above 1 at the radius. "
                 f"Ask for at most {reachable:.10g}, or raise uniform_share.",
@@ -101,7 +101,7 @@ class CoresetRule(Rule):
         rate = self.sample_size / self.n_rows
         tilt = rate * (1.0 - self.uniform_share) / self.mean_square_norm
         # The minimum only absorbs the last rounding: the constructor has refused q > 1.
-        return np.minimum(rate * self.uniform_share + tilt * norm * norm, 1.0)
+        return np.minimum(rate * self.uniform_share + tilt * norm * norm, 1.0)  # [note: coreset-2]
 
     def breakpoints(self, radius: float) -> FloatArray:
         return np.array([0.0, radius])
@@ -119,4 +119,4 @@ class CoresetRule(Rule):
 
 def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
     """Largest expected size at which a coreset rule stays a probability on the whole ball (erratum 11: exact)."""
-    return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)
+    return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]

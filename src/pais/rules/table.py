@@ -43,10 +43,10 @@ def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArra
     for start in range(0, norm.size, _PIECE):
         piece = norm[start : start + _PIECE]
         cell = np.minimum((piece * ((last + 1) / radius)).astype(np.int32), last)
-        cell -= knots.take(cell) > piece
+        cell -= knots.take(cell) > piece  # [note: table-1]
         cell += (cell < last) & (knots.take(cell + 1) <= piece)
         share = (piece - knots.take(cell)) / width.take(cell)
-        share *= 1.0 + 8 * ULP
+        share *= 1.0 + 8 * ULP  # [note: table-2]
         np.minimum(share, 1.0, out=share)
         # At a share of 1 the sum below may miss the upper knot by an ulp, and the knot is what was certified.
         interpolated = values.take(cell) + share * rise.take(cell)
@@ -104,7 +104,7 @@ class ConstrainedRule(Rule):
             weights = solve_weights(self.profile, knots, self.epsilon, self.delta)
         except UnreachableError:
             raise _unreachable(self.profile, self.radius, self.epsilon, self.delta) from None
-        probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)
+        probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)  # [note: table-3]
         object.__setattr__(self, "_values", _rising(probabilities))
         object.__setattr__(self, "_knots", knots)
         _validate.freeze(self._values, self._knots)
@@ -117,9 +117,9 @@ class ConstrainedRule(Rule):
         if self.linear_between_breakpoints:
             # Four ulps for the roundings of the interpolation: never below the chord.
             probability = _chord(norm, self.radius, self._knots, self._values)
-            probability *= 1.0 + 4 * ULP
+            probability *= 1.0 + 4 * ULP  # [note: table-4]
             return np.minimum(probability, 1.0, out=probability)
-        return self._values.take(_step_up(norm, self.radius, self._knots))
+        return self._values.take(_step_up(norm, self.radius, self._knots))  # [note: table-5]
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
         if self.linear_between_breakpoints:
@@ -204,7 +204,7 @@ def _rising(probabilities: FloatArray) -> FloatArray:
     risen = np.maximum.accumulate(probabilities)
     fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
     if fallen.size:
-        risen[fallen[0] :] = 1.0
+        risen[fallen[0] :] = 1.0  # [note: table-6]
     return risen
 
 

@@ -111,12 +111,12 @@ def closed_form_weight(at_one: FloatArray, epsilon: float) -> FloatArray:
     _require_feasible(at_one, epsilon)
     loss = np.maximum(at_one, epsilon / WEIGHT_CAP * 1e-3)
     target = np.array(epsilon)
-    goal = log_exprel(target) + np.log1p((epsilon - loss) / loss)
+    goal = log_exprel(target) + np.log1p((epsilon - loss) / loss)  # [note: weight-1]
     y = _start_exprel(goal)
     for _ in range(3):
         y = _newton_exprel(y, goal)
     # Four roundings of relative size at most 8 ulps each separate y / at_one from the exact weight.
-    return np.clip(round_down(y / loss, 32.0), 1.0, WEIGHT_CAP)
+    return np.clip(round_down(y / loss, 32.0), 1.0, WEIGHT_CAP)  # [note: weight-2]
 
 
 def _start_exprel(goal: FloatArray) -> FloatArray:
@@ -161,7 +161,7 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float)
         with np.errstate(divide="ignore"):
             ratio = -np.log1p((epsilon - share) / share)
         growth = log_exprel(loss)
-        return growth - goal + ratio + ULP * (2.0 + 4.0 * (growth + goal))
+        return growth - goal + ratio + ULP * (2.0 + 4.0 * (growth + goal))  # [note: weight-3]
 
     # At weight 1 the loss itself decides, not the rounded constraint.
     value_at_one = np.minimum(excess(np.zeros_like(norm), np.arange(norm.size)), 0.0)
@@ -198,6 +198,7 @@ def _climb(
     result = high.copy()
     left = np.flatnonzero(value_high > 0.0)
     if left.size:
+        # [note: weight-5]
         result[left], _ = shrink_bracket(
             lambda point, index: excess(point, left[index]),
             low[left],
@@ -226,7 +227,7 @@ def _bracket(
     with np.errstate(over="ignore", under="ignore", divide="ignore"):
         first = 2.0 * np.expm1(near) * np.exp(-scaled) + 1.0
         second = 2.0 * (np.exp(near) - np.exp(-at_one) - slope) * np.exp(-scaled) + 2.0
-        end = np.log(np.maximum(np.maximum(first, second), 1.0 + 1e-9))
+        end = np.log(np.maximum(np.maximum(first, second), 1.0 + 1e-9))  # [note: weight-4]
         far = np.logaddexp(np.log(2.0) + gap - scaled, np.log(2.0))
     end = np.where((gap > LARGE) | ~np.isfinite(end), far, end)
     # Outward, past the rounding of its own terms.
@@ -257,7 +258,7 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
         mu, probability = at_one[index] * weight, 1.0 / weight
         value = log_amplified_delta(epsilons[index], mu, probability) - log_delta + _DELTA_SLACK
         rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons[index], probability), np.maximum(mu, _TINY_SHIFT))
-        bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))
+        bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))  # [note: weight-6]
         return bounded
 
     # No finer than what the slack in delta leaves uncertain.
