@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 # accountant keeps a curve as it is.
 _POINTS, _BEND = 490, 5.0
 
-# Losses are multiples of this share of the plain sum.
-_STEP = 1.0 / 30000.0
+# Losses are multiples of a step: a small share of the plain sum and of each part, but no smaller than memory allows.
+_OF_SUM, _OF_PART, _SMALLEST = 1.0 / 30000.0, 1.0 / 200.0, 1.0 / 300000.0
 
 # Share of delta for what lies beyond the ends of the curves.
 _TAIL = 1e-4
@@ -57,7 +57,8 @@ def _composed(parts: Sequence[Part], delta: float, plain: float) -> float:
     left = delta - _HIDDEN * (len(parts) + 1)
     if left <= 0.0 or plain == 0.0:
         return math.inf
-    step = plain * _STEP
+    least = min(part.epsilon for part in parts if part.epsilon > 0.0)
+    step = max(min(_OF_SUM * plain, _OF_PART * least), _SMALLEST * plain)
     tail = left * _TAIL / len(parts)
     curves: dict[str, tuple[Curve, int]] = {}
     for part in parts:
