@@ -463,7 +463,7 @@ def test_a_grid_search_is_charged_for_every_fit_and_refused_when_the_budget_is_u
 
 def test_a_search_in_other_processes_is_refused_with_a_ledger_in_memory() -> None:
     search = GridSearchCV(model(), {"n_clusters": [2, 3]}, cv=2, n_jobs=2, error_score="raise")
-    with pais.Ledger(epsilon=9.0, delta=1e-5) as ledger, pytest.raises(Exception, match="path|pickle"):
+    with pais.Ledger(epsilon=9.0, delta=1e-5) as ledger, pytest.raises(Exception, match=r"path|pickle"):
         search.fit(rows())
     assert ledger.entries == ()
 

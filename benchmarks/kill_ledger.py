@@ -1,0 +1,159 @@
+"""Kill releases at random moments, and look at what is left: the ledger, and the outputs.
+
+    python -m benchmarks.kill_ledger --kills 1000
+
+Each release is the command `pais kmeans ... --ledger budget.json` in a process forked from this one, ended by SIGKILL
+after a random time. What must hold after each: the ledger can be read; an output directory is complete or not there at
+all; every complete output has its spend in the ledger.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import pais
+from pais.cli import app
+from pais.cli.files import CERTIFICATE, RELEASE
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """Counts over all kills; the last two must be 0."""
+
+    kills: int
+    ended_before_the_kill: int
+    spends_found: int
+    releases_found: int
+    spends_without_a_release: int
+    half_written_outputs: int
+    releases_without_a_spend: int
+
+
+def price_of(number: int) -> float:
+    """Another price for each run, so that its spend is known among all."""
+    return round(0.5 + 1e-5 * (number + 1), 5)
+
+
+def start(data: Path, ledger: Path, out: Path, price: float, *more: str) -> int:
+    """A release in a process of its own; its number."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        stated = ["--radius", "8", "--norms", "0,2,4,6,8", "--n-rows", "400", "--center", "0,0"]
+        command = ["kmeans", str(data), "--n-clusters", "2", "--epsilon", str(price), "--out", str(out)]
+        app([*command, *stated, "--ledger", str(ledger), *more], standalone_mode=False)
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def wait_and_kill(child: int, seconds: float) -> bool:
+    """Whether the process was still there to be killed."""
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def complete(out: Path, price: float) -> bool | None:
+    """Whether a release is there with all its files; None where it is half there."""
+    if not out.exists():
+        return False
+    if {path.name for path in out.iterdir()} != set(RELEASE):
+        return None
+    return abs(float(json.loads((out / CERTIFICATE).read_text())["epsilon"]) - price) < 1e-9
+
+
+def study(place: Path, kills: int, seed: int) -> Summary:
+    rng = random.Random(seed)
+    data, ledger = place / "rows.csv", place / "budget.json"
+    lines = [f"{rng.gauss(0, 2)},{rng.gauss(0, 2)}" for _ in range(400)]
+    data.write_text("\n".join(["height,width", *lines]) + "\n")
+    book = pais.Ledger(epsilon=1e5, delta=0.5, path=ledger)
+    span = 0.0
+    for number in range(2):
+        begun = time.monotonic()
+        _, status = os.waitpid(start(data, ledger, place / f"whole{number}", price_of(kills + number)), 0)
+        assert status == 0, "an undisturbed release failed"
+        span = time.monotonic() - begun
+    found: Counter[str] = Counter()
+    for number in range(kills):
+        out, price = place / f"out{number}", price_of(number)
+        # Half of the kills in the last part of the run, where the spend and the outputs are.
+        moment = rng.uniform(0.0, 1.2) if number % 2 else rng.uniform(0.6, 1.2)
+        begun = time.monotonic()
+        killed = wait_and_kill(start(data, ledger, out, price), moment * span)
+        if not killed:
+            # Machines change their pace; the span follows.
+            span = 0.9 * span + 0.1 * (time.monotonic() - begun)
+        whole = complete(out, price)
+        paid = any(abs(entry.epsilon - price) < 1e-9 for entry in book.entries)
+        found["ended"] += not killed
+        found["spends"] += paid
+        found["releases"] += whole is True
+        found["half"] += whole is None
+        found["unreleased"] += paid and whole is not True
+        found["unpaid"] += whole is not False and not paid
+    return Summary(
+        kills=kills,
+        ended_before_the_kill=found["ended"],
+        spends_found=found["spends"],
+        releases_found=found["releases"],
+        spends_without_a_release=found["unreleased"],
+        half_written_outputs=found["half"],
+        releases_without_a_spend=found["unpaid"],
+    )
+
+
+def as_markdown(summary: Summary) -> str:
+    rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in asdict(summary).items()]
+    return "\n".join(
+        [
+            "# Releases killed at random moments",
+            "",
+            f"`python -m benchmarks.kill_ledger --kills {summary.kills}`: SIGKILL to `pais kmeans --ledger` after a",
+            "random time. A spend without a release is the price of a kill between the two; the other way round would",
+            "be a release that nobody paid for.",
+            "",
+            "| what | number |",
+            "|---|---|",
+            *rows,
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--no-results", action="store_true", help="print the summary and write no file")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        summary = study(Path(place), options.kills, options.seed)
+    print(json.dumps(asdict(summary)))
+    if not options.no_results:
+        (RESULTS / "kill-ledger.json").write_text(json.dumps(asdict(summary), indent=2) + "\n")
+        (RESULTS / "kill-ledger.md").write_text(as_markdown(summary))
+    sys.exit(1 if summary.half_written_outputs or summary.releases_without_a_spend else 0)
+
+
+if __name__ == "__main__":
+    main()
