@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DEMO := $(VENV)/demo
+SITE := $(VENV)/site
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check bench bench-kmeans bench-peers audit clean
+.PHONY: demo test check docs bench bench-kmeans bench-peers audit clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -21,6 +22,9 @@ check: $(READY)  ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+docs: $(SITE)  ## Guides, theory and reference as a site in out/site; every warning is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)  ## Speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
@@ -39,6 +43,10 @@ $(BIN)/python:
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[plots]"
+	touch $@
+
+$(SITE): pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[docs]"
 	touch $@
 
 $(READY): pyproject.toml | $(BIN)/python

@@ -1,0 +1,172 @@
+"""What the site has beyond the pages of docs/: pages of the repository's root, the reference, and the navigation.
+
+A page that does not exist is left out of the navigation, and a page that nobody placed comes last in its section.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import posixpath
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+#: Pages of the repository that lie outside docs/, and where the site has them.
+OUTSIDE = {
+    "README.md": "index.md",
+    "LIMITS.md": "limits.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+    "ARCHITECTURE.md": "architecture.md",
+    "CONTRIBUTING.md": "contributing.md",
+}
+
+GUIDES = [
+    "first-run",
+    "choose-a-rule",
+    "choose-epsilon-and-size",
+    "bring-your-own-mechanism",
+    "out-of-core",
+    "spark",
+    "scale",
+    "read-a-certificate",
+    "audit",
+    "ledger",
+    "reproduce-the-paper",
+    "laplace-sum",
+]
+THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lattice"]
+
+
+def public_names() -> dict[str, list[str]]:
+    """Paths such as `pais.domain.Ball` of the names of `pais.__all__`, by room; nothing is imported."""
+    tree = ast.parse((ROOT / "src" / "pais" / "__init__.py").read_text(encoding="utf-8"))
+    origin: dict[str, str] = {}
+    listed: list[str] = []
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            origin |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            listed = ast.literal_eval(node.value)
+    rooms: dict[str, list[str]] = {}
+    for name in listed:
+        rooms.setdefault(origin[name].split(".")[1].strip("_"), []).append(origin[name])
+    return rooms
+
+
+def sentence_of(room: str) -> str:
+    """The first line of what a room says of itself."""
+    for path in (f"{room}.py", f"{room}/__init__.py", f"_{room}.py"):
+        if (ROOT / "src" / "pais" / path).is_file():
+            said = ast.get_docstring(ast.parse((ROOT / "src" / "pais" / path).read_text(encoding="utf-8"))) or ""
+            first = re.sub(r"^Room \d+: ", "", said.partition("\n")[0])
+            return first[:1].upper() + first[1:]
+    return ""
+
+
+def reference_page(room: str, paths: list[str]) -> str:
+    return f"# {room}\n\n{sentence_of(room)}\n\n" + "\n".join(f"::: {path}\n" for path in paths)
+
+
+def reference_index(rooms: dict[str, list[str]]) -> str:
+    lines = ["# Reference", "", "Every public name, by the room it comes from. All are imported from `pais`.", ""]
+    lines += ["| room | names |", "|---|---|"]
+    for room, paths in rooms.items():
+        names = ", ".join(f"`{path.rpartition('.')[2]}`" for path in paths)
+        lines.append(f"| [{room}]({room}.md) | {names} |")
+    return "\n".join(lines) + "\n"
+
+
+def measured() -> dict[str, str]:
+    """Tables that benchmarks wrote, and where the site has them."""
+    found = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
+    return {path.relative_to(ROOT).as_posix(): f"measured/{path.name}" for path in found}
+
+
+def generated() -> dict[str, str]:
+    """Pages that are not files of docs/: where the site has them, and their text."""
+    rooms = public_names()
+    outside = {place: (ROOT / path).read_text(encoding="utf-8") for path, place in {**OUTSIDE, **measured()}.items()}
+    pages = {f"reference/{room}.md": reference_page(room, paths) for room, paths in rooms.items()}
+    return {**outside, "reference/index.md": reference_index(rooms), **pages}
+
+
+def ordered(section: str, first: list[str]) -> list[str]:
+    """Pages of a section in a given order, those that are missing left out, all others after them."""
+    there = sorted(path.stem for path in (DOCS / section).glob("*.md"))
+    names = [name for name in first if name in there] + [name for name in there if name not in first]
+    return [f"{section}/{name}.md" for name in names]
+
+
+def navigation() -> list[Any]:
+    notes = [path for path in ordered("theory/notes", []) if not path.endswith("/README.md")]
+    results = ordered("results", ["RESULTS"])
+    benchmarks = ["benchmarks.md", *measured().values()]
+    rooms = [f"reference/{room}.md" for room in public_names()]
+    found: list[Any] = [
+        {"Start": "index.md"},
+        {"Guide": ordered("guide", GUIDES)},
+        {"Theory": [*ordered("theory", THEORY), {"Notes": ["theory/notes/README.md", *notes]}]},
+        {"Reference": ["reference/index.md", *rooms]},
+    ]
+    if results:
+        found.append({"Results": results})
+    return [
+        *found,
+        {"Benchmarks": benchmarks},
+        {"Limits": "limits.md"},
+        {"Security": "security.md"},
+        {"Architecture": ["architecture.md", "contributing.md"]},
+        {"Changelog": "changelog.md"},
+    ]
+
+
+def on_config(config: Any) -> Any:
+    config.nav = navigation()
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    # Here, so that what this module says of pages can be asked without the builder.
+    from mkdocs.structure.files import File
+
+    for place, text in generated().items():
+        files.append(File.generated(config, place, content=text))
+    return files
+
+
+def in_site(path: str) -> str | None:
+    """Where the site has a file of the repository; None where it has not."""
+    moved = {**OUTSIDE, **measured()}.get(path)
+    if moved is not None:
+        return moved
+    return path.removeprefix("docs/") if path.startswith("docs/") and (ROOT / path).is_file() else None
+
+
+def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
+    """Links to files of the repository, as links within the site; what the site has not is named by its path."""
+    place = page.file.src_uri
+    home = {site: path for path, site in {**OUTSIDE, **measured()}.items()}.get(place, f"docs/{place}")
+    if place.startswith("reference/"):
+        return markdown
+
+    def moved(match: re.Match[str]) -> str:
+        text, target, anchor = match[1], match[2], match[3] or ""
+        if "://" in target:
+            return match[0]
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(home), target))
+        found = in_site(path)
+        if found is None:
+            return text if text.strip("`") == path else f"{text} (`{path}`)"
+        return f"[{text}]({os.path.relpath(found, posixpath.dirname(place) or '.')}{anchor})"
+
+    pieces = re.split(r"(^```.*?^```)", markdown, flags=re.DOTALL | re.MULTILINE)
+    outside_of_code = r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)"
+    return "".join(piece if piece.startswith("```") else re.sub(outside_of_code, moved, piece) for piece in pieces)
