@@ -6,6 +6,8 @@ values only: never a row, a norm of a row, a probability of a row, or a count of
 
 from __future__ import annotations
 
+import functools
+
 
 class PaisError(Exception):
     """Base of all errors raised by this package."""
@@ -32,6 +34,10 @@ class UnreachableError(PaisError, ValueError):
         super().__init__(message)
         self.reachable = reachable
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # As for BudgetError.
+        return functools.partial(type(self), reachable=self.reachable), self.args
+
 
 class BudgetError(PaisError, ValueError):
     """A release that would cost more than it was allowed; nothing was released.
@@ -45,6 +51,10 @@ class BudgetError(PaisError, ValueError):
     def __init__(self, message: str, *, cost: float) -> None:
         super().__init__(message)
         self.cost = cost
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An error of a worker process comes back in a pickle, which knows positional arguments only.
+        return functools.partial(type(self), cost=self.cost), self.args
 
 
 class AssumptionError(PaisError, ValueError):

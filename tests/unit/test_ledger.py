@@ -270,7 +270,7 @@ def test_a_lock_file_left_behind_is_named_where_the_system_has_no_locks(
     monkeypatch.setattr(stores, "_PATIENCE", 0.05)
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
     ledger.spend(what="x", epsilon=0.5)
-    (tmp_path / "budget.json.lock").touch()
+    (tmp_path / "budget.json.held").touch()
     with pytest.raises(pais.ArgumentError, match="Delete it"):
         ledger.spend(what="x", epsilon=0.5)
 

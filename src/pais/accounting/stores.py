@@ -165,7 +165,8 @@ def _no_constant(name: str) -> NoReturn:
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
     """Alone with the file at a path, among all processes and threads that ask here."""
-    lock = path.with_name(path.name + ".lock")
+    # A file that is locked stays; one that is a lock by being there must have another name.
+    lock = path.with_name(path.name + (".lock" if fcntl is not None else ".held"))
     try:
         descriptor = _lock_file(lock)
     except OSError as error:
