@@ -4,10 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DEMO := $(VENV)/demo
-SITE := $(VENV)/site
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check docs bench bench-kmeans bench-peers audit clean
+.PHONY: demo test check bench bench-kmeans bench-peers audit clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -23,8 +22,13 @@ check: $(READY)  ## Format, lint, types
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-docs: $(SITE)  ## Guides, theory and reference as a site in out/site; every warning is an error
+.PHONY: docs
+docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+$(VENV)/site: pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[docs]"
+	touch $@
 
 bench: $(READY)  ## Speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
@@ -43,10 +47,6 @@ $(BIN)/python:
 
 $(DEMO): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[plots]"
-	touch $@
-
-$(SITE): pyproject.toml | $(BIN)/python
-	$(INSTALL) ".[docs]"
 	touch $@
 
 $(READY): pyproject.toml | $(BIN)/python
