@@ -15,7 +15,7 @@ study: $(DEMO)  ## The Laplace-sum study: figure and table in out/
 	$(BIN)/python -m experiments.laplace_sum --out out
 
 test: $(READY)  ## All tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: $(READY)  ## Format, lint, types
 	$(BIN)/ruff format --check .
