@@ -6,7 +6,7 @@ READY := $(VENV)/ready
 DEMO := $(VENV)/demo
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check bench bench-kmeans bench-peers clean
+.PHONY: demo test check bench bench-kmeans bench-peers bench-stream clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -30,6 +30,9 @@ bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the dat
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers
+
+bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by rows, command line, Spark; up to 7 GB of disk
+	$(BIN)/python -m benchmarks.stream
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
