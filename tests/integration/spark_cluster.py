@@ -36,6 +36,8 @@ _SETTINGS = {
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.sql.shuffle.partitions": "2",
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
 }
 
 
@@ -53,6 +55,11 @@ class Cluster:
     home: Path
     workers: list[subprocess.Popen[bytes]]
 
+    @property
+    def events(self) -> Path:
+        """Where Spark writes its event log."""
+        return self.home / "events"
+
     @contextmanager
     def session(self) -> Iterator[Any]:
         """A session with one executor on each worker, which are all there."""
@@ -61,7 +68,9 @@ class Cluster:
         # The driver names the interpreter of the workers, from its own environment.
         os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
         builder = SparkSession.builder.master(self.address).appName("pais tests")
-        for name, value in {**_SETTINGS, "spark.sql.warehouse.dir": str(self.home / "warehouse")}.items():
+        self.events.mkdir()
+        places = {"spark.sql.warehouse.dir": str(self.home / "warehouse"), "spark.eventLog.dir": self.events.as_uri()}
+        for name, value in {**_SETTINGS, **places}.items():
             builder = builder.config(name, value)
         session = builder.getOrCreate()
         try:

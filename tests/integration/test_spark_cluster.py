@@ -67,3 +67,9 @@ def test_a_release_keeps_the_same_rows_though_an_executor_was_killed(outcome: di
     assert outcome["release_as_undisturbed"]
     assert outcome["release_is_not_the_seeded_one"]
     assert outcome["release_rows"] > 1000
+
+
+def test_the_event_log_holds_plans_and_neither_secret_bits_nor_rows(outcome: dict[str, Any]) -> None:
+    assert outcome["events_name_the_plan"]
+    assert not outcome["events_hold_the_secret"]
+    assert not outcome["events_hold_rows"]

@@ -357,9 +357,9 @@ def _for_workers(work: bytes, version: str) -> Callable[[Iterator[pa.RecordBatch
 def _rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
     """Rows from the bytes the workers sent, without a look at each."""
     parts = [np.empty((0, n_features))]
-    for chunk in content.chunks:
-        _, starts, numbers = chunk.cast(pa.large_binary()).buffers()
+    for chunk in content.cast(pa.large_binary()).chunks:
         if len(chunk):
+            _, starts, numbers = chunk.buffers()
             place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
             found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
             parts.append(found.view("<f8").reshape(-1, n_features))
