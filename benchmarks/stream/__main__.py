@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,6 +82,8 @@ def row_count(text: str) -> int:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: the children are ended too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
