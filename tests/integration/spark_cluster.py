@@ -24,7 +24,7 @@ import pyspark
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _DEPLOY = "org.apache.spark.deploy"
-_PATIENCE = 120.0
+_PATIENCE = 300.0
 
 _SETTINGS = {
     "spark.ui.enabled": "false",

@@ -37,7 +37,7 @@ def outcome() -> dict[str, Any]:
         start_new_session=True,
     )
     try:
-        said, complaints = driver.communicate(timeout=500)
+        said, complaints = driver.communicate(timeout=900)
     finally:
         if driver.poll() is None:
             # The group is the driver's own: it, the master, the workers and their executors.
