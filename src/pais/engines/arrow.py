@@ -178,7 +178,9 @@ class ArrowEngine(Engine):
         found = [one for several in _over_parts(of_part, parts) for one in several]
         self._require_rows(found)
         carried = _one_table([table for _, table in found]) if self._files[0].layout.columns.carry else None
-        return together([kept for kept, _ in found], self.n_features, carried)
+        kept = [one for one, _ in found]
+        found.clear()
+        return together(kept, self.n_features, carried)
 
     def _thinned(
         self, part: Part, thinning: Thinning, screen: Screen, draws: RowBits, stop: Event
