@@ -4,15 +4,22 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DEMO := $(VENV)/demo
+STUDY := $(VENV)/study
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check bench bench-kmeans bench-peers bench-stream clean
+.PHONY: demo test check study paper paper-quick bench bench-kmeans bench-peers bench-stream clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
 
 study: $(DEMO)  ## The Laplace-sum study: figure and table in out/
 	$(BIN)/python -m experiments.laplace_sum --out out
+
+paper: $(STUDY)  ## The paper's study on the data sets present, about an hour; goes on where it was stopped
+	$(BIN)/python -m experiments.paper --out docs/results
+
+paper-quick: $(STUDY)  ## The same in under three minutes, on a reduced grid: out/paper-quick/report/RESULTS.md
+	$(BIN)/python -m experiments.paper --grid quick --work out/paper-quick --out out/paper-quick/report
 
 test: $(READY)  ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup
@@ -41,9 +48,13 @@ $(DEMO): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[plots]"
 	touch $@
 
+$(STUDY): pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[study]"
+	touch $@ $(DEMO)
+
 $(READY): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[test,check]"
-	touch $@ $(DEMO)
+	touch $@ $(STUDY) $(DEMO)
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache
