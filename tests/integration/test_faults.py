@@ -608,13 +608,13 @@ main()
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "one.csv"])
 def test_control_c_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing(form: str, tmp_path: Path) -> None:
-    # Two files that take a quarter of a minute each: threads must not go on to their ends.
+    # Files that take a minute each: threads must not go on to their ends.
     home, out = tmp_path / "data", tmp_path / "out"
     home.mkdir()
     for number in range(1 if form == "one.csv" else 2):
-        whole = table(20_000).select(["a", "b"])
+        whole = table(60_000).select(["a", "b"])
         if form == "parquet":
-            parquet(home / f"part-{number}.parquet", whole, row_group_size=20_000)
+            parquet(home / f"part-{number}.parquet", whole, row_group_size=60_000)
         else:
             pa_csv.write_csv(whole, home / f"part-{number}.csv")
     before = earlier_outputs(out)
@@ -627,19 +627,19 @@ def test_control_c_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing
         text=True,
     )
     try:
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + 120.0
         while not begun.exists() and process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
         assert begun.exists()
         time.sleep(0.2)
         sent = time.monotonic()
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=60.0)
+        said = process.communicate(timeout=120.0)
         took = time.monotonic() - sent
     finally:
         process.kill()
     assert process.returncode == 130, said
     assert said == ("", "interrupted: nothing was written\n")
-    assert took < 6.0
+    assert took < 20.0
     assert snapshot(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"data", "out", "begun"}

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import SPARK, require_spark
-
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
-# Its shell commands speak to a cluster.
-SPARK_PAGE = "spark.md"
+# It needs Spark and has a test of its own, `test_spark_page.py`.
+RUN = [page for page in PAGES if page.name != "spark.md"]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -36,14 +34,7 @@ def with_command(place: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, marks=SPARK if page.name == SPARK_PAGE else [], id=page.name)
-        for page in PAGES
-        if blocks(page)
-    ],
-)
+@pytest.mark.parametrize("page", [page for page in RUN if blocks(page)], ids=lambda page: page.name)
 def test_every_block_of_a_guide_runs(
     page: Path,
     tmp_path: Path,
@@ -51,15 +42,13 @@ def test_every_block_of_a_guide_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if page.name == SPARK_PAGE:
-        require_spark()
     environment = with_command(tmp_path_factory.mktemp("bin"))
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for language, text in blocks(page):
         if language == "python":
             exec(compile(text, page.name, "exec"), names)
-        elif page.name != SPARK_PAGE:
+        else:
             done = subprocess.run(
                 ["sh", "-e", "-c", text], capture_output=True, text=True, env=environment, check=False
             )
