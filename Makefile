@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 DEMO := $(VENV)/demo
+STUDY := $(VENV)/study
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check bench bench-kmeans bench-peers audit clean
+.PHONY: demo test check docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -14,15 +15,20 @@ demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compar
 study: $(DEMO)  ## The Laplace-sum study: figure and table in out/
 	$(BIN)/python -m experiments.laplace_sum --out out
 
+paper: $(STUDY)  ## The paper's study on the data sets present, about an hour; goes on where it was stopped
+	$(BIN)/python -m experiments.paper --out docs/results
+
+paper-quick: $(STUDY)  ## The same in under three minutes, on a reduced grid: out/paper-quick/report/RESULTS.md
+	$(BIN)/python -m experiments.paper --grid quick --work out/paper-quick --out out/paper-quick/report
+
 test: $(READY)  ## All tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist loadgroup
 
 check: $(READY)  ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-.PHONY: docs
 docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
@@ -39,6 +45,9 @@ bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the dat
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers
 
+bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by rows, command line, Spark; up to 7 GB of disk
+	$(BIN)/python -m benchmarks.stream
+
 audit: $(READY)  ## Known mistakes and the bounds they are caught at; right versions, and a peer
 	$(BIN)/python -m benchmarks.audit
 
@@ -49,9 +58,13 @@ $(DEMO): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[plots]"
 	touch $@
 
+$(STUDY): pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[study]"
+	touch $@ $(DEMO)
+
 $(READY): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[test,check]"
-	touch $@ $(DEMO)
+	touch $@ $(STUDY) $(DEMO)
 
 clean:
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

@@ -30,8 +30,8 @@ REMARKS = (
     "runs, seconds with secure randomness. laplace: radius and norms are l1.",
     "A guarantee is what the package itself declares. diffprivlib: the smallest and largest value of each column are "
     "taken as public, it picks 2 to 7 rounds by itself, and is given fewer seeds on Covertype, where it is slow.",
-    "Spark: frame cached in two parts from a Parquet file. faiss starts from random rows, the others from k-means++ or "
-    "its parallel form.",
+    "Spark: frame cached in two parts from a Parquet file. faiss starts from random rows, scikit-learn from "
+    "k-means++, Spark from its parallel form.",
     "Lines are measured one after another, so a busy moment of the machine may hit one alone.",
 )
 

@@ -20,8 +20,8 @@ def main() -> None:
     rows_path, out, k, seeds, cores = sys.argv[1:]
     start = time.perf_counter()
     # Both live in an environment of their own.
-    from pyspark.ml.clustering import KMeans  # type: ignore[import-not-found]
-    from pyspark.ml.feature import VectorAssembler  # type: ignore[import-not-found]
+    from pyspark.ml.clustering import KMeans
+    from pyspark.ml.feature import VectorAssembler
 
     spark = session(out, cores)
     started = time.perf_counter() - start
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def session(out: str, cores: str):  # type: ignore[no-untyped-def]  # a type of the environment of its own
-    from pyspark.sql import SparkSession  # type: ignore[import-not-found]
+    from pyspark.sql import SparkSession
 
     settings = {
         "spark.driver.memory": "4g",

@@ -46,7 +46,8 @@ def main(
     try:
         study = measured(chosen, directories=directories, work=work, keys=dataset or None, fresh=fresh, console=console)
         rows = table_one.table_rows(study.sets)
-        console.print(table_one.rich_table(rows))
+        # Wide enough for all its columns, also where no terminal says how wide it is.
+        Console(width=max(console.width, 130)).print(table_one.rich_table(rows))
         _report(study, chosen, table_one.markdown(rows), out)
     except PaisError as error:
         console.print(f"error: {error}", style="red", markup=False)
@@ -54,7 +55,7 @@ def main(
     except KeyboardInterrupt:
         console.print(f"stopped; what is done is in {work}, and the same command goes on from there")
         raise typer.Exit(130) from None
-    console.print(f"{out / 'RESULTS.md'} written; {study.cells:,} cells took {study.minutes:.1f} minutes")
+    console.print(f"{out / 'RESULTS.md'} written; measuring took {study.results.minutes:.0f} minutes in all")
 
 
 def _report(study: Study, grid: Grid, first_table: str, out: Path) -> None:
@@ -71,7 +72,7 @@ def _report(study: Study, grid: Grid, first_table: str, out: Path) -> None:
             full_repetitions=grid.full_repetitions,
             time_repetitions=grid.time_repetitions,
             center_sets=grid.center_sets,
-            minutes=study.minutes,
+            minutes=study.results.minutes,
             batched_cost_ratio=batched_cost_ratio(shown.rows),
             datasets={one.source.key: DatasetFacts(title=one.source.title, n_rows=one.n) for one in study.sets},
         ),

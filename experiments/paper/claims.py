@@ -177,6 +177,8 @@ class Overhead:
 
     measured: float
     in_paper: float
+    all_rows_seconds: float
+    all_rows_seconds_in_paper: float
 
 
 def orderings(frame: pd.DataFrame, family: Family = "valid") -> list[Ordering]:
@@ -317,9 +319,21 @@ def overhead(frame: pd.DataFrame) -> Overhead | None:
     here = frame[(frame["kind"] == "time") & (frame["dataset"] == TIMED_SET)]
     times = here.assign(sample_size=here["sample_size"].astype("float64"))
     times = times.groupby(["rule", "sample_size", "measure"], dropna=False)["value"].median().reset_index()
-    measured = _overhead(times)
-    in_paper = _overhead(_paper_timed())
-    return None if measured is None or in_paper is None else Overhead(measured=measured, in_paper=in_paper)
+    measured, all_rows = _overhead(times), _all_rows_seconds(times)
+    in_paper, all_rows_in_paper = _overhead(_paper_timed()), _all_rows_seconds(_paper_timed())
+    if measured is None or in_paper is None or all_rows is None or all_rows_in_paper is None:
+        return None
+    return Overhead(
+        measured=measured,
+        in_paper=in_paper,
+        all_rows_seconds=all_rows,
+        all_rows_seconds_in_paper=all_rows_in_paper,
+    )
+
+
+def _all_rows_seconds(times: pd.DataFrame) -> float | None:
+    found = times[(times["rule"] == "all rows") & (times["measure"] == "t_lloyd")]["value"]
+    return float(found.iloc[0]) if len(found) else None
 
 
 def as_table(claims: Sequence[Any]) -> pd.DataFrame:

@@ -51,8 +51,12 @@ class Results:
         self._path = path
         self._configs = configs
         self._lines: list[dict[str, Any]] = []
+        #: What all runs so far took, together.
+        self.minutes = 0.0
         if path.exists():
-            self._lines = pq.read_table(path, schema=SCHEMA).to_pylist()
+            table = pq.read_table(path)
+            self._lines = table.select(SCHEMA.names).to_pylist()
+            self.minutes = float((table.schema.metadata or {}).get(b"minutes", 0.0))
         for line in self._lines:
             if line["dataset"] in configs and line["config"] != configs[line["dataset"]]:
                 raise MismatchError(
@@ -73,7 +77,9 @@ class Results:
 
     def save(self) -> None:
         """Write all results; whoever stops us finds the old file or the new one, never half of one."""
-        table = pa.Table.from_pylist(self._lines, schema=SCHEMA)
+        table = pa.Table.from_pylist(self._lines, schema=SCHEMA).replace_schema_metadata(
+            {"minutes": f"{self.minutes:.2f}"}
+        )
         self._path.parent.mkdir(parents=True, exist_ok=True)
         fresh = self._path.with_suffix(".partial")
         pq.write_table(table, fresh, compression="zstd")

@@ -35,6 +35,7 @@ class Job:
 
 def run_missing(jobs: list[Job], grid: Grid, results: Results, progress: Progress, *, workers: int) -> None:
     """Measure every cell without results: costs and coresets side by side, then times alone on the machine."""
+    began, before = time.monotonic(), results.minutes
     try:
         for job in jobs:
             side_by_side = [cell for cell in job.cells if cell.kind != "time"]
@@ -43,6 +44,7 @@ def run_missing(jobs: list[Job], grid: Grid, results: Results, progress: Progres
             alone = [cell for cell in job.cells if cell.kind == "time"]
             _in_processes(job, results.missing(alone), grid, results, progress, 1)
     finally:
+        results.minutes = before + (time.monotonic() - began) / 60.0
         results.save()
 
 

@@ -28,7 +28,6 @@ class Study:
 
     sets: list[Prepared]
     results: Results
-    minutes: float
     cells: int
 
 
@@ -36,7 +35,6 @@ def measured(
     grid: Grid, *, directories: list[Path], work: Path, keys: list[str] | None, fresh: bool, console: Console
 ) -> Study:
     """Results of all cells of the grid on the sets present; those that an earlier run left are kept."""
-    began = time.monotonic()
     cache = work / "prepared"
     sets = present(directories, cache, console, keys)
     path = work / "results.parquet"
@@ -58,7 +56,7 @@ def measured(
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console) as progress:
         run_missing(jobs, grid, results, progress, workers=os.cpu_count() or 1)
-    return Study(sets=sets, results=results, minutes=(time.monotonic() - began) / 60.0, cells=missing)
+    return Study(sets=sets, results=results, cells=missing)
 
 
 def batched_cost_ratio(rows: Float32Array, *, sets: int = 50, runs: int = 3) -> float:

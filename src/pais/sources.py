@@ -58,6 +58,10 @@ class Columns:
             if not self.features:
                 raise DataError("the source has no columns. Pass at least one feature.")
         object.__setattr__(self, "carry", tuple(self.carry))
+        for names in (self.features or (), self.carry):
+            twice = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
+            if twice:
+                raise ArgumentError(f"column(s) {', '.join(twice)} are named more than once. Name each once.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,12 +158,12 @@ class Layout:
             rows[:, place] = column
         return rows
 
-    def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
+    def keys(self, batch: pa.RecordBatch, where: str = "the source") -> NDArray[np.uint64] | None:
         if self.columns.key is None:
             return None
         column = batch.column(self.columns.key)
         if column.null_count:
-            raise DataError(f"column {self.columns.key!r} has missing values. A key names every row.")
+            raise DataError(f"column {self.columns.key!r} of {where} has missing values. A key names every row.")
         return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
 
 

@@ -337,7 +337,8 @@ def test_rows_with_missing_values_are_refused_by_column_or_dropped(form: str, tm
     data = homes[form]()
     with pytest.raises(DataError, match="x2") as refusal:
         pais.sample(opened(data), ball=BALLS["shifted"], rule=RULES["nearly all"])
-    assert not any(digits in str(refusal.value) for digits in ("99", "4000"))
+    shown = str(refusal.value).replace(str(tmp_path), "")
+    assert not any(digits in shown for digits in ("99", "4000"))
     every, ball = UniformRule(rate=1.0), Ball(radius=1e3)
     kept = pais.sample(opened(data, missing="drop"), ball=ball, rule=every, random_state=0).spend("a test")
     assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(np.delete(found, holes, axis=0)[:, 0]))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -85,6 +88,27 @@ def test_a_save_that_fails_leaves_the_old_file_whole(tmp_path: Path, monkeypatch
 
 def study(work: Path) -> Study:
     return measured(TINY, directories=[], work=work, keys=[BUNDLED], fresh=False, console=Console(quiet=True))
+
+
+def test_the_command_makes_results_tables_and_figures_in_miniature(tmp_path: Path) -> None:
+    """`make paper-quick` on one set, smaller still; where no data set is at hand the bundled sample serves."""
+    words = ["--grid", "miniature", "--data", str(tmp_path), "--work", str(tmp_path / "work")]
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.paper", *words, "--out", str(tmp_path / "report")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Covertype: not found, left out. Offered by" in done.stdout
+    text = (tmp_path / "report" / "RESULTS.md").read_text()
+    assert "no valid guarantee" in text
+    assert "subset" in text
+    for name in re.findall(r"\]\(((?:figures|tables)/[^)]+)\)", text):
+        assert (tmp_path / "report" / name).is_file(), name
+    costs = (tmp_path / "report" / "tables" / "costs.csv").read_text()
+    assert "published" in costs
+    assert pq.read_table(tmp_path / "work" / "results.parquet").num_rows > 100
 
 
 def test_an_interrupted_run_continues_where_it_was_and_ends_the_same(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,6 +96,11 @@ def test_an_optional_package_is_imported_in_one_module_at_most() -> None:
     for path in modules():
         for name in {name.split(".")[0] for name in imported(path)} & OPTIONAL:
             assert str(path.relative_to(SOURCE)) == homes.get(name), f"{path} imports {name}"
+
+
+def test_spark_is_loaded_only_when_a_frame_is_passed() -> None:
+    code = "import sys, pais, pais.cli; sys.exit('pyspark' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_every_public_name_exists_and_is_listed_in_order() -> None:

@@ -104,7 +104,9 @@ def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], N
             else:
                 _rename_in(new, directory)
     except OSError as error:
-        raise ArgumentError(f"{directory} cannot be written: {error.strerror}. Check --out.") from None
+        # Arrow's own errors have words of several lines, or no words for the system's number.
+        words = "the system refused" if error.errno is None else os.strerror(error.errno)
+        raise ArgumentError(f"{directory} cannot be written: {words}. Check --out.") from None
 
 
 @contextlib.contextmanager
@@ -143,7 +145,8 @@ def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> N
             (new / name).replace(directory / name)
     except BaseException:
         for name in names:
-            if not (new / name).exists():
+            # If even the hidden place is gone, what is in the directory is not ours.
+            if new.exists() and not (new / name).exists():
                 (directory / name).unlink(missing_ok=True)
             if (old / name).exists():
                 (old / name).replace(directory / name)

@@ -33,9 +33,7 @@ class Wanted:
         if self.engine is EngineName.spark or self.master is not None:
             if self.engine not in (EngineName.spark, EngineName.auto):
                 raise ArgumentError("--master goes with --engine spark. Leave one of the two out.")
-            from pais.engines.spark import read_frame
-
-            data = read_frame(self.data, master=self.master)
+            data = _spark_frame(self.data, self.master)
         opened = source(
             data,
             columns=names_of("--columns", self.columns),
@@ -44,6 +42,15 @@ class Wanted:
             on_rows=on_rows,
         )
         return opened.held() if self.engine is EngineName.memory else opened
+
+
+def _spark_frame(data: str, master: str | None) -> object:
+    try:
+        from pais.engines.spark import read_frame
+    except ImportError as error:
+        # Its text is of this package, and names the extra to install.
+        raise ArgumentError(str(error)) from None
+    return read_frame(data, master=master)
 
 
 def names_of(option: str, text: str | None) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
+from threading import Event
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from pais.engines.screen import Screen
 from pais.engines.threads import in_threads
 from pais.errors import DataError
 from pais.randomness import BitSource, KeyedBits, RowBits, row_bits
-from pais.sources import Columns, Layout, is_csv, require_header
+from pais.sources import Columns, Layout, attempt, is_csv, require_header
 
 T = TypeVar("T")
 
@@ -49,8 +50,10 @@ class DataFile:
 
     filesystem: pa_fs.FileSystem
     path: str
+    schema: pa.Schema
     layout: Layout
     metadata: pq.FileMetaData | None
+    stamp: tuple[int | None, int | None]
 
     @property
     def where(self) -> str:
@@ -62,7 +65,17 @@ class DataFile:
             return action()
         except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, TypeError):
             pass
-        raise DataError(f"{self.where} cannot be read to its end: it is damaged, cut short or gone. Check the file.")
+        causes = "it is damaged, cut short or gone"
+        if self.metadata is None:
+            causes = "it is gone, a line does not fit the header, or there is text among numbers"
+        raise DataError(f"{self.where} cannot be read to its end: {causes}. Check the file.")
+
+    def require_unchanged(self) -> None:
+        """Refuse a file that is not the one whose columns were checked; called once it is open."""
+        if self.guarded(lambda: stamp_of(self.filesystem, self.path)) != self.stamp:
+            raise DataError(
+                f"{self.where} was changed or replaced after it was opened. Run again on files that stay as they are."
+            )
 
     def batches(self, row_group: int | None) -> Iterator[pa.RecordBatch]:
         """The batches of a row group, or of a CSV file, with the columns that are asked for."""
@@ -71,20 +84,28 @@ class DataFile:
             return
         # Without pre-buffering memory holds one row group, not the file.
         file = self.guarded(
-            lambda: pq.ParquetFile(self.filesystem.open_input_file(self.path), metadata=self.metadata, pre_buffer=False)
+            lambda: pq.ParquetFile(
+                self.filesystem.open_input_file(self.path),
+                metadata=self.metadata,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
         )
         with file:
+            self.require_unchanged()
             stream = file.iter_batches(
                 _BATCH_ROWS, row_groups=[row_group], columns=self.layout.to_read, use_threads=False
             )
             yield from self._each(stream)
 
     def _csv_batches(self) -> Iterator[pa.RecordBatch]:
-        types = dict.fromkeys(self.layout.features, pa.float64())
+        types = {name: self.schema.field(name).type for name in self.layout.features}
+        types = {name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in types.items()}
         reader = self.guarded(
             lambda: open_csv(self.filesystem, self.path, include_columns=self.layout.to_read, column_types=types)
         )
         with reader:
+            self.require_unchanged()
             yield from self._each(reader)
 
     def _each(self, stream: Any) -> Iterator[pa.RecordBatch]:
@@ -117,6 +138,7 @@ class ArrowEngine(Engine):
                     f"{file.where} has other columns than {self._files[0].where}. Name the columns to use, or leave "
                     "the file out."
                 )
+            _require_same_carried(file, self._files[0])
         self.names, self.n_features = first.names, len(first.names)
         self._on_rows = on_rows
 
@@ -133,43 +155,51 @@ class ArrowEngine(Engine):
         return MemoryEngine(
             np.concatenate([block.rows() for block, _ in parts]),
             names=self.names,
-            carried=pa.concat_tables([pa.table(batch.select(carry)) for _, batch in parts]) if carry else None,
+            carried=_one_table([pa.table(batch.select(carry)) for _, batch in parts]) if carry else None,
             identity=np.concatenate([block.identity for block, _ in parts]),
         )
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        def of_part(part: Part) -> NDArray[Any] | None:
-            found = [fold.of(block) for block, _ in self._blocks(part, by_rows=seeded)]
+        def of_part(part: Part, stop: Event) -> NDArray[Any] | None:
+            found = [fold.of(block) for block, _ in self._blocks(part, by_rows=seeded, stop=stop)]
             return reduce(operator.add, found) if found else None
 
-        found = [total for total in in_threads(of_part, list(self._parts())) if total is not None]
+        found = [total for total in _over_parts(of_part, list(self._parts())) if total is not None]
         self._require_rows(found)
         return reduce(operator.add, found)
 
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
         parts = list(self._parts(places=isinstance(draws, KeyedBits)))
-        found = [
-            one
-            for several in in_threads(lambda part: self._thinned(part, thinning, screen, draws), parts)
-            for one in several
-        ]
-        self._require_rows(found)
-        carried = pa.concat_tables([table for _, table in found]) if self._files[0].layout.columns.carry else None
-        return together([kept for kept, _ in found], self.n_features, carried)
 
-    def _thinned(self, part: Part, thinning: Thinning, screen: Screen, draws: RowBits) -> list[tuple[Kept, pa.Table]]:
+        def of_part(part: Part, stop: Event) -> list[tuple[Kept, pa.Table]]:
+            return self._thinned(part, thinning, screen, draws, stop)
+
+        found = [one for several in _over_parts(of_part, parts) for one in several]
+        self._require_rows(found)
+        carried = _one_table([table for _, table in found]) if self._files[0].layout.columns.carry else None
+        kept = [one for one, _ in found]
+        found.clear()
+        return together(kept, self.n_features, carried)
+
+    def _thinned(
+        self, part: Part, thinning: Thinning, screen: Screen, draws: RowBits, stop: Event
+    ) -> list[tuple[Kept, pa.Table]]:
         carry = list(part.file.layout.columns.carry)
         found = []
-        for block, batch in self._blocks(part):
+        for block, batch in self._blocks(part, stop=stop):
             kept = thinning.keep(block, screen, draws)
             beside = pa.table(batch.select(carry).take(pa.array(kept.index)) if carry else {})
             found.append((kept, beside))
         return found
 
-    def _blocks(self, part: Part, *, by_rows: bool = False) -> Iterator[tuple[Block, pa.RecordBatch]]:
+    def _blocks(
+        self, part: Part, *, by_rows: bool = False, stop: Event | None = None
+    ) -> Iterator[tuple[Block, pa.RecordBatch]]:
         layout, place = part.file.layout, part.first
         for batch in part.file.batches(part.row_group):
+            if stop is not None and stop.is_set():
+                return
             n = batch.num_rows
             identity = np.arange(place, place + n, dtype=np.uint64)
             place += n
@@ -177,7 +207,7 @@ class ArrowEngine(Engine):
             if whole is not None:
                 batch, identity = batch.filter(pa.array(whole)), identity[whole]
             if batch.num_rows:
-                keys = layout.keys(batch)
+                keys = layout.keys(batch, part.file.where)
                 identity = identity if keys is None else keys
                 if by_rows or layout.by_rows:
                     yield RowBlock(layout.rows(batch), identity), batch
@@ -203,7 +233,33 @@ class ArrowEngine(Engine):
 
     def _require_rows(self, found: Sequence[object]) -> None:
         if not found:
-            raise DataError("the source has no rows. Pass at least one row.")
+            more = " and the files after it have" if len(self._files) > 1 else " has"
+            raise DataError(f"{self._files[0].where}{more} no rows. Pass at least one row.")
+
+
+def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list[T]:
+    """The work of every part; after an error or Ctrl-C threads end at their next batch, not at the end of a file."""
+    stop = Event()
+    try:
+        return in_threads(lambda part: work(part, stop), parts)
+    except BaseException:
+        stop.set()
+        raise
+
+
+def _one_table(parts: Sequence[pa.Table]) -> pa.Table:
+    """Carried columns of all parts; a column without values takes the type of the others."""
+    return pa.concat_tables(parts, promote_options="default")
+
+
+def _require_same_carried(file: DataFile, first: DataFile) -> None:
+    for name in file.layout.columns.carry:
+        kinds = [one.schema.field(name).type for one in (file, first)]
+        if not any(pa.types.is_null(kind) for kind in kinds) and kinds[0] != kinds[1]:
+            raise DataError(
+                f"column {name!r} of {file.where} is of type {kinds[0]}, and of type {kinds[1]} in {first.where}. "
+                "Convert one of them, or do not carry the column."
+            )
 
 
 def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
@@ -213,13 +269,17 @@ def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
         return _files_at(*_filesystem(text), text)
     local = pa_fs.LocalFileSystem()
     path = Path(text)
-    if not path.exists() and any(mark in text for mark in "*?["):
+    there = attempt(path.exists)
+    if there is False and any(mark in text for mark in "*?["):
         home = Path(path.anchor) if path.is_absolute() else Path()
-        found = sorted(str(file) for file in home.glob(str(path.relative_to(path.anchor))) if file.is_file())
+        pattern = str(path.relative_to(path.anchor))
+        found = attempt(lambda: sorted(str(file) for file in home.glob(pattern) if file.is_file()))
         if not found:
             raise DataError(f"no file matches {text}. Check the pattern.")
         return [(local, name) for name in found]
-    if not path.exists():
+    if there is None:
+        raise DataError(f"{text} cannot be looked at. Check the path and your access to it.")
+    if not there:
         raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, a directory of them, or a pattern.")
     return _files_at(local, text, text)
 
@@ -235,21 +295,39 @@ def _filesystem(text: str) -> tuple[pa_fs.FileSystem, str]:
 
 
 def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[tuple[pa_fs.FileSystem, str]]:
-    info = filesystem.get_file_info(path)
+    info = attempt(lambda: filesystem.get_file_info(path))
+    if info is None:
+        raise DataError(f"{text} cannot be looked at. Check the address and your access to it.")
     if info.type == pa_fs.FileType.NotFound:
         raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, or a directory of them.")
     if info.type != pa_fs.FileType.Directory:
         return [(filesystem, path)]
-    inside = filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True))
-    names = sorted(one.path for one in inside if one.type == pa_fs.FileType.File and _is_data(one.base_name))
+    inside = attempt(lambda: filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True)))
+    if inside is None:
+        raise DataError(f"{text} cannot be listed. Check your access to the directory and those in it.")
+    files = [one.path for one in inside if one.type == pa_fs.FileType.File]
+    names = sorted(name for name in files if _is_data(name.removeprefix(path)))
     if not names:
         raise DataError(f"{text} holds no Parquet or CSV file. Check the directory.")
     return [(filesystem, name) for name in names]
 
 
-def _is_data(name: str) -> bool:
-    """Whether a file of a directory is data: neither hidden nor a marker, as Spark and Hive leave them."""
-    return not name.startswith((".", "_")) and (fnmatch.fnmatch(name.lower(), "*.parquet*") or is_csv(name))
+def _is_data(inner: str) -> bool:
+    """Whether a file of a directory is data: neither it nor where it lies is hidden, a marker, a log or unfinished.
+
+    That is what names with a dot or an underscore in front are to Spark, Hive and Delta, unless they say a value.
+    """
+    *homes, name = inner.strip("/").split("/")
+    aside = [home for home in homes if home.startswith(".") or (home.startswith("_") and "=" not in home)]
+    if aside or name.startswith((".", "_")):
+        return False
+    return fnmatch.fnmatch(name.lower(), "*.parquet*") or is_csv(name)
+
+
+def stamp_of(filesystem: pa_fs.FileSystem, path: str) -> tuple[int | None, int | None]:
+    """Size and time of change: what tells that a file is still the same."""
+    info = filesystem.get_file_info(path)
+    return info.size, info.mtime_ns
 
 
 def open_csv(filesystem: pa_fs.FileSystem, path: str, **convert: Any) -> pa_csv.CSVStreamingReader:
@@ -264,16 +342,29 @@ def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFi
     """A file with its columns checked, before any row is read."""
     where = f"file {path}"
     try:
+        stamp = stamp_of(filesystem, path)
         if is_csv(path):
             with open_csv(filesystem, path) as reader:
                 schema, metadata = reader.schema, None
         else:
             metadata = pq.read_metadata(filesystem.open_input_file(path))
             schema = metadata.schema.to_arrow_schema()
+        names = schema.names
     except (pa.ArrowException, OSError, ValueError):
         schema = None
     if schema is None:
         raise DataError(f"{where} cannot be read as Parquet or CSV. Check the file.")
     if metadata is None:
-        require_header(schema.names, where)
-    return DataFile(filesystem=filesystem, path=path, layout=Layout.of(schema, columns, where), metadata=metadata)
+        require_header(names, where)
+    layout = Layout.of(schema if metadata is not None else _with_numbers(schema, columns), columns, where)
+    return DataFile(filesystem=filesystem, path=path, schema=schema, layout=layout, metadata=metadata, stamp=stamp)
+
+
+def _with_numbers(schema: pa.Schema, columns: Columns) -> pa.Schema:
+    """A CSV column without a value at the start of the file can yet be one of numbers."""
+    return pa.schema(
+        [
+            field.with_type(pa.float64()) if pa.types.is_null(field.type) and field.name != columns.key else field
+            for field in schema
+        ]
+    )

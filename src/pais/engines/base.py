@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,8 +117,13 @@ class Engine(ABC):
             )
 
 
-def together(parts: Sequence[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
-    """The parts of a sample as one."""
-    rows = np.concatenate([part.rows for part in parts]) if parts else np.empty((0, n_features))
-    weights = np.concatenate([part.weights for part in parts]) if parts else np.empty(0)
+def together(parts: list[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
+    """The parts of a sample as one. They are taken out of the list one by one, so that memory holds the sample once."""
+    weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
+    rows = np.empty((weights.size, n_features))
+    end = weights.size
+    while parts:
+        part = parts.pop()
+        rows[end - part.weights.size : end] = part.rows
+        end -= part.weights.size
     return WeightedRows(rows=rows, weights=weights, carried=carried)

@@ -101,6 +101,7 @@ class ColumnBlock(Block):
         edge = ball.radius * (1.0 - 2 * (len(self._columns) + 16) * ULP)
         # 1 within the ball, and what brings a row back to its edge beyond it.
         factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
+        factor /= lattice.step
         total = np.empty(len(self._columns), dtype=np.int64)
         steps = np.empty_like(factor)
         for number, column in enumerate(self._columns):
@@ -109,13 +110,12 @@ class ColumnBlock(Block):
             else:
                 np.subtract(column, ball.center[number], out=steps)
                 steps *= factor
-            steps /= lattice.step
             np.trunc(steps, out=steps)
             total[number] = int(np.add.reduce(steps))
         return total
 
     def rows(self) -> NDArray[np.generic]:
-        return self._gathered(None)
+        return self._gathered(None, None)
 
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         if not read_all:
@@ -124,18 +124,21 @@ class ColumnBlock(Block):
             index = screen.by_power(self._powers(screen.ball), first)
         else:
             return self._by_rows().survivors(screen, first, read_all=True)
-        return index, screen.ball.shift(self._gathered(index))
+        return index, self._gathered(index, screen.ball)
 
     def _by_rows(self) -> RowBlock:
         return RowBlock(self.rows(), self.identity)
 
-    def _gathered(self, index: Index | None) -> FloatArray:
+    def _gathered(self, index: Index | None, ball: Ball | None) -> FloatArray:
+        """Some rows or all, by rows; relative to the center of a ball."""
         side = np.empty((len(self._columns), self.n_rows if index is None else index.size))
         for number, column in enumerate(self._columns):
             if index is None:
                 side[number] = column
             else:
                 np.take(column, index, out=side[number], mode="clip")
+            if ball is not None and ball.center is not None:
+                side[number] -= ball.center[number]
         return np.ascontiguousarray(side.T)
 
     def _powers(self, ball: Ball) -> FloatArray:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +14,15 @@ from pais.rules import Rule
 
 # A power is known by its exponent and the first three bits after the point: eight cells to an octave.
 _SHIFT = 49
-_CELLS = 2047 << 3
+
+# Norms below this share of the radius are one cell.
+_SMALL = 2.0**-24
 
 # Past the rounding of a look-up between knots.
 _ROOM = 1.0 + 2.0**-48
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Screen:
     """For each cell of powers, the largest first 8 bits with which a row in it may be kept. Public.
 
@@ -35,42 +38,56 @@ class Screen:
     rule: Rule
     ball: Ball
     n_features: int
-    ceiling: int = field(init=False)
-    _largest: NDArray[np.uint8] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        low = (np.arange(_CELLS, dtype=np.int64) << _SHIFT).view(np.float64)
-        ends = self._norms(np.append(low, np.finfo(np.float64).max))
-        # Sums in another order may put a power into a neighbouring cell: a little wider on both sides.
-        slack = 4 * (self.n_features + 16) * ULP
-        ends = np.minimum(ends, self.ball.radius)
-        first = ends[:-1] * (1.0 - slack)
-        last = np.minimum(ends[1:] * (1.0 + slack) + 1e-150, self.ball.radius)
-        largest = np.maximum(self.rule.evaluate(first), self.rule.evaluate(last))
-        knots = self.rule.breakpoints(self.ball.radius)
-        values = np.maximum(self.rule.evaluate(knots), self.rule.evaluate(np.nextafter(knots, 0.0)))
-        cell = np.searchsorted(last, knots)
-        for beside in (-1, 0, 1):
-            np.maximum.at(largest, np.clip(cell + beside, 0, _CELLS - 1), values)
-        object.__setattr__(self, "_largest", _first_bits(largest))
-        object.__setattr__(self, "ceiling", int(_first_bits(np.array(self.rule.largest_probability(self.ball.radius)))))
+    @cached_property
+    def ceiling(self) -> int:
+        """The largest first bits with which any row of the ball may be kept."""
+        return int(_first_bits(np.array(self.rule.largest_probability(self.ball.radius))))
 
     @property
     def share(self) -> float:
         """Share of all rows that the first bits alone leave."""
         return (self.ceiling + 1) / 256.0
 
-    def by_power(self, power: FloatArray, first: NDArray[np.uint8]) -> NDArray[np.intp]:
-        """Places of the rows that may be kept, from their powers and first bits."""
-        cell = power.view(np.int64) >> _SHIFT
-        return np.flatnonzero(first <= self._largest.take(cell, mode="clip"))
-
     def by_bits(self, first: NDArray[np.uint8]) -> NDArray[np.intp]:
         """Places of the rows that may be kept, from their first bits alone."""
         return np.flatnonzero(first <= self.ceiling)
 
-    def _norms(self, power: FloatArray) -> FloatArray:
-        return np.sqrt(power) if self.ball.order == 2.0 else power
+    def by_power(self, power: FloatArray, first: NDArray[np.uint8]) -> NDArray[np.intp]:
+        """Places of the rows that may be kept, from their powers and first bits."""
+        cell = power.view(np.int64) >> _SHIFT
+        cell -= self._lowest
+        return np.flatnonzero(first <= self._largest.take(cell, mode="clip"))
+
+    @cached_property
+    def _lowest(self) -> int:
+        return int(_cell(self._power(self.ball.radius * _SMALL)))
+
+    @cached_property
+    def _largest(self) -> NDArray[np.uint8]:
+        radius = self.ball.radius
+        cells = np.arange(self._lowest, int(_cell(self._power(radius))) + 2, dtype=np.int64)
+        ends = (cells << _SHIFT).view(np.float64)
+        norms = np.minimum(np.sqrt(ends) if self.ball.order == 2.0 else ends, radius)
+        # Sums in another order may put a power into the cell beside: a little wider on both sides.
+        slack = 4 * (self.n_features + 16) * ULP
+        low, high = norms[:-1] * (1.0 - slack), np.minimum(norms[1:] * (1.0 + slack) + 1e-150, radius)
+        # The first cell stands for all that is smaller, the last for all that is larger.
+        low[0], high[-1] = 0.0, radius
+        largest = np.maximum(self.rule.evaluate(low), self.rule.evaluate(high))
+        knots = self.rule.breakpoints(radius)
+        values = np.maximum(self.rule.evaluate(knots), self.rule.evaluate(np.nextafter(knots, 0.0)))
+        place = np.searchsorted(high, knots)
+        for beside in (-1, 0, 1):
+            np.maximum.at(largest, np.clip(place + beside, 0, largest.size - 1), values)
+        return _first_bits(largest)
+
+    def _power(self, norm: float) -> FloatArray:
+        return np.array(norm * norm if self.ball.order == 2.0 else norm)
+
+
+def _cell(power: FloatArray) -> NDArray[np.int64]:
+    return np.asarray(power.view(np.int64) >> _SHIFT)
 
 
 def _first_bits(probability: FloatArray) -> NDArray[np.uint8]:

@@ -1,14 +1,19 @@
 """Rows in a Spark cluster: each partition is gone over where it is, and only sums and kept rows come back.
 
-The only module that knows Spark. The lower half of it runs in Spark's workers.
+The only module that knows Spark. What its workers do is in `partition.py`.
 """
 
 from __future__ import annotations
 
 import io
 import operator
+import os
+import re
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import reduce
 from typing import Any, TypeVar
 
@@ -18,18 +23,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 try:
-    from pyspark import TaskContext, cloudpickle
+    from pyspark import cloudpickle
+    from pyspark.logger import PySparkLogger
     from pyspark.ml.functions import vector_to_array
+    from pyspark.sql import SparkSession
     from pyspark.sql import functions as F  # noqa: N812  # the name every Spark programmer knows
     from pyspark.sql import types as kinds
 except ImportError:
     raise ImportError("a Spark frame needs the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
+from pais._numerics import FloatArray
 from pais._version import __version__
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
-from pais.errors import DataError
+from pais.engines.partition import Folding, Reading, Thin, Work
+from pais.errors import ArgumentError, DataError
 from pais.randomness import BitSource, KeyedBits, row_bits
-from pais.sources import Columns, Layout
+from pais.sources import Columns, Layout, is_csv, require_header
 
 T = TypeVar("T")
 
@@ -66,8 +75,8 @@ class SparkEngine(Engine):
         self.names, self.n_features = self._layout.names, len(self._layout.names)
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        reading = _Reading(layout=self._layout, by_rows=seeded)
-        table = self._done(_Folding(reading=reading, fold=fold), self._selected(reading), carry=())
+        reading = Reading(layout=self._layout, by_rows=seeded)
+        table = self._done(Folding(reading=reading, fold=fold), self._selected(reading), carry=())
         totals = [
             np.load(io.BytesIO(zlib.decompress(total.as_py())), allow_pickle=False) for total in table.column("content")
         ]
@@ -77,8 +86,8 @@ class SparkEngine(Engine):
         draws, carry = row_bits(bits), self._layout.columns.carry
         seeded = draws if isinstance(draws, KeyedBits) else None
         keyed = seeded is not None and self._layout.columns.key is not None
-        reading = _Reading(layout=self._layout, keyed=keyed, numbered=seeded is not None and not keyed)
-        work = _Thinning(
+        reading = Reading(layout=self._layout, keyed=keyed, numbered=seeded is not None and not keyed)
+        work = Thin(
             reading=reading,
             thinning=thinning,
             screen=thinning.screen(self.n_features),
@@ -94,11 +103,11 @@ class SparkEngine(Engine):
         carried = table.select(range(3, table.num_columns)).rename_columns(list(carry)) if carry else None
         return together([kept], self.n_features, carried)
 
-    def _selected(self, reading: _Reading, *, carry: tuple[str, ...] = ()) -> Any:
+    def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
         """The frame with what a pass needs and no more: features, key, carried columns, in this order."""
         features = [_as_doubles(self._frame, name).alias(f"f{place}") for place, name in enumerate(reading.features)]
         key = [_column(self._frame, self._layout.columns.key).alias("k")] if reading.keyed else []
-        beside = [_column(self._frame, name).alias(f"c{place}") for place, name in enumerate(carry)]
+        beside = [_carried(self._frame, name).alias(f"c{place}") for place, name in enumerate(carry)]
         found = _renamed(self._frame).select(*features, *key, *beside)
         if not reading.numbered:
             return found
@@ -109,7 +118,7 @@ class SparkEngine(Engine):
         ties = [f"c{place}" for place, name in enumerate(carry) if _is_sortable(_field(self._frame, name).dataType)]
         return found.repartition(*alike).sortWithinPartitions(*alike, *ties)
 
-    def _done(self, work: _Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
+    def _done(self, work: Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
         """What the workers sent back, from one action; their troubles are raised here."""
         schema = kinds.StructType(
             [
@@ -117,7 +126,7 @@ class SparkEngine(Engine):
                 kinds.StructField("weight", kinds.DoubleType()),
                 kinds.StructField("note", kinds.StringType()),
                 *(
-                    kinds.StructField(f"c{place}", _sent_type(_field(self._frame, name).dataType))
+                    kinds.StructField(f"c{place}", _carried_type(_field(self._frame, name).dataType))
                     for place, name in enumerate(carry)
                 ),
             ]
@@ -133,28 +142,225 @@ class SparkEngine(Engine):
         return table.filter(pc.is_null(table.column("note")))
 
 
+def read_frame(path: str, *, master: str | None = None) -> Any:
+    """A Parquet or CSV file, or a directory of them, as a frame of the Spark that runs, or of one begun for it.
+
+    Parameters
+    ----------
+    path : str
+        A path or an address that every node of the cluster can open.
+    master : str, optional
+        Address of the cluster; None takes what Spark is configured for, which is this machine unless stated.
+    """
+    session = _guarded(lambda: _session(master), otherwise="Spark did not start. It needs Java 17 and a free port.")
+    reader = session.read
+    if not is_csv(path):
+        return _guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
+    found = _guarded(
+        lambda: reader.csv(path, header=True, inferSchema=True),
+        otherwise=f"{path} cannot be read as CSV. Check the file.",
+    )
+    require_header(found.columns, f"file {path}")
+    return found
+
+
+def _session(master: str | None) -> Any:
+    if master is None or master.startswith("local"):
+        # The path may lead Spark's workers to another Python than this one.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("pais")
+    settings = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return (builder if master is None else builder.master(master)).getOrCreate()
+
+
 def _layout(frame: Any, columns: Columns) -> Layout:
     """The columns of a frame, checked by type before any row is read."""
-    where = "the source"
-    # Names first: at this point every column passes for one of numbers.
+    # Names first: here every column passes for one of numbers.
     kind = [pa.int64() if isinstance(one.dataType, kinds.IntegralType) else pa.float64() for one in frame.schema.fields]
-    found = Layout.of(pa.schema(list(zip(frame.columns, kind, strict=True))), columns, where)
-    fields = {name: pa.float64() for name in found.features}
-    for name in found.features:
-        one = _field(frame, name)
-        if _is_vector(one.dataType):
-            fields[name] = pa.list_(pa.float64(), _width(frame, name))
-        elif not _is_number(one.dataType):
+    features = Layout.of(pa.schema(list(zip(frame.columns, kind, strict=True))), columns, "the source").features
+    types = {}
+    for name in features:
+        found = _field(frame, name).dataType
+        if _is_vector(found):
+            types[name] = pa.list_(pa.float64(), _width(frame, name))
+        elif _is_number(found):
+            types[name] = pa.float64()
+        else:
             raise DataError(
-                f"column {name!r} of {where} is of type {one.dataType.simpleString()}, not a number. Leave it out or "
+                f"column {name!r} of the source is of type {found.simpleString()}, not a number. Leave it out or "
                 "convert it."
             )
-    beside = {name: pa.int64() for name in (*columns.carry, columns.key) if name is not None}
-    return Layout.of(pa.schema(list({**beside, **fields}.items())), _keyed_apart(columns, found), where)
+    for name in columns.carry:
+        found = _field(frame, name).dataType
+        if isinstance(found, kinds.UserDefinedType) and not _is_vector(found):
+            raise DataError(f"column {name!r} of the source is of a type of its own and cannot be carried. Convert it.")
+    layout = Layout.of(pa.schema(list(types.items())), Columns(features=features), "the source")
+    return replace(layout, columns=columns)
 
 
-def _keyed_apart(columns: Columns, found: Layout) -> Columns:
-    """The same columns with the features named; whether the key holds whole numbers has been looked at."""
-    key = columns.key if columns.key not in found.features else None
-    del key
-    return Columns(features=found.features, carry=columns.carry, key=columns.key, missing=columns.missing)
+def _field(frame: Any, name: str | None) -> Any:
+    return frame.schema.fields[frame.columns.index(name)]
+
+
+def _renamed(frame: Any) -> Any:
+    """Columns known by their places: Spark takes dots in names for structs, and `a` and `A` for one name."""
+    return frame.toDF(*[f"p{place}" for place in range(len(frame.columns))])
+
+
+def _column(frame: Any, name: str | None) -> Any:
+    return F.col(f"p{frame.columns.index(name)}")
+
+
+def _as_doubles(frame: Any, name: str) -> Any:
+    """A feature as double or array of doubles; none of these casts can fail and quote a value."""
+    kind, column = _field(frame, name).dataType, _column(frame, name)
+    if isinstance(kind, kinds.UserDefinedType):
+        return vector_to_array(column)
+    return column.cast("array<double>" if _is_vector(kind) else "double")
+
+
+def _one_zero(frame: Any, name: str) -> Any:
+    if isinstance(_field(frame, name).dataType, kinds.ArrayType):
+        return F.transform(name, lambda number: number + F.lit(0.0))
+    return F.col(name) + F.lit(0.0)
+
+
+def _is_number(kind: Any) -> bool:
+    return isinstance(kind, (kinds.NumericType, kinds.BooleanType))
+
+
+def _is_vector(kind: Any) -> bool:
+    if isinstance(kind, kinds.UserDefinedType):
+        return type(kind).__name__ == "VectorUDT"
+    return isinstance(kind, kinds.ArrayType) and _is_number(kind.elementType)
+
+
+def _is_sortable(kind: Any) -> bool:
+    return isinstance(kind, kinds.AtomicType) and not isinstance(kind, kinds.VariantType)
+
+
+def _carried(frame: Any, name: str) -> Any:
+    kind, column = _field(frame, name).dataType, _column(frame, name)
+    if isinstance(kind, kinds.UserDefinedType):
+        return vector_to_array(column)
+    return column if kind == _carried_type(kind) else column.cast(_carried_type(kind))
+
+
+def _carried_type(kind: Any) -> Any:
+    """A type whose parts may all be missing, as they are where a note stands in place of a row."""
+    if isinstance(kind, kinds.UserDefinedType):
+        return kinds.ArrayType(kinds.DoubleType())
+    if isinstance(kind, kinds.ArrayType):
+        return kinds.ArrayType(_carried_type(kind.elementType))
+    if isinstance(kind, kinds.MapType):
+        return kinds.MapType(kind.keyType, _carried_type(kind.valueType))
+    if isinstance(kind, kinds.StructType):
+        return kinds.StructType([kinds.StructField(one.name, _carried_type(one.dataType)) for one in kind.fields])
+    return kind
+
+
+def _width(frame: Any, name: str) -> int:
+    """Length of the vectors of a column: what Spark's own ML says of it, or that of the first there is."""
+    stated = _field(frame, name).metadata.get("ml_attr", {}).get("num_attrs")
+    if stated is not None:
+        return int(stated)
+    found = _renamed(frame).select(_as_doubles(frame, name).alias("v")).where("v is not null").select(F.size("v"))
+    first = _guarded(lambda: found.take(1))
+    if not first:
+        raise DataError(f"the source has no rows with a vector in column {name!r}. Pass at least one row.")
+    return int(first[0][0])
+
+
+@contextmanager
+def _larger_batches(session: Any, n_features: int) -> Iterator[None]:
+    """Spark's default of 10,000 rows to a batch spends as long on batches as on rows. The setting is the user's."""
+    before = session.conf.get(_BATCH_SETTING, None)
+    rows = min(_BATCH_ROWS, max(1, _BATCH_BYTES // (8 * n_features)))
+    session.conf.set(_BATCH_SETTING, str(rows))
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_BATCH_SETTING)
+        else:
+            session.conf.set(_BATCH_SETTING, before)
+
+
+def _guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
+    """The result, or an error in words of our own: Spark's quote the data, in texts and in logs on the screen."""
+    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        return action()
+    except Exception as error:
+        said = _in_our_words(error) if otherwise is None else otherwise
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+    # Out here, so that Spark's exception is not kept as the context of this one.
+    raise DataError(said)
+
+
+def _in_our_words(error: Exception) -> str:
+    text = str(error)
+    other = re.search(rf"{_VERSION_MARK}=([\w.+-]+)", text)
+    if other:
+        found = "cannot import pais" if other[1] == "none" else f"have pais {other[1]}"
+        return f"Spark's workers {found}, and here it is pais {__version__}. Install the same version on every node."
+    if "maxResultSize" in text:
+        return "the sample is larger than spark.driver.maxResultSize. Plan for fewer rows, or raise that setting."
+    if isinstance(error, ImportError):
+        return "Spark misses a package that it needs for Arrow. Install the extra pais[spark]."
+    return (
+        f"Spark could not go over the source ({type(error).__name__}). Check that the frame can be computed by itself; "
+        "Spark's own words are not shown here, since they can quote rows."
+    )
+
+
+def _pickled(work: Work) -> bytes:
+    dumps: Callable[[Work], bytes] = cloudpickle.dumps
+    try:
+        return dumps(work)
+    except Exception:
+        pass
+    raise ArgumentError("the rule cannot be sent to Spark's workers. Make it of functions and numbers alone.")
+
+
+def _for_workers(work: bytes, version: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What Spark sends to its workers. It names nothing of this package, so it can say there that it is not there."""
+    mark = _VERSION_MARK
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            from pais._version import __version__ as found
+        except ImportError:
+            found = "none"
+        if found != version:
+            raise RuntimeError(f"{mark}={found}")
+        from pyspark import TaskContext
+
+        from pais.engines.partition import over_partition
+
+        context = TaskContext.get()
+        if context is None:
+            # Without its number a partition would draw the bits of another.
+            raise RuntimeError("not in a task of Spark")
+        yield from over_partition(work, context.partitionId(), batches)
+
+    return run
+
+
+def _rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
+    """Rows from the bytes the workers sent, without a look at each."""
+    parts = [np.empty((0, n_features))]
+    for chunk in content.cast(pa.large_binary()).chunks:
+        if len(chunk):
+            _, starts, numbers = chunk.buffers()
+            place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+            found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
+            parts.append(found.view("<f8").reshape(-1, n_features))
+    return np.concatenate(parts)

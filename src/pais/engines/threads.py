@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -18,15 +19,27 @@ def cores() -> int:
 
 def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
     """The work of every task, in order."""
-    if len(tasks) == 1 or cores() == 1:
-        return [work(task) for task in tasks]
-    pool = _threads(os.getpid(), cores())
-    futures = [pool.submit(work, task) for task in tasks]
+    return list(results(work, tasks))
+
+
+def results(work: Callable[[T], U], tasks: Sequence[T]) -> Iterator[U]:
+    """The work of every task, in order, each as soon as those before it are done; few are ahead of the reader."""
+    number = cores()
+    if len(tasks) == 1 or number == 1:
+        yield from map(work, tasks)
+        return
+    pool = _threads(os.getpid(), number)
+    waiting: deque[Future[U]] = deque()
     try:
-        return [future.result() for future in futures]
+        for task in tasks:
+            waiting.append(pool.submit(work, task))
+            if len(waiting) > 2 * number:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
     finally:
         # After an error or Ctrl-C nothing more is begun.
-        for future in futures:
+        for future in waiting:
             future.cancel()
 
 

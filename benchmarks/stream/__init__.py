@@ -1,0 +1,1 @@
+"""Speed and memory over rows in files: passes, threads, size, the command line, Spark."""

@@ -1,0 +1,144 @@
+"""Memory that does not grow with the rows, and time that grows in proportion."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow.dataset as pa_dataset
+
+import pais
+from benchmarks.stream import child
+from benchmarks.stream.bench import PREFIX, Bench
+from benchmarks.stream.data import COLUMNS
+from benchmarks.tables import Table, verdict
+
+EPSILON, DELTA, N_CLUSTERS, SURVEY_SHARE = 1.0, 1e-7, 25, 0.06
+SAMPLE_SIZE = 20_000
+TINY_ROWS, TINY_SAMPLE = 20_000, 2_000
+#: Of the largest size: 1, 5, 20 and 50 million of 50.
+SHARES = (0.02, 0.1, 0.4, 1.0)
+RUNS = 3
+FLAT_TARGET = 1.1
+LEAST_EXTRA = 1 << 22
+
+
+def tables(bench: Bench) -> Iterator[Table]:
+    rows, tiny = bench.mixture(), bench.single("mixture", TINY_ROWS)
+    found = {}
+    with bench.steps("survey and sample by size", RUNS * (len(SHARES) + 1)) as on_step:
+        base = child.run("scale", on_step, files=tiny.files(), sample_size=TINY_SAMPLE)
+        for n_rows in (round(share * bench.rows) for share in SHARES):
+            # Never more than a share of the rows, so that small sizes can be tried.
+            size = min(SAMPLE_SIZE, n_rows // 10)
+            found[n_rows] = child.run("scale", on_step, files=rows.files(n_rows), sample_size=size)
+    yield _memory_table(found, base)
+    yield _time_table(found)
+
+
+def _memory_table(found: dict[int, dict[str, Any]], base: dict[str, Any]) -> Table:
+    table = Table(
+        name="memory",
+        prefix=PREFIX,
+        title=f"Peak memory of survey and sample by rows, {COLUMNS} float64 columns",
+        shown=(
+            "rows",
+            "raw MB",
+            "peak MB",
+            "over smallest",
+            "peak over a tiny file MB",
+            "extra over smallest",
+            "result",
+        ),
+        remarks=[
+            f"Peak resident memory (VmHWM) of a fresh process that surveys and samples {RUNS} times. A tiny file has "
+            f"{TINY_ROWS:,} rows; on it the same process peaks at {base['peak'] / 1e6:.1f} MB.",
+            f"{SAMPLE_SIZE:,} rows expected in every sample (a tenth of the rows where they are fewer), since the "
+            "sample itself is held: at a fixed share, as a default fit has it, it grows with the rows.",
+            "Sizes with files smaller than a row group of the others (below 7 million rows in all) cannot be compared.",
+            f"Target: every peak within {FLAT_TARGET - 1:.0%} of the smallest size's; the result is by the whole "
+            "peak, the extra beside it is the stricter reading.",
+        ],
+    )
+    first = next(iter(found.values()))["peak"]
+    least = first - base["peak"]
+    for n_rows, one in found.items():
+        extra = one["peak"] - base["peak"]
+        table.rows.append(
+            {
+                "rows": n_rows,
+                "raw MB": n_rows * COLUMNS * 8 / 1e6,
+                "peak MB": one["peak"] / 1e6,
+                "over smallest": one["peak"] / first,
+                "peak over a tiny file MB": extra / 1e6,
+                # Says nothing where the smallest size is as tiny as the tiny file.
+                "extra over smallest": extra / least if least > LEAST_EXTRA else None,
+                "result": verdict(one["peak"] / first, FLAT_TARGET),
+            }
+        )
+    return table
+
+
+def _time_table(found: dict[int, dict[str, Any]]) -> Table:
+    rows = np.array(list(found), dtype=np.float64)
+    seconds = np.array([one["survey"] + one["sample"] for one in found.values()])
+    line = np.polyval(np.polyfit(rows, seconds, 1), rows)
+    explained = 1.0 - float(((seconds - line) ** 2).sum() / ((seconds - seconds.mean()) ** 2).sum())
+    per_row = seconds / rows
+    table = Table(
+        name="time",
+        prefix=PREFIX,
+        title=f"Time of survey and sample by rows, {COLUMNS} float64 columns",
+        shown=("rows", "survey s", "sample s", "both s", "CPU s", "ns/row", "plan s", "M rows/s of a pass"),
+        remarks=[
+            f"Wall seconds on all cores, smallest of {RUNS} runs in a fresh process for each size: three passes of the "
+            "survey and one of the sample. Planning, which does not depend on the rows, is beside it.",
+            f"R^2 of a straight line {explained:.5f}; time per row at {rows[-1]:,.0f} rows over that at "
+            f"{rows[0]:,.0f}: {per_row[-1] / per_row[0]:.3f}.",
+        ],
+    )
+    for (n_rows, one), both in zip(found.items(), seconds, strict=True):
+        table.rows.append(
+            {
+                "rows": n_rows,
+                "survey s": one["survey"],
+                "sample s": one["sample"],
+                "both s": float(both),
+                "CPU s": one["cpu"],
+                "ns/row": 1e9 * float(both) / n_rows,
+                "plan s": one["plan"],
+                "M rows/s of a pass": 4e-6 * n_rows / float(both),
+                "R2": explained,
+            }
+        )
+    return table
+
+
+def job(files: list[str], sample_size: float) -> dict[str, float]:
+    """Smallest seconds of each stage, and the peak."""
+    engine = pais.source(pa_dataset.dataset(files))
+    found = {"survey": float("inf"), "plan": float("inf"), "sample": float("inf"), "cpu": float("inf")}
+    for _ in range(RUNS):
+        used, times = time.process_time(), [time.perf_counter()]
+        surveyed = pais.survey(engine, epsilon=SURVEY_SHARE * EPSILON)
+        times.append(time.perf_counter())
+        planning = time.process_time()
+        plan = pais.plan_kmeans(
+            n_clusters=N_CLUSTERS,
+            n_features=COLUMNS,
+            epsilon=(1.0 - SURVEY_SHARE) * EPSILON,
+            delta=DELTA,
+            ball=surveyed.ball,
+            norms=surveyed.norms,
+            sample_size=sample_size,
+        )
+        times.append(time.perf_counter())
+        used += time.process_time() - planning
+        pais.sample(engine, ball=plan.ball, rule=plan.rule)
+        times.append(time.perf_counter())
+        taken = [*np.diff(times).tolist(), time.process_time() - used]
+        found = {stage: min(best, now) for (stage, best), now in zip(found.items(), taken, strict=True)}
+        child.step()
+    return {**found, "peak": child.peak_bytes()}

@@ -1,0 +1,235 @@
+"""One partition of a cluster, gone over by one of its workers: batches in, a sum or kept rows out, as batches.
+
+What is sent back has one layout: `content` (a kept row, or a sum), its `weight`, a `note`, and the columns carried
+beside. A row with a note holds nothing else: an empty one says that there were rows, any other what went wrong.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pais._numerics import FloatArray
+from pais.engines.base import Fold, Thinning
+from pais.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.engines.screen import Screen
+from pais.errors import DataError, PaisError
+from pais.randomness import FreshBits, KeyedBits, RowBits, StreamBits, mixed64
+from pais.sources import Layout
+
+
+def over_partition(work: bytes, partition: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A partition's answer. Its own failures are sent as data: raised, Spark would show them with what they quote."""
+    task: Task | None = None
+    for batch in batches:
+        found, trouble = None, None
+        try:
+            if task is None:
+                task = pickle.loads(work).begin(partition)
+            found = task.take(batch)
+        except PaisError as error:
+            trouble = str(error)
+        except ImportError as error:
+            trouble = f"a worker of Spark has no module {error.name!r}, which the work needs. Send it with addPyFile."
+        except Exception as error:
+            trouble = f"a worker of Spark failed with {type(error).__name__}. Its text is not shown: it can quote rows."
+        if trouble is not None:
+            yield _noted(trouble, batch.schema)
+            # Read to the end: a worker that stops before it is ended by Spark, and the next one must load all anew.
+            for _ in batches:
+                pass
+            return
+        if found is not None:
+            yield found
+    last = None if task is None else task.end()
+    if last is not None:
+        yield last
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How batches become blocks: features, then the key where one is used, then what is carried."""
+
+    layout: Layout
+    by_rows: bool = False
+    keyed: bool = False
+    numbered: bool = False
+
+    @property
+    def features(self) -> list[str]:
+        return list(dict.fromkeys(self.layout.features))
+
+    def block(self, batch: pa.RecordBatch, numbering: _Numbering) -> tuple[Block, pa.RecordBatch]:
+        """The rows of a batch without missing values, and the columns carried beside them."""
+        layout, names = self.layout, self.features
+        widths = dict(zip(layout.features, layout.widths, strict=True))
+        found = [_fixed(batch.column(place), name, widths[name]) for place, name in enumerate(names)]
+        numbers = pa.RecordBatch.from_arrays(found, names=names)
+        beside = batch.select(list(range(len(names), batch.num_columns)))
+        whole = layout.whole(numbers, "the source")
+        if whole is not None:
+            numbers, beside = numbers.filter(pa.array(whole)), beside.filter(pa.array(whole))
+        identity = np.zeros(numbers.num_rows, dtype=np.uint64)
+        if self.keyed:
+            keys = layout.keys(pa.RecordBatch.from_arrays([beside.column(0)], names=[layout.columns.key]))
+            identity = identity if keys is None else keys
+            beside = beside.select(list(range(1, beside.num_columns)))
+        if self.numbered:
+            identity = numbering.of(layout.rows(numbers))
+        if self.by_rows or layout.by_rows or self.numbered:
+            return RowBlock(layout.rows(numbers), identity), beside
+        return ColumnBlock(layout.numbers(numbers), identity), beside
+
+
+def _fixed(column: pa.Array, name: str, width: int) -> pa.Array:
+    """Vectors as Arrow stores those of one length; Spark knows only lists of any length."""
+    if width == 0:
+        return column
+    lengths = pc.list_value_length(column)
+    if not pc.all(pc.equal(lengths, width), min_count=0).as_py():
+        raise DataError(f"column {name!r} of the source holds vectors of different lengths. Give all the same length.")
+    return column.cast(pa.list_(pa.float64(), width))
+
+
+class _Numbering:
+    """Names for rows without a key: their content, and the how-manieth of its like a row is. NOT PRIVATE.
+
+    Like rows lie side by side, here and across batches. Which of them is drawn means nothing, but how many: each has
+    a draw of its own.
+    """
+
+    def __init__(self) -> None:
+        self._last: NDArray[np.uint64] | None = None
+        self._number = 0
+
+    def of(self, rows: FloatArray) -> NDArray[np.uint64]:
+        words = (rows + 0.0).view(np.uint64)  # one zero: -0.0 + 0.0 is 0.0
+        content = np.zeros(len(words), dtype=np.uint64)
+        for place in range(words.shape[1]):
+            content = mixed64(content + words[:, place])
+        if len(words) == 0:
+            return content
+        like = np.empty(len(words), dtype=bool)
+        like[0] = self._last is not None and np.array_equal(words[0], self._last)
+        like[1:] = (words[1:] == words[:-1]).all(axis=1)
+        at = np.arange(len(words))
+        start = np.maximum.accumulate(np.where(like, -1, at))
+        number = np.where(start < 0, self._number + 1 + at, at - start)
+        self._last, self._number = words[-1].copy(), int(number[-1])
+        return mixed64(content + number.astype(np.uint64))
+
+
+class Task(ABC):
+    """One go over one partition."""
+
+    @abstractmethod
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        """What is sent back for a batch at once."""
+
+    @abstractmethod
+    def end(self) -> pa.RecordBatch | None:
+        """What is sent back at the end."""
+
+
+class Work(ABC):
+    """What is to be done with every partition; it goes to the workers."""
+
+    @abstractmethod
+    def begin(self, partition: int) -> Task: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folding(Work):
+    reading: Reading
+    fold: Fold
+
+    def begin(self, partition: int) -> Task:
+        return _FoldTask(self)
+
+
+class _FoldTask(Task):
+    def __init__(self, work: Folding) -> None:
+        self._work = work
+        self._total: NDArray[Any] | None = None
+
+    def take(self, batch: pa.RecordBatch) -> None:
+        block, _ = self._work.reading.block(batch, _Numbering())
+        if block.n_rows:
+            part = self._work.fold.of(block)
+            self._total = part if self._total is None else self._total + part
+
+    def end(self) -> pa.RecordBatch | None:
+        if self._total is None:
+            return None
+        file = io.BytesIO()
+        np.save(file, self._total, allow_pickle=False)
+        # Counts by bin are mostly zeros, and there can be thousands of partitions.
+        content = pa.array([zlib.compress(file.getvalue(), 1)], type=pa.binary())
+        return _sent(content, pa.nulls(1, pa.float64()), None, {})
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Thin(Work):
+    """`key` is secret, and so is everything drawn from it."""
+
+    reading: Reading
+    thinning: Thinning
+    screen: Screen
+    seeded: KeyedBits | None
+    key: bytes
+
+    def begin(self, partition: int) -> Task:
+        if self.seeded is not None:
+            return _ThinTask(self, self.seeded)
+        return _ThinTask(self, FreshBits(StreamBits(self.key, context=b"partition %d" % partition)))
+
+
+class _ThinTask(Task):
+    def __init__(self, work: Thin, bits: RowBits) -> None:
+        self._work, self._bits, self._numbering = work, bits, _Numbering()
+        self._seen: pa.Schema | None = None
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        work = self._work
+        block, beside = work.reading.block(batch, self._numbering)
+        if block.n_rows == 0:
+            return None
+        self._seen = batch.schema
+        kept = work.thinning.keep(block, work.screen, self._bits)
+        n, width = kept.rows.shape
+        if n == 0:
+            return None
+        starts = np.arange(n + 1, dtype=np.int64) * (8 * width)
+        numbers = np.ascontiguousarray(kept.rows, dtype="<f8")
+        buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(numbers)]
+        content = pa.Array.from_buffers(pa.binary(), n, buffers)
+        return _sent(content, pa.array(kept.weights), None, _columns(beside.take(pa.array(kept.index))))
+
+    def end(self) -> pa.RecordBatch | None:
+        """Even a partition of which nothing was kept says that it had rows."""
+        return None if self._seen is None else _noted("", self._seen)
+
+
+def _noted(note: str, schema: pa.Schema) -> pa.RecordBatch:
+    """A note in place of a row, with nothing beside it."""
+    beside = {name: pa.nulls(1, schema.field(name).type) for name in schema.names if name.startswith("c")}
+    return _sent(pa.nulls(1, pa.binary()), pa.nulls(1, pa.float64()), note, beside)
+
+
+def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def _sent(content: pa.Array, weight: pa.Array, note: str | None, beside: dict[str, pa.Array]) -> pa.RecordBatch:
+    notes = pa.array([note] * len(content), type=pa.string())
+    return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **beside})

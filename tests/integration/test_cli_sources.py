@@ -1,0 +1,251 @@
+"""The commands over every kind of source: a file, a directory, a pattern, CSV; in memory and streamed."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from pais.cli import app, show
+
+N = 6000
+RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
+
+
+def pais(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def done(*arguments: object) -> Any:
+    result = pais(*arguments)
+    assert result.exit_code == 0, (arguments, result.output, result.exception)
+    return result
+
+
+def rows() -> np.ndarray:
+    rng = np.random.default_rng(11)
+    return rng.normal(size=(3, 2))[rng.integers(3, size=N)] * 4.0 + rng.normal(size=(N, 2)) * 0.3
+
+
+def table() -> pa.Table:
+    found = rows()
+    return pa.table({"a": found[:, 0], "b": found[:, 1], "id": np.arange(N)})
+
+
+def file(home: Path) -> Path:
+    pq.write_table(table(), home / "rows.parquet", row_group_size=1000)
+    return home / "rows.parquet"
+
+
+def directory(home: Path) -> Path:
+    (home / "data").mkdir()
+    for number in range(4):
+        pq.write_table(table().slice(number * 1500, 1500), home / "data" / f"part-{number}.parquet")
+    return home / "data"
+
+
+def pattern(home: Path) -> str:
+    pq.write_table(table(), directory(home) / "other.parquet")
+    return str(home / "data" / "part-*.parquet")
+
+
+def csv(home: Path) -> Path:
+    pa_csv.write_csv(table(), home / "rows.csv")
+    return home / "rows.csv"
+
+
+SOURCES: dict[str, Callable[[Path], object]] = {"file": file, "directory": directory, "pattern": pattern, "csv": csv}
+ENGINES = ("auto", "arrow", "memory")
+
+
+def all_commands(data: object, home: Path, *more: object, seed: int | None = 7) -> dict[str, bytes]:
+    """Survey, plan, sample and kmeans, and what they wrote."""
+    home.mkdir()
+    survey, plan = home / "survey.json", home / "plan.json"
+    taken = (data, "--columns", "a,b", *more, *(() if seed is None else ("--seed", seed)))
+    clusters = ("--n-clusters", 3, "--epsilon", 1)
+    done("survey", *taken, "--epsilon", 0.1, "--out", survey)
+    done("plan", "--survey", survey, *clusters, "--out", plan)
+    done("sample", *taken, "--carry", "id", "--plan", plan, "--out", home / "sample.parquet")
+    done("kmeans", *taken, *clusters, "--survey", survey, "--out", home / "of survey")
+    done("kmeans", *taken, *clusters, "--out", home / "out")
+    assert {path.name for path in (home / "out").iterdir()} == RELEASE
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    home = tmp_path_factory.mktemp("expected")
+    return all_commands(file(home), home / "outputs", "--engine", "memory")
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_command_gives_the_same_seeded_outputs_from_every_source_in_every_engine(
+    kind: str, tmp_path: Path, expected: dict[str, bytes]
+) -> None:
+    data = SOURCES[kind](tmp_path)
+    for engine in ENGINES:
+        found = all_commands(data, tmp_path / engine, "--engine", engine)
+        assert found.keys() == expected.keys()
+        assert [name for name in found if found[name] != expected[name]] == [], (kind, engine)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_command_releases_from_every_source(kind: str, tmp_path: Path) -> None:
+    all_commands(SOURCES[kind](tmp_path), tmp_path / "outputs", seed=None)
+
+
+@pytest.mark.parametrize("kind", SOURCES)
+@pytest.mark.parametrize("engine", ["arrow", "memory"])
+def test_a_carried_column_stays_with_its_row_in_an_order_that_tells_nothing(
+    kind: str, engine: str, tmp_path: Path
+) -> None:
+    plan, out = tmp_path / "plan.json", tmp_path / "sample.parquet"
+    stated = ("--radius", 50, "--norms", "0,3,5,50", "--n-rows", N, "--n-features", 2)
+    done(
+        "plan", *stated, "--n-clusters", 3, "--epsilon", 1, "--sampling", "uniform", "--sample-size", 900, "--out", plan
+    )
+    data = SOURCES[kind](tmp_path)
+    orders = []
+    for _ in range(2):
+        taken = ("--columns", "a,b", "--carry", "id", "--engine", engine, "--overwrite")
+        result = done("sample", data, "--plan", plan, "--out", out, *taken)
+        assert show.SAMPLE_WARNING in result.stderr
+        found = pq.read_table(out)
+        assert found.column_names == ["a", "b", "weight", "id"]
+        place = found["id"].to_numpy()
+        assert np.array_equal(np.column_stack([found["a"].to_numpy(), found["b"].to_numpy()]), rows()[place])
+        assert 700 < len(place) < 1100
+        orders.append(place)
+    # Neither the order of the file, nor its reverse, nor one that the rows themselves tell.
+    for place in orders:
+        later = np.diff(place) > 0
+        assert 0.4 < later.mean() < 0.6
+        by_first = np.diff(rows()[place, 0]) > 0
+        assert 0.4 < by_first.mean() < 0.6
+    both = np.intersect1d(*orders)
+    first, second = (place[np.isin(place, both)] for place in orders)
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+@pytest.mark.parametrize("engine", ["arrow", "memory"])
+def test_rows_with_missing_values_are_refused_or_dropped(form: str, engine: str, tmp_path: Path) -> None:
+    found = rows()
+    holes = [None if place % 3 == 0 else float(value) for place, value in enumerate(found[:, 1])]
+    whole = pa.table({"a": found[:, 0], "b": pa.array(holes, pa.float64())})
+    data = tmp_path / f"rows.{form}"
+    if form == "csv":
+        pa_csv.write_csv(whole, data)
+    else:
+        pq.write_table(whole, data)
+    for command in (
+        ("survey", data, "--epsilon", 5, "--center", "0,0", "--out", tmp_path / "survey.json"),
+        ("kmeans", data, "--epsilon", 5, "--n-clusters", 3, "--out", tmp_path / "out"),
+    ):
+        refused = pais(*command, "--engine", engine)
+        assert refused.exit_code == 2
+        assert "column 'b' of file" in refused.stderr
+        assert not Path(str(command[-1])).exists()
+        done(*command, "--engine", engine, "--drop-missing")
+    counts = pq.read_table(tmp_path / "out" / "centers.parquet")["noisy_count"].to_numpy()
+    assert counts.sum() == pytest.approx(N * 2 / 3, rel=0.15)
+
+
+def in_terminal(command: list[object]) -> tuple[int, str, str]:
+    """Exit code, stdout, and what a terminal on stderr shows."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "150"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            more = os.read(ours, 65536)
+        except OSError:
+            break
+        if not more:
+            break
+        shown += more
+    os.close(ours)
+    said = process.communicate(timeout=60)[0]
+    return process.returncode, said, shown.decode()
+
+
+# A bar is drawn ten times a second, so a pass has to last.
+SLOW = """
+import time
+from pais.engines import arrow
+from pais.cli import main
+
+real = arrow.DataFile._each
+
+def slowly(file, stream):
+    for batch in real(file, stream):
+        time.sleep(0.1)
+        yield batch
+
+arrow.DataFile._each = slowly
+main()
+"""
+
+
+def test_a_bar_with_rows_a_second_is_shown_where_stderr_is_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+    start = [sys.executable, "-c", SLOW, "survey", file(tmp_path), "--columns", "a,b", "--epsilon", "1", "--json"]
+    code, said, shown = in_terminal(start)
+    assert code == 0, shown
+    assert "rows/s" in shown
+    assert "survey" in shown
+    assert said.startswith("{")
+    assert "rows/s" not in said
+    code, _, quiet = in_terminal([*start, "--quiet"])
+    assert (code, quiet) == (0, "")
+    piped = subprocess.run([str(part) for part in start], capture_output=True, text=True, check=False)
+    assert (piped.returncode, piped.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("command", ["survey", "plan", "sample", "kmeans"])
+def test_an_output_is_there_as_a_whole_or_not_at_all(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = file(tmp_path), tmp_path / "out" / "result"
+    stated = ("--radius", 50, "--norms", "0,3,5,50", "--n-rows", N)
+    clusters = ("--n-clusters", 3, "--epsilon", 1)
+    done("plan", *stated, *clusters, "--n-features", 2, "--out", tmp_path / "plan.json")
+    arguments = {
+        "survey": ("survey", data, "--columns", "a,b", "--epsilon", 1),
+        "plan": ("plan", *stated, *clusters, "--n-features", 2),
+        "sample": ("sample", data, "--columns", "a,b", "--plan", tmp_path / "plan.json"),
+        "kmeans": ("kmeans", data, "--columns", "a,b", *clusters),
+    }[command]
+    real, seen = Path.replace, []
+
+    def replace(path: Path, target: Path) -> Path:
+        # Until files are moved in, nothing is seen where they will be.
+        seen.append((tmp_path / "out" / "result").is_file())
+        assert path.stat().st_size > 0
+        return real(path, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        done(*arguments, "--out", out)
+    assert seen == [False] * (4 if command == "kmeans" else 1)
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", "plan.json", "out"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"result"}
+    again = pais(*arguments, "--out", out)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.stderr

@@ -1,0 +1,71 @@
+"""What the guides show is run: python and sh blocks of a page, in order, in a directory of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
+# It needs Spark and has a test of its own, `test_spark_page.py`.
+RUN = [page for page in PAGES if page.name != "spark.md"]
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Language and text; a block of `bash` is for reading, one of `sh` is run."""
+    return re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+
+
+def with_command(place: Path) -> dict[str, str]:
+    """An environment in which `pais` is the package under test."""
+    script = place / "pais"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pais.cli "$@"\n')
+    script.chmod(0o755)
+    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {
+        **os.environ,
+        "PATH": f"{place}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(paths),
+    }
+
+
+@pytest.mark.parametrize("page", [page for page in RUN if blocks(page)], ids=lambda page: page.name)
+def test_every_block_of_a_guide_runs(
+    page: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    environment = with_command(tmp_path_factory.mktemp("bin"))
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for language, text in blocks(page):
+        if language == "python":
+            exec(compile(text, page.name, "exec"), names)
+        else:
+            done = subprocess.run(
+                ["sh", "-e", "-c", text], capture_output=True, text=True, env=environment, check=False
+            )
+            assert done.returncode == 0, (text, done.stdout, done.stderr)
+    printed = capsys.readouterr().out
+    for shown in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
+        assert shown in printed, "a page shows what its blocks print"
+
+
+def test_the_guides_to_large_data_have_blocks_to_run() -> None:
+    languages = {page.name: {language for language, _ in blocks(page)} for page in PAGES}
+    assert languages["out-of-core.md"] == {"python", "sh"}
+    assert languages["scale.md"] == {"python"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_of_a_guide_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
