@@ -96,7 +96,7 @@ def worst_case(
     quantity, bound = _bound(profile, epsilon, delta)
     points = rule.breakpoints(radius)
     if isinstance(profile, LinearProfile) and rule.linear_between_breakpoints:
-        upper, attained, at_norm = _at_ends(rule, bound, points)
+        upper, attained, at_norm = _at_ends(rule, bound, rule.probes(radius))
     else:
         upper, attained, at_norm = _refine(rule, bound, points, tolerance)
     if not upper >= 0.0:

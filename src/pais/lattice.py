@@ -23,6 +23,9 @@ IntArray = NDArray[np.int64]
 #: Steps of the lattice in one noise scale: fine enough that truncation is invisible beside the noise.
 STEPS_PER_SCALE = 2**22
 
+# Larger than any error that could be decided with, and finite, so that no product of it is NaN.
+_UNBOUNDED = 1e100
+
 # Contributions of one record must fit an integer with room for the sign.
 _MOST_STEPS = 2.0**62
 
@@ -48,8 +51,8 @@ class Tails:
         return (self.words.astype(np.float64) + 0.5) * 2.0**-64
 
     def spread(self) -> FloatArray:
-        """Relative half-width of those cells."""
-        return 0.5 / (self.words.astype(np.float64) + 0.5)
+        """Relative half-width of those cells; of the lowest, which reaches down to zero, without bound."""
+        return np.where(self.words == 0, _UNBOUNDED, 0.5 / (self.words.astype(np.float64) + 0.5))
 
     def complements(self) -> tuple[FloatArray, FloatArray]:
         """1 - 2 * tail, without cancellation, and the relative half-width of its cell."""

@@ -11,7 +11,7 @@ from pais._version import __version__
 from pais.certify import CERTIFIED_TOLERANCE, worst_case
 from pais.domain import Ball
 from pais.errors import BudgetError, MismatchError
-from pais.mechanisms import Mechanism
+from pais.mechanisms import Extent, Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
 from pais.rules import Rule
@@ -91,7 +91,7 @@ def certified_epsilon(
             f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
             "Build the ball, and the rule on it, with the order of the noise."
         )
-    mechanism.require_lattice(ball.radius, 1.0 / rule.smallest_probability(ball.radius))
+    mechanism.require_lattice(Extent.of(rule, ball.radius))
     profile = mechanism.profile
     gaussian = isinstance(profile, GaussianProfile)
     if gaussian != (delta > 0.0):

@@ -22,7 +22,7 @@ from scipy import special, stats
 from pais import ArgumentError, Ball, GaussianNoise, LpNoise, WeightedCount, WeightedSum, laplace_noise
 from pais.engines import WeightedRows
 from pais.lattice import Lattice, Law, Tails, rounded_noise
-from pais.mechanisms import NoiseLaw
+from pais.mechanisms import Extent, NoiseLaw
 from pais.mechanisms.lloyd import LloydSample, Round
 from pais.randomness import BitSource, SeededBits
 
@@ -90,7 +90,7 @@ def test_contributions_that_do_not_fit_integers_are_refused_from_public_numbers(
     with pytest.raises(ArgumentError, match="64-bit"):
         lattice.require(2.0**22)
     with pytest.raises(ArgumentError, match="64-bit"):
-        WeightedSum(noise=laplace_noise(1e-9)).require_lattice(1e6, 1e6)
+        WeightedSum(noise=laplace_noise(1e-9)).require_lattice(Extent(radius=1e6, weight=1e6, contribution=1e12))
 
 
 # ---------------------------------------------------------------- sums

@@ -75,8 +75,8 @@ class Screen:
         # The first cell stands for all that is smaller, the last for all that is larger.
         low[0], high[-1] = 0.0, radius
         largest = np.maximum(self.rule.evaluate(low), self.rule.evaluate(high))
-        knots = self.rule.breakpoints(radius)
-        values = np.maximum(self.rule.evaluate(knots), self.rule.evaluate(np.nextafter(knots, 0.0)))
+        knots = self.rule.probes(radius)
+        values = self.rule.evaluate(knots)
         place = np.searchsorted(high, knots)
         for beside in (-1, 0, 1):
             np.maximum.at(largest, np.clip(place + beside, 0, largest.size - 1), values)

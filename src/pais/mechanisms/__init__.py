@@ -3,9 +3,10 @@
 from pais.mechanisms.kmeans import KMeans, KMeansValue
 from pais.mechanisms.lloyd import Round
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
-from pais.mechanisms.sums import Joint, MeanValue, Mechanism, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.sums import Extent, Joint, MeanValue, Mechanism, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
+    "Extent",
     "GaussianNoise",
     "Joint",
     "KMeans",

@@ -14,7 +14,7 @@ from pais.errors import MismatchError
 from pais.mechanisms import refine
 from pais.mechanisms.lloyd import LloydSample, Round, Summary, add_profiles, count_lattice, sum_lattice
 from pais.mechanisms.noise import GaussianNoise
-from pais.mechanisms.sums import Mechanism
+from pais.mechanisms.sums import Extent, Mechanism
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
 
@@ -68,6 +68,13 @@ class KMeans(Mechanism):
     largest_weight: float = 1.0
     name = "k-means"
 
+    def __post_init__(self) -> None:
+        orders = {round_.sum_noise.order for round_ in self.rounds}
+        if self.moment_noise is not None:
+            orders.add(self.moment_noise.order)
+        if len(orders) != 1:
+            raise MismatchError("k-means needs rounds, all with noise for one norm. Use one kind of noise on sums.")
+
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         profiles = [round_.profile for round_ in self.rounds]
@@ -81,14 +88,14 @@ class KMeans(Mechanism):
     def order(self) -> float:
         return self.rounds[0].sum_noise.order
 
-    def require_lattice(self, radius: float, largest_weight: float) -> None:
-        if radius > self.radius or largest_weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
+    def require_lattice(self, extent: Extent) -> None:
+        if extent.radius > self.radius or extent.weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
             raise MismatchError(
                 f"k-means was planned for radius={self.radius!r} and weights up to {self.largest_weight:.6g}. "
                 "Plan it for this ball and rule."
             )
-        count_lattice(self.rounds).require(largest_weight)
-        sum_lattice(self.rounds).require(radius * largest_weight)
+        count_lattice(self.rounds).require(extent.weight)
+        sum_lattice(self.rounds).require(extent.contribution)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
         # Small matrices: many threads of BLAS only wait for each other, and rows are shared among threads already.

@@ -18,8 +18,36 @@ from pais.lattice import Lattice
 from pais.mechanisms.noise import NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile, Profile
 from pais.randomness import BitSource
+from pais.rules import Rule
 
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """How large weighted rows can be on a ball under a rule: public bounds.
+
+    Attributes
+    ----------
+    radius : float
+        Of the ball.
+    weight : float
+        Largest weight.
+    contribution : float
+        Largest weight times norm; less than radius times weight, as heavy rows are short.
+    """
+
+    radius: float
+    weight: float
+    contribution: float
+
+    @classmethod
+    def of(cls, rule: Rule, radius: float) -> Extent:
+        return cls(
+            radius=radius,
+            weight=1.0 / rule.smallest_probability(radius),
+            contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
+        )
 
 
 class Mechanism(ABC):
@@ -38,7 +66,7 @@ class Mechanism(ABC):
         """The norm the profile speaks of; None where the loss does not depend on the norm."""
 
     @abstractmethod
-    def require_lattice(self, radius: float, largest_weight: float) -> None:
+    def require_lattice(self, extent: Extent) -> None:
         """Refuse, from public numbers, contributions that the integers of a release could not hold."""
 
     @abstractmethod
@@ -68,8 +96,8 @@ class WeightedCount(Mechanism):
     def order(self) -> None:
         return None
 
-    def require_lattice(self, radius: float, largest_weight: float) -> None:
-        Lattice.for_scale(self.noise.scale).require(largest_weight)
+    def require_lattice(self, extent: Extent) -> None:
+        Lattice.for_scale(self.noise.scale).require(extent.weight)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
         lattice = Lattice.for_scale(self.noise.scale)
@@ -98,8 +126,8 @@ class WeightedSum(Mechanism):
     def order(self) -> float:
         return self.noise.order
 
-    def require_lattice(self, radius: float, largest_weight: float) -> None:
-        Lattice.for_scale(self.noise.scale).require(radius * largest_weight)
+    def require_lattice(self, extent: Extent) -> None:
+        Lattice.for_scale(self.noise.scale).require(extent.contribution)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
         lattice = Lattice.for_scale(self.noise.scale)
@@ -139,9 +167,9 @@ class WeightedMean(Mechanism):
     def order(self) -> float:
         return self.sum_noise.order
 
-    def require_lattice(self, radius: float, largest_weight: float) -> None:
-        WeightedCount(noise=self.count_noise).require_lattice(radius, largest_weight)
-        WeightedSum(noise=self.sum_noise).require_lattice(radius, largest_weight)
+    def require_lattice(self, extent: Extent) -> None:
+        WeightedCount(noise=self.count_noise).require_lattice(extent)
+        WeightedSum(noise=self.sum_noise).require_lattice(extent)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> MeanValue:
         noisy_count = WeightedCount(noise=self.count_noise).measure(content, ball, bits)
@@ -184,9 +212,9 @@ class Joint(Mechanism):
     def order(self) -> float | None:
         return next((part.order for part in self.parts if part.order is not None), None)
 
-    def require_lattice(self, radius: float, largest_weight: float) -> None:
+    def require_lattice(self, extent: Extent) -> None:
         for part in self.parts:
-            part.require_lattice(radius, largest_weight)
+            part.require_lattice(extent)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> tuple[object, ...]:
         return tuple(part.measure(content, ball, bits) for part in self.parts)

@@ -21,10 +21,13 @@ class Rule(ABC):
         The rule is defined for norms in [0, radius].
     linear_between_breakpoints : bool
         Whether the probability is linear in the norm between breakpoints (else only monotone).
+    continuous : bool
+        Whether the probability has no jumps; then the breakpoints alone tell its bounds.
     """
 
     radius: float
     linear_between_breakpoints: bool = False
+    continuous: bool = False
 
     @abstractmethod
     def evaluate(self, norm: FloatArray) -> FloatArray:
@@ -32,7 +35,10 @@ class Rule(ABC):
 
     @abstractmethod
     def breakpoints(self, radius: float) -> FloatArray:
-        """Norms from 0 to `radius` between which the probability is monotone, and continuous from the right at each."""
+        """Norms from 0 to `radius`, both among them, strictly between which the probability is monotone.
+
+        At a breakpoint it may jump, on either side, unless the rule is `continuous`.
+        """
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
@@ -51,14 +57,32 @@ class Rule(ABC):
         return self.evaluate(np.atleast_1d(norms)).reshape(norms.shape)
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Smallest and largest probability on each (low, high] that spans no breakpoint."""
-        at_low, at_high = self.evaluate(low), self.evaluate(high)
-        return np.minimum(at_low, at_high), np.maximum(at_low, at_high)
+        """Smallest and largest probability on each [low, high] with no breakpoint strictly within."""
+        ends = [low, high]
+        if not self.continuous:
+            # Strictly between, the rule is monotone from the first double to the last.
+            ends += [np.minimum(np.nextafter(low, np.inf), high), np.maximum(np.nextafter(high, 0.0), low)]
+        values = [self.evaluate(end) for end in ends]
+        return np.minimum.reduce(values), np.maximum.reduce(values)
+
+    def probes(self, radius: float) -> FloatArray:
+        """Norms at which the probability takes its extremes on the ball: breakpoints, and both sides of jumps."""
+        points = self.breakpoints(radius)
+        if self.continuous:
+            return points
+        beside = [np.nextafter(points, 0.0), np.minimum(np.nextafter(points, np.inf), radius)]
+        return np.unique(np.concatenate([points, *beside]))
 
     def largest_probability(self, radius: float) -> float:
         """Largest probability on the ball; public, so that a pass may skip rows by it."""
-        return float(np.max(self.evaluate(self.breakpoints(radius))))
+        return float(np.max(self.evaluate(self.probes(radius))))
 
     def smallest_probability(self, radius: float) -> float:
         """Smallest probability on the ball; public, as it bounds every weight."""
-        return float(np.min(self.evaluate(self.breakpoints(radius))))
+        return float(np.min(self.evaluate(self.probes(radius))))
+
+    def largest_contribution(self, radius: float) -> float:
+        """A bound on norm / probability over the ball: what a weighted row adds to a sum at most."""
+        points = self.breakpoints(radius)
+        smallest, _ = self.bounds(points[:-1], points[1:])
+        return float(np.max(points[1:] / smallest))

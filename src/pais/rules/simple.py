@@ -23,6 +23,7 @@ class UniformRule(Rule):
     rate: float
     radius: float = math.inf
     linear_between_breakpoints = True
+    continuous = True
 
     def __post_init__(self) -> None:
         rate = _validate.number(
@@ -76,6 +77,7 @@ class CoresetRule(Rule):
     mean_square_norm: float
     radius: float
     uniform_share: float = 0.5
+    continuous = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", _validate.radius(self.radius))

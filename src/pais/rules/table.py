@@ -113,6 +113,10 @@ class ConstrainedRule(Rule):
     def linear_between_breakpoints(self) -> bool:  # type: ignore[override]  # fixed by the profile, not per class
         return isinstance(self.profile, LinearProfile)
 
+    @property
+    def continuous(self) -> bool:  # type: ignore[override]  # as above
+        return self.linear_between_breakpoints
+
     def evaluate(self, norm: FloatArray) -> FloatArray:
         if self.linear_between_breakpoints:
             # Four ulps for the roundings of the interpolation: never below the chord.
@@ -159,6 +163,7 @@ class FunctionRule(Rule):
     radius: float
     n_knots: int = N_KNOTS
     linear_between_breakpoints = True
+    continuous = True
     _values: FloatArray = field(init=False, repr=False, compare=False)
     _knots: FloatArray = field(init=False, repr=False, compare=False)
 
