@@ -44,7 +44,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         How rows are kept.
     sample_size : float, optional
-        Expected rows; None keeps as few as cost no extra noise.
+        Expected rows; None keeps as few as cost no extra noise, and no more than half a gigabyte of numbers hold.
     mechanism : {"gaussian", "laplace", "l2"}
         "gaussian" for (epsilon, delta); "laplace" (l1) and "l2" (the paper's law) for pure epsilon.
     random_state : None, int or numpy Generator

@@ -26,6 +26,11 @@ Algorithm = Literal["refined", "paper"]
 #: A typical |center| / radius, for the split of the noise between counts and sums.
 RHO = 0.225
 
+#: Most numbers in a sample whose size nobody stated: half a gigabyte, of which k-means holds some copies. Sampling for
+#: free keeps a share of the rows, and a share of a billion rows is no small sample; at such numbers of rows the noise
+#: that fewer rows cost is lost beside their number.
+MOST_SAMPLE_NUMBERS = 2.0**26
+
 # Share of the precision of sums that goes to the second moment the start is made from.
 _MOMENT_SHARE = 0.08
 _GROWTH = 1.5
@@ -77,7 +82,8 @@ def plan_kmeans(
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         How rows are kept.
     sample_size : float, optional
-        Expected rows; None keeps as few as cost no extra noise. The constrained rule never keeps more than that.
+        Expected rows; None keeps as few as cost no extra noise, and no more than `MOST_SAMPLE_NUMBERS` / d. The
+        constrained rule never keeps more than cost no extra noise.
     mechanism : {"gaussian", "laplace", "l2"}
         Gaussian noise for (epsilon, delta); Laplace (l1) or the paper's l2 law for pure epsilon.
     algorithm : {"refined", "paper"}
@@ -98,7 +104,7 @@ def plan_kmeans(
     norms = _clipped(norms, ball.radius)
     n_iterations = _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
-    chosen = _calibrated(unit, norms, sampling, sample_size, epsilon, delta)
+    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, delta)
     facts = _Facts(
         n_clusters=k,
         n_features=d,
@@ -168,6 +174,7 @@ def _calibrated(
     norms: NormDistribution,
     sampling: Sampling | Literal["none"] | Rule,
     sample_size: float | None,
+    most_rows: float,
     epsilon: float,
     delta: float,
 ) -> Calibration:
@@ -184,9 +191,13 @@ def _calibrated(
             except UnreachableError:
                 # More rows than the rule keeps for free would bring nothing.
                 pass
-        return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
+        free = calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
+        if sample_size is not None or free.sample_size <= most_rows:
+            return free
+        return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=most_rows)
     if sample_size is None:
-        sample_size = calibrate("constrained", profile, norms, epsilon=epsilon, delta=delta).sample_size
+        free = calibrate("constrained", profile, norms, epsilon=epsilon, delta=delta)
+        sample_size = min(free.sample_size, most_rows)
         if sampling == "coreset":
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pais
-from pais import Plan, plan_kmeans
+from pais import Ball, NormDistribution, Plan, plan_kmeans
+from pais.planning import MOST_SAMPLE_NUMBERS
 from pais.rules.simple import largest_coreset_size
 
 DELTA = 1e-6
@@ -234,7 +235,8 @@ def test_no_more_rows_are_kept_than_were_asked_for(fact: Facts) -> None:
 @FIXED
 @given(facts(samplings=["constrained"]))
 def test_sampling_for_free_keeps_the_noise_of_all_rows(fact: Facts) -> None:
-    free = fact.plan(sample_size=None).mechanism.profile(1.0, fact.radius)
+    # More rows than are free come down to those; very many rows would be capped if no size were stated.
+    free = fact.plan(sample_size=1e30).mechanism.profile(1.0, fact.radius)
     all_rows = fact.plan(sampling="none").mechanism.profile(1.0, fact.radius)
     assert float(free) == pytest.approx(float(all_rows), rel=1e-6)
 
@@ -289,3 +291,27 @@ def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
     arguments = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, "gaussian").arguments()
     with pytest.raises(pais.PaisError):
         plan_kmeans(**{**arguments, **change})
+
+
+def test_a_share_of_very_many_rows_is_capped_unless_a_size_is_stated() -> None:
+    """Sampling for free keeps a share of the rows; of a billion rows that is no sample to hold."""
+    d = 16
+    norms = NormDistribution(norms=np.array([0.3, 0.6, 1.0]), masses=np.array([4e8, 5e8, 1e8]), radius=1.0)
+
+    def expected(sampling: str, size: float | None) -> float:
+        plan = plan_kmeans(
+            n_clusters=5,
+            n_features=d,
+            epsilon=1.0,
+            delta=1e-9,
+            ball=Ball(radius=1.0),
+            norms=norms,
+            sampling=sampling,  # type: ignore[arg-type]  # a test's loop
+            sample_size=size,
+        )
+        return norms.expected_size(plan.rule)
+
+    most = MOST_SAMPLE_NUMBERS / d
+    for sampling in ("constrained", "coreset", "uniform"):
+        assert 0.99 * most < expected(sampling, None) <= most
+    assert expected("constrained", 20 * most) > 10 * most

@@ -15,6 +15,9 @@ from pais.lattice import IntArray, Lattice
 
 Index = NDArray[np.intp]
 
+# Powers are added up in pieces that stay in the cache from column to column.
+_PIECE_ROWS = 1 << 15
+
 # Whole numbers up to here add up exactly in doubles.
 _EXACT = 2.0**53
 
@@ -143,14 +146,17 @@ class ColumnBlock(Block):
 
     def _powers(self, ball: Ball) -> FloatArray:
         """Sums of squares (order 2) or of sizes (order 1), finite; a column with NaN or infinity is refused."""
-        power, gap = np.zeros(self.n_rows), np.empty(self.n_rows)
+        power, gap = np.zeros(self.n_rows), np.empty(min(_PIECE_ROWS, self.n_rows))
         square = ball.order == 2.0
         with np.errstate(over="ignore", invalid="ignore"):
-            for number, column in enumerate(self._columns):
-                part = column
-                if ball.center is not None:
-                    part = np.subtract(column, ball.center[number], out=gap)
-                power += np.multiply(part, part, out=gap) if square else np.abs(part, out=gap)
+            for start in range(0, self.n_rows, _PIECE_ROWS):
+                total = power[start : start + _PIECE_ROWS]
+                out = gap[: total.size]
+                for number, column in enumerate(self._columns):
+                    part = column[start : start + _PIECE_ROWS]
+                    if ball.center is not None:
+                        part = np.subtract(part, ball.center[number], out=out)
+                    total += np.multiply(part, part, out=out) if square else np.abs(part, out=out)
         if not (power.size == 0 or power.max() < np.inf):
             bad = [number for number, column in enumerate(self._columns) if not np.all(np.isfinite(column))]
             require_finite(np.array(bad, dtype=np.intp))
