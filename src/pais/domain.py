@@ -74,7 +74,8 @@ class Ball:
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Norms, from powers, which are overwritten."""
         norm = np.sqrt(power, out=power) if self.order == 2.0 else power
-        norm *= 1.0 + (n_features + 16) * ULP  # [note: ball-1]
+        with np.errstate(over="ignore"):
+            norm *= 1.0 + (n_features + 16) * ULP  # [note: ball-1]
         # Squares below 1e-308 vanish; this stands for them.
         norm += _UNDERFLOW  # [note: ball-2]
         return np.minimum(norm, self.radius, out=norm)

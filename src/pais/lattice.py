@@ -7,6 +7,7 @@ leaves has the law of the ideal real-valued mechanism rounded to the lattice: se
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -119,7 +120,10 @@ class Lattice:
     @classmethod
     def for_scale(cls, scale: float) -> Lattice:
         """The lattice for noise of a scale; the step is a power of two, so that values come back exactly."""
-        return cls(step=2.0 ** math.floor(math.log2(scale / STEPS_PER_SCALE)))
+        finest = scale / STEPS_PER_SCALE
+        if finest < sys.float_info.min:
+            raise ArgumentError(f"scale={scale!r} of the noise is too small for a lattice. Raise the noise.")
+        return cls(step=2.0 ** math.floor(math.log2(finest)))
 
     def require(self, largest: float) -> None:
         """Refuse, from public numbers, contributions that integers could not hold."""
