@@ -1,0 +1,701 @@
+"""Secrets stay in: a planted row, the number of rows, the size of the sample and true counts are nowhere to be found.
+
+Everything that leaves is searched: public objects and all that hangs on them, texts, logs, warnings, errors, pickles
+and files. The searches are shown to find what is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import logging
+import math
+import os
+import pickle
+import re
+import struct
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+from typer.testing import CliRunner
+
+import pais
+from pais import DPKMeans
+from pais.cli import app, files
+from pais.engines import WeightedRows
+from pais.mechanisms.lloyd import LloydSample
+from pais.report import report_html, write_report
+from pais.sampler import WeightedSample
+
+Floats = NDArray[np.float64]
+
+# One row within the ball, and one far beyond it, which is clipped.
+NEAR = (1.3728465918273, -0.9182736455647, 0.4738291056473)
+FAR = (73918264.55738, -28374651.92837, 65473829.10564)
+WORD = "Zyxomma-81726354"
+NAMES = ("height", "weight_kg", "span")
+N_ROWS = 7919
+SEED = 20261
+RADIUS = 6.0
+NORMS = pais.NormDistribution.from_quantiles(lambda level: RADIUS * level, n_rows=8000.0, radius=RADIUS)
+STATED: dict[str, Any] = {"radius": RADIUS, "norms": NORMS}
+ROUTES: dict[str, dict[str, Any]] = {
+    "surveyed": {},
+    "stated": STATED,
+    "every row": {**STATED, "sampling": "none"},
+    "uniform": {"sampling": "uniform", "sample_size": 1500.0},
+    "laplace": {"mechanism": "laplace", "delta": 0.0},
+    "l2": {"mechanism": "l2", "delta": 0.0, "sampling": "coreset"},
+}
+routes = pytest.mark.parametrize("route", ROUTES)
+
+
+def table(*, canaries: bool = True, n: int = N_ROWS) -> Floats:
+    rows = np.random.default_rng(1).normal(size=(n, 3)) + 3.0 * np.eye(3)[np.arange(n) % 3]
+    if canaries:
+        rows[n // 2], rows[n // 3] = NEAR, FAR
+    return rows
+
+
+ROWS = table()
+
+
+def frame() -> pd.DataFrame:
+    made = pd.DataFrame(ROWS, columns=list(NAMES))
+    made["name"] = "somebody"
+    made.loc[N_ROWS // 2, "name"] = made.loc[N_ROWS // 3, "name"] = WORD
+    return made
+
+
+# ---------------------------------------------------------------- what is searched for
+
+
+class Secrets:
+    """Numbers and words that nobody may find."""
+
+    def __init__(self) -> None:
+        # Sizes that would be unmistakable in a text, and those that are so only as an exact number.
+        self.sizes: set[int] = {N_ROWS, N_ROWS - 1, N_ROWS - 2}
+        self.whole: set[int] = set(self.sizes)
+        self.real: set[float] = set()
+        for row in (NEAR, FAR):
+            clipped = np.array(row) * min(1.0, RADIUS / float(np.linalg.norm(row)))
+            for value in (*row, *clipped, np.linalg.norm(row), np.abs(row).sum(), np.square(row).sum()):
+                self.real.add(abs(float(value)))
+        # The radius itself is public.
+        self.real.discard(RADIUS)
+        self.digits = {f"{value:.9e}"[:9].replace(".", "") for value in self.real}
+
+    def add(self, *, sample: int | None = None, counts: Any = (), weighted: Any = ()) -> None:
+        """Sizes of a sample and of clusters; small ones could be anybody's, and are left out."""
+        self.sizes |= {sample} if sample is not None and sample >= 500 else set()
+        self.whole |= self.sizes | {int(count) for count in np.ravel(counts) if count >= 300}
+        self.real |= {abs(float(value)) for value in np.ravel(weighted) if abs(value) >= 300.0}
+
+    def in_number(self, value: float) -> bool:
+        if not math.isfinite(value) or value == 0.0:
+            return False
+        size = abs(value)
+        return size in self.whole or any(abs(size - real) <= 1e-9 * real for real in self.real)
+
+    def in_array(self, values: NDArray[Any]) -> bool:
+        if values.dtype.kind not in "fiu" or values.size == 0:
+            return values.dtype.kind in "OUS" and any(
+                bool(self.in_text(str(value))) for value in values.ravel().tolist()
+            )
+        size = np.abs(values.astype(np.float64)).ravel()
+        found = np.isin(size, np.array(sorted(self.whole), dtype=np.float64))
+        for real in self.real:
+            found |= np.abs(size - real) <= 1e-9 * real
+        return bool(np.any(found))
+
+    def in_text(self, text: str) -> str:
+        """The first secret in a text, with what stands beside it; empty where there is none."""
+        if WORD in text or WORD.split("-")[1] in text:
+            return WORD
+        for number in self.sizes:
+            for written in (str(number), f"{number:,}", f"{number}.0"):
+                if found := re.search(rf"(?<![\d.,]){re.escape(written)}(?![\d]|[.,]\d)", text):
+                    return text[max(0, found.start() - 60) : found.end() + 60]
+        plain = text.replace(".", "").replace(",", "")
+        return next((digits for digits in self.digits if digits in plain), "")
+
+    def in_bytes(self, content: bytes) -> bool:
+        """Doubles and single floats of the rows in either order of bytes, and their digits."""
+        for row in (NEAR, FAR):
+            for value in row:
+                for kind in ("<d", ">d", "<f", ">f"):
+                    if struct.pack(kind, value) in content:
+                        return True
+        return WORD.encode() in content or any(digits.encode() in content for digits in self.digits)
+
+
+def reachable(root: object) -> Iterator[tuple[str, object]]:
+    """All that hangs on an object: attributes, slots, public properties, contents, closures; with the way to it."""
+    seen: dict[int, object] = {}
+    waiting: list[tuple[str, object]] = [("", root)]
+    while waiting:
+        way, value = waiting.pop()
+        if isinstance(value, (type, type(os))) or id(value) in seen:
+            continue
+        if not isinstance(value, (int, float, str, bytes)):
+            seen[id(value)] = value
+        yield way, value
+        if isinstance(value, dict):
+            waiting += [(f"{way}[{key!r}]", item) for key, item in value.items()]
+            waiting += [(f"{way}.keys", key) for key in value]
+        elif isinstance(value, (list, tuple, set, frozenset)):
+            waiting += [(f"{way}[{number}]", item) for number, item in enumerate(value)]
+        elif isinstance(value, np.ndarray):
+            if value.base is not None:
+                waiting.append((f"{way}.base", value.base))
+        elif not isinstance(value, (int, float, str, bytes, complex, np.generic)):
+            for name, item in vars(value).items() if hasattr(value, "__dict__") else ():
+                waiting.append((f"{way}.{name}", item))
+            slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+            waiting += [(f"{way}.{name}", getattr(value, name)) for name in slots if hasattr(value, name)]
+            for cell in getattr(value, "__closure__", None) or ():
+                waiting.append((f"{way}<closure>", cell.cell_contents))
+            if type(value).__module__.startswith("pais"):
+                for name in dir(type(value)):
+                    if not name.startswith("_") and isinstance(getattr(type(value), name), property):
+                        waiting.append((f"{way}.{name}", getattr(value, name)))
+                waiting.append((f"repr({way})", repr(value)))
+
+
+def leaks(root: object, secrets: Secrets) -> list[str]:
+    """Ways to a secret."""
+    found = []
+    for way, value in reachable(root):
+        if isinstance(value, (bool, type(None))):
+            continue
+        if isinstance(value, str):
+            bad = bool(secrets.in_text(value))
+        elif isinstance(value, bytes):
+            bad = secrets.in_bytes(value)
+        elif isinstance(value, np.ndarray):
+            bad = secrets.in_array(value) or (value.dtype.kind != "O" and secrets.in_bytes(value.tobytes()))
+        elif isinstance(value, (int, float, np.integer, np.floating)):
+            bad = secrets.in_number(float(value))
+        else:
+            bad = isinstance(value, (pa.Table, pa.Array, pd.DataFrame, WeightedRows, WeightedSample))
+        if bad:
+            found.append(f"{way}: {type(value).__name__}")
+    return found
+
+
+def pieces(error: BaseException) -> Iterator[object]:
+    """An error with all that hangs on it, suppressed contexts too; frames are the interpreter's business."""
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield from (str(one), repr(one), list(one.args), dict(vars(one)), list(getattr(one, "__notes__", ())))
+        waiting += [one.__cause__, one.__context__]
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
+    """Secrets, to which every sample and every round of k-means adds its true sizes."""
+    known = Secrets()
+    known.samples = []  # type: ignore[attr-defined]  # for this test alone
+    begin, assign = WeightedSample.__init__, LloydSample._assign
+
+    def drawn(self: WeightedSample, content: WeightedRows, **rest: Any) -> None:
+        known.add(sample=content.weights.size, weighted=content.weights.sum())
+        known.samples.append(content.weights.size)  # type: ignore[attr-defined]
+        begin(self, content, **rest)
+
+    def assigned(self: LloydSample, centers: Floats) -> Any:
+        label = assign(self, centers)
+        known.add(counts=np.bincount(label), weighted=np.bincount(label, self._content.weights))
+        return label
+
+    monkeypatch.setattr(WeightedSample, "__init__", drawn)
+    monkeypatch.setattr(LloydSample, "_assign", assigned)
+    return known
+
+
+@pytest.fixture(autouse=True)
+def _everything_is_logged(caplog: pytest.LogCaptureFixture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caplog.set_level(logging.DEBUG)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path)
+
+
+def assert_quiet(caplog: pytest.LogCaptureFixture, secrets: Secrets) -> None:
+    for record in caplog.records:
+        assert not secrets.in_text(record.getMessage())
+        assert leaks(record.args, secrets) == []
+
+
+def fitted(X: Any, **changes: Any) -> DPKMeans:
+    return DPKMeans(**{"n_clusters": 3, "epsilon": 1.0, "delta": 1e-6, "random_state": SEED, **changes}).fit(X)
+
+
+# ---------------------------------------------------------------- the searches find what is there
+
+
+def test_the_searches_find_what_is_there() -> None:
+    secrets = Secrets()
+    secrets.add(sample=1234, weighted=[4321.125])
+
+    @dataclasses.dataclass
+    class Holder:
+        held: Any
+
+    for planted in (
+        ROWS,
+        ROWS[:, 0],
+        {"a": [Holder(N_ROWS)]},
+        Holder(f"{N_ROWS:,} rows"),
+        Holder({"rows": float(N_ROWS)}),
+        [f"a row ({NEAR[0]!r}, ...)"],
+        Holder(f"{FAR[1]:.10g}"),
+        np.array([1.0, NEAR[1]]),
+        np.array([1.0, 1234.0]),
+        np.float64(4321.125),
+        Holder(lambda planted=None, row=ROWS: row) and (lambda row: lambda: row)(ROWS),
+        np.array(["x", WORD], dtype=object),
+        b"head" + struct.pack("<d", NEAR[2]),
+        WeightedRows(rows=ROWS, weights=np.ones(N_ROWS)),
+        ROWS[:1],
+    ):
+        assert leaks(planted, secrets), planted
+    assert secrets.in_bytes(pickle.dumps(ROWS))
+    assert secrets.in_bytes(repr(ROWS[N_ROWS // 2].tolist()).encode())
+    assert leaks({"n": 8000.0, "text": "12345 and 17919 and 7919.25", "b": np.arange(49)}, secrets) == []
+    error = ValueError("nothing")
+    error.__context__ = KeyError(NEAR[0])
+    error.__suppress_context__ = True
+    assert any(leaks(piece, secrets) for piece in pieces(error))
+
+
+# ---------------------------------------------------------------- public objects
+
+
+def inputs(kind: str, place: Path) -> Any:
+    if kind == "array":
+        return ROWS.copy()
+    if kind == "pandas":
+        return frame()[list(NAMES)]
+    path = place / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(frame()[list(NAMES)], preserve_index=False), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "route"),
+    [*(("array", route) for route in ROUTES), *((kind, "every row") for kind in ("pandas", "parquet")),
+     ("parquet", "surveyed")],
+)  # fmt: skip
+def test_nothing_that_hangs_on_a_fitted_model_tells_a_row_or_a_true_count(
+    kind: str, route: str, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model = fitted(inputs(kind, tmp_path), **ROUTES[route])
+    assert len(secrets.samples) == 1  # type: ignore[attr-defined]
+    # The survey's number of rows is noisy; were it the true one by chance, another seed would be taken.
+    assert leaks(model, secrets) == []
+    assert leaks([str(one.message) for one in warned], secrets) == []
+    assert leaks([model.plan_.explain(), model.certificate_.to_json(), repr(model), str(model.fit_)], secrets) == []
+    assert leaks([model.get_params(), model.fit_.survey and model.fit_.survey.describe()], secrets) == []
+    assert_quiet(caplog, secrets)
+    for public in (model, model.certificate_, model.plan_ if route != "stated" else model.certificate_):
+        assert not secrets.in_bytes(pickle.dumps(public))
+    page = report_html(model.fit_, feature_names=NAMES)
+    assert not secrets.in_text(page)
+
+
+@pytest.mark.parametrize("center", [None, (0.0, 0.0, 0.0)])
+def test_nothing_that_hangs_on_a_survey_tells_a_row_or_a_true_count(
+    center: tuple[float, ...] | None, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = pais.Ledger(epsilon=10.0)
+    norm = np.linalg.norm(ROWS, axis=1)
+    secrets.add(counts=np.histogram(norm, bins=np.exp2(np.arange(-100 * 12, 100 * 12 + 1) / 12))[0])
+    found = pais.survey(ROWS, epsilon=0.5, center=center, random_state=SEED, ledger=ledger)
+    told = leaks([found.ball, found.describe(), found.fingerprint(), found.epsilon], secrets)
+    told += leaks([entry.describe() for entry in ledger.entries], secrets)
+    assert told == []
+    # Noisy masses may hit a true count of a bin by chance; the total, the canaries and the size of the table may not.
+    plain = Secrets()
+    assert leaks(found, plain) == []
+    assert not plain.in_bytes(pickle.dumps(found))
+    assert_quiet(caplog, secrets)
+
+
+MECHANISMS: dict[str, Callable[[], pais.Plan]] = {
+    "count": lambda: plan_of(pais.WeightedCount(noise=pais.laplace_noise(20.0))),
+    "sum": lambda: plan_of(pais.WeightedSum(noise=pais.LpNoise(scale=100.0, p=2.0))),
+    "mean": lambda: plan_of(
+        pais.WeightedMean(count_noise=pais.LpNoise(scale=40.0, p=2.0), sum_noise=pais.LpNoise(scale=200.0, p=2.0))
+    ),
+}
+
+
+def plan_of(mechanism: Any) -> pais.Plan:
+    return pais.Plan(
+        ball=pais.Ball(radius=RADIUS), rule=pais.UniformRule(rate=0.4), mechanism=mechanism, epsilon=1.0, norms=NORMS
+    )
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_run_leaves_no_trace_of_rows_in_release_ledger_and_plan(
+    name: str, secrets: Secrets, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    plan = MECHANISMS[name]()
+    for ledger in (pais.Ledger(epsilon=5.0), pais.Ledger(epsilon=5.0, path=tmp_path / "book.json")):
+        made = pais.run(plan, ROWS, random_state=SEED, ledger=ledger)
+        secrets.add(weighted=ROWS.sum(axis=0))
+        assert (
+            leaks([made, plan, plan.explain(), made.certificate.to_json(), ledger.entries, ledger.spent], secrets) == []
+        )
+        assert leaks(vars(ledger), secrets) == []
+        assert not secrets.in_bytes(pickle.dumps(made))
+    assert not secrets.in_text((tmp_path / "book.json").read_text())
+    assert_quiet(caplog, secrets)
+
+
+def test_a_sample_shows_its_rule_and_its_ball_and_nothing_else(secrets: Secrets) -> None:
+    rows = pais.source(pa.Table.from_pandas(frame(), preserve_index=False), columns=NAMES, carry=("name",))
+    kept = pais.sample(rows, ball=pais.Ball(radius=RADIUS), rule=pais.UniformRule(rate=1.0), random_state=SEED)
+    assert leaks([repr(kept), str(kept), repr(rows), kept.rule, kept.ball, kept.private, kept.spent], secrets) == []
+    for act in (lambda: pickle.dumps(kept), lambda: kept.__reduce_ex__(4)):
+        with pytest.raises(pais.SpentError) as caught:
+            act()
+        assert [way for piece in pieces(caught.value) for way in leaks(piece, secrets)] == []
+    content = kept.spend("a test")
+    assert content.carried is not None
+    assert WORD in content.carried.column("name").to_pylist()
+    assert leaks([repr(content), str(content)], secrets) == []
+    with pytest.raises(pais.SpentError) as caught:
+        kept.spend("another")
+    assert [way for piece in pieces(caught.value) for way in leaks(piece, secrets)] == []
+
+
+# ---------------------------------------------------------------- errors
+
+
+def spoiled(**columns: Any) -> pd.DataFrame:
+    made = frame()
+    for name, value in columns.items():
+        made[name] = made[name].astype(object)
+        made.loc[N_ROWS // 2 + 1, name] = value
+    return made[list(NAMES)]
+
+
+def written(place: Path, text: str, name: str = "rows.csv") -> Path:
+    path = place / name
+    path.write_text(text)
+    return path
+
+
+def csv_of(extra: str) -> str:
+    lines = [",".join(map(repr, row)) for row in ROWS[N_ROWS // 2 - 3 : N_ROWS // 2 + 3].tolist()]
+    return ",".join(NAMES) + "\n" + "\n".join([*lines, extra, *lines]) + "\n"
+
+
+FAILURES: dict[str, Callable[[Path], object]] = {
+    "nan": lambda place: fitted(spoiled(height=math.nan)),
+    "nan, stated": lambda place: fitted(spoiled(height=math.inf).to_numpy(float), sampling="none", **STATED),
+    "text": lambda place: fitted(spoiled(span=f"{NEAR[0]!r} {WORD}")),
+    "text array": lambda place: fitted(np.array([[repr(NEAR[0]), WORD, "1"]] * 5)),
+    "objects": lambda place: fitted(spoiled(span={"row": NEAR[0]})),
+    "ragged": lambda place: fitted([list(NEAR), list(NEAR)[:2]]),
+    "one row": lambda place: fitted(np.array(NEAR)),
+    "complex": lambda place: fitted(ROWS.astype(complex)),
+    "masked": lambda place: pais.survey(np.ma.masked_greater(ROWS, 5.0), epsilon=1.0),
+    "width": lambda place: fitted(ROWS, center=(0.0, 0.0)),
+    "predict": lambda place: fitted(ROWS, **STATED).predict(ROWS[:, :2]),
+    "csv text": lambda place: fitted(written(place, csv_of(f"{WORD},1.0,{NEAR[0]!r}"))),
+    "csv short": lambda place: fitted(written(place, csv_of(f"{NEAR[0]!r},1.0"))),
+    "csv bare": lambda place: fitted(written(place, csv_of("1.0,2.0,3.0").split("\n", 1)[1])),
+    "csv empty": lambda place: fitted(written(place, csv_of(f",{NEAR[0]!r},"))),
+    "csv late text": lambda place: fitted(
+        written(place, ",".join(NAMES) + "\n" + "1.0,2.0,3.0\n" * 90_000 + f"{WORD},{NEAR[0]!r},1.0\n")
+    ),
+    "broken parquet": lambda place: fitted(written(place, f"PAR1 {NEAR[0]!r} {WORD}", "rows.parquet")),
+    "carried": lambda place: pais.source(pa.Table.from_pandas(frame()), columns=NAMES, carry=("nobody",)),
+    "features of text": lambda place: pais.survey(frame(), epsilon=1.0),
+    "key": lambda place: pais.source(pa.Table.from_pandas(frame()), columns=NAMES[:2], key="name"),
+    "key of floats": lambda place: pais.source(pa.Table.from_pandas(frame()), columns=NAMES[:2], key="span"),
+    "budget": lambda place: fitted(ROWS, ledger=pais.Ledger(epsilon=0.5)),
+    "mismatch": lambda place: pais.run(plan_of(pais.WeightedSum(noise=pais.laplace_noise(100.0))), ROWS),
+    "missing": lambda place: fitted(pa.table({"height": [NEAR[0], None], "span": [NEAR[1], FAR[0]]})),
+    "no plan": lambda place: pais.run(ROWS, ROWS),  # type: ignore[arg-type]  # on purpose
+    "rows for a ball": lambda place: pais.sample(ROWS, ball=ROWS, rule=pais.UniformRule(rate=1.0)),  # type: ignore[arg-type]
+    "rows for a mechanism": lambda place: pais.WeightedSum(noise=ROWS),  # type: ignore[arg-type]
+    "rows for a center": lambda place: fitted(ROWS, center=ROWS),
+    "row for a seed": lambda place: fitted(ROWS, random_state=NEAR),
+}
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("case", FAILURES)
+def test_errors_with_all_that_hangs_on_them_tell_no_value_of_a_row(
+    case: str, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises((pais.PaisError, ValueError, TypeError)) as caught:
+            FAILURES[case](tmp_path)
+    told = [f"{way} in {piece!r:.300}" for piece in pieces(caught.value) for way in leaks(piece, secrets)]
+    assert told == []
+    assert leaks([str(one.message) for one in warned], secrets) == []
+    assert_quiet(caplog, secrets)
+
+
+def test_what_breaks_in_the_middle_of_a_run_is_shown_by_its_type_alone_on_the_command_line(
+    data: Path, monkeypatch: pytest.MonkeyPatch, secrets: Secrets
+) -> None:
+    def breaks(self: LloydSample, centers: Floats) -> Any:
+        raise RuntimeError(f"row {NEAR!r} of {WORD}")
+
+    monkeypatch.setattr(LloydSample, "_assign", breaks)
+    done = command("kmeans", data, "--columns", ",".join(NAMES), "--n-clusters", 3, "--epsilon", 1, "--out", "out")
+    assert done.exit_code == 1
+    assert "RuntimeError" in done.stderr
+    assert not secrets.in_text(done.stdout + done.stderr)
+    assert not Path("out").exists()
+
+
+# ---------------------------------------------------------------- files and commands
+
+
+def command(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "given" / "rows.parquet"
+    path.parent.mkdir()
+    pq.write_table(pa.Table.from_pandas(frame(), preserve_index=False), path)
+    return path
+
+
+def left_in(place: Path) -> list[Path]:
+    """All files, hidden ones too, but for the data."""
+    return [path for path in sorted(place.rglob("*")) if path.is_file() and "given" not in path.parts]
+
+
+def assert_clean(path: Path, secrets: Secrets) -> None:
+    assert not secrets.in_text(str(path)), path
+    assert not secrets.in_bytes(path.read_bytes()), path
+    if path.suffix == ".parquet":
+        found = pq.read_table(path)
+        assert leaks([column.to_numpy() for column in found.columns], secrets) == [], path
+        assert leaks({str(key): str(value) for key, value in (found.schema.metadata or {}).items()}, secrets) == []
+    else:
+        assert not secrets.in_text(path.read_text(encoding="utf-8")), path
+
+
+def test_commands_tell_nothing_of_rows_on_the_screen_or_in_any_file(
+    data: Path, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = ("--columns", ",".join(NAMES))
+    book = tmp_path / "book.json"
+    fit = ("kmeans", data, *columns, "--n-clusters", 3, "--seed", SEED, "--ledger", book)
+    plan = ("plan", "--n-clusters", 3, "--n-features", 3, "--epsilon", 1, "--survey", "survey.json")
+    lines = [
+        ("ledger", book, "--epsilon", 9, "--delta", 1e-4),
+        (*fit, "--epsilon", 1, "--out", "a"),
+        (*fit, "--epsilon", 1, "--out", "b/c", "--json"),
+        (*fit, "--epsilon", 1, "--out", "a", "--overwrite", "--mechanism", "laplace"),
+        ("survey", data, *columns, "--epsilon", 0.2, "--seed", SEED, "--ledger", book, "--out", "survey.json"),
+        ("survey", data, *columns, "--epsilon", 0.2, "--seed", SEED, "--json"),
+        (*plan, "--out", "plan.json"),
+        ("explain", "survey.json"),
+        ("explain", "plan.json"),
+        ("explain", "a/certificate.json"),
+        (*fit, "--epsilon", 1, "--out", "d", "--survey", "survey.json"),
+        ("sample", data, *columns, "--plan", "plan.json", "--out", "given/secret.parquet", "--carry", "name",
+         "--seed", SEED),
+        ("ledger", book),
+        ("ledger", book, "--json"),
+    ]  # fmt: skip
+    for line in lines:
+        done = command(*line)
+        assert done.exit_code == 0, (line, done.output)
+        assert not secrets.in_text(done.stdout + done.stderr), line
+    # What fails tells nothing either.
+    for line in (
+        (*fit, "--epsilon", 100, "--out", "e"),
+        (*fit, "--epsilon", 1, "--out", "a"),
+        ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", "e"),
+        ("survey", data, "--columns", "name", "--epsilon", 1),
+        ("survey", data, "--columns", "nobody", "--epsilon", 1),
+        ("explain", data),
+        ("ledger", data),
+    ):
+        done = command(*line)
+        assert done.exit_code in (1, 2, 3), line
+        assert not secrets.in_text(done.stdout + done.stderr), (line, done.output)
+    made = left_in(tmp_path)
+    assert {"certificate.json", "centers.csv", "report.html", "book.json"} <= {path.name for path in made}
+    for path in made:
+        assert_clean(path, secrets)
+    assert list(tmp_path.rglob(".pais-*")) == []
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert_quiet(caplog, secrets)
+    # The sample does hold the rows, and the searches see it.
+    held = tmp_path / "given" / "secret.parquet"
+    assert pq.read_metadata(held).num_rows in secrets.whole
+    assert held.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_sample_is_its_owners_alone_from_the_first_byte_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    write = pq.write_table
+
+    def watched(content: pa.Table, where: Any, **rest: Any) -> None:
+        seen.extend([Path(where).stat().st_mode & 0o777, Path(where).parents[1].stat().st_mode & 0o777])
+        write(content, where, **rest)
+
+    before = os.umask(0)
+    try:
+        monkeypatch.setattr(files.pq, "write_table", watched)
+        out = tmp_path / "secret.parquet"
+        out.write_text("readable by all")
+        out.chmod(0o666)
+        plan = ("plan", "--n-clusters", 3, "--n-features", 3, "--epsilon", 1, "--delta", 1e-6, "--radius", RADIUS)
+        assert command(*plan, "--norms", "0:6", "--n-rows", 8000, "--out", "plan.json").exit_code in (0, 2)
+        if not Path("plan.json").exists():
+            assert (
+                command(
+                    "survey", data, "--columns", ",".join(NAMES), "--epsilon", 0.1, "--out", "survey.json"
+                ).exit_code
+                == 0
+            )
+            assert (
+                command(
+                    "plan", "--n-clusters", 3, "--epsilon", 1, "--survey", "survey.json", "--out", "plan.json"
+                ).exit_code
+                == 0
+            )
+        line = ("sample", data, "--columns", ",".join(NAMES), "--plan", "plan.json", "--out", out, "--overwrite")
+        done = command(*line)
+        assert done.exit_code == 0, done.output
+    finally:
+        os.umask(before)
+    assert seen == [0o600, 0o700]
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_report_is_one_file_without_a_row(tmp_path: Path, secrets: Secrets) -> None:
+    model = fitted(frame()[list(NAMES)])
+    write_report(
+        tmp_path / "report" / "page.html" if (tmp_path / "report").exists() else tmp_path / "page.html", model.fit_
+    )
+    model.write_report(tmp_path / "second.html")
+    made = left_in(tmp_path)
+    assert [path.name for path in made] == ["page.html", "second.html"]
+    for path in made:
+        assert_clean(path, secrets)
+
+
+def test_a_model_that_was_stored_and_brought_back_holds_no_more_than_before(secrets: Secrets) -> None:
+    model = fitted(frame()[list(NAMES)], **STATED)
+    place = io.BytesIO()
+    pickle.dump(model, place)
+    assert not secrets.in_bytes(place.getvalue())
+    back = pickle.loads(place.getvalue())
+    assert leaks(back, secrets) == []
+    # A pickle has no room for the rows: a few numbers and the stated norms.
+    assert len(place.getvalue()) < 60_000 + NORMS.norms.nbytes * 4 < ROWS.nbytes * 4
+
+
+# ---------------------------------------------------------------- neighbours
+
+
+def shape_of(value: object) -> object:
+    """What an object looks like without its protected numbers: keys, types, shapes, words."""
+    if isinstance(value, np.ndarray):
+        return ("array", value.dtype.str, value.shape)
+    if isinstance(value, (bool, type(None), str)):
+        return value
+    if isinstance(value, (int, float, np.generic)):
+        return type(value).__name__
+    if isinstance(value, dict):
+        return {key: shape_of(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__, *map(shape_of, value)]
+    if dataclasses.is_dataclass(value):
+        return (type(value).__name__, {name: shape_of(item) for name, item in vars(value).items()})
+    return type(value).__name__
+
+
+def without_digits(page: str) -> str:
+    return re.sub(r" *-?[\d.,]+(e[-+]\d+)?", "#", page)
+
+
+NEIGHBOUR = np.delete(ROWS, N_ROWS // 2, axis=0)
+
+
+@pytest.mark.parametrize("route", ["stated", "every row"])
+def test_with_stated_facts_neighbours_give_the_same_public_words_and_numbers_but_for_the_released_value(
+    route: str,
+) -> None:
+    one, other = (fitted(rows, **ROUTES[route]) for rows in (ROWS, NEIGHBOUR))
+    assert one.certificate_ == other.certificate_
+    assert one.certificate_.to_json() == other.certificate_.to_json()
+    assert one.plan_.explain() == other.plan_.explain()
+    assert one.plan_.rule == other.plan_.rule
+    assert one.plan_.mechanism == other.plan_.mechanism
+    assert repr(one) == repr(other)
+    assert sorted(vars(one)) == sorted(vars(other))
+    assert shape_of(vars(one)) == shape_of(vars(other))
+    assert len(pickle.dumps(one)) == len(pickle.dumps(other))
+    assert not np.array_equal(one.cluster_centers_, other.cluster_centers_)
+    pages = [report_html(model.fit_, feature_names=NAMES) for model in (one, other)]
+    assert json.loads(one.certificate_.to_json())["rule"] == json.loads(other.certificate_.to_json())["rule"]
+    assert len(re.findall("<tr", pages[0])) == len(re.findall("<tr", pages[1]))
+
+
+@routes
+def test_neighbours_give_objects_of_the_same_keys_types_and_shapes(route: str) -> None:
+    one, other = (fitted(rows, **ROUTES[route]) for rows in (ROWS, NEIGHBOUR))
+    words = [json.loads(model.certificate_.to_json()) for model in (one, other)]
+    for told in words:
+        # The profile is written as text with its numbers.
+        told["rule"].pop("profile", None)
+    assert shape_of(words[0]) == shape_of(words[1])
+    assert sorted(vars(one)) == sorted(vars(other))
+    assert shape_of(vars(one.fit_.value)) == shape_of(vars(other.fit_.value))
+    assert shape_of(one.plan_.norms) == shape_of(other.plan_.norms)
+    assert len(one.plan_.mechanism.describe()["rounds"]) == len(other.plan_.mechanism.describe()["rounds"])
+    assert without_digits(one.plan_.explain()) == without_digits(other.plan_.explain())
+
+
+def test_ledgers_of_neighbours_differ_in_time_name_and_nothing_else() -> None:
+    books = []
+    for rows in (ROWS, NEIGHBOUR):
+        ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
+        fitted(rows, ledger=ledger, **STATED)
+        (entry,) = [entry.describe() for entry in ledger.entries]
+        books.append({name: value for name, value in entry.items() if name not in ("when", "id")})
+    assert books[0] == books[1]
+
+
+def test_a_survey_of_neighbours_has_the_same_keys_types_and_shapes() -> None:
+    one, other = (pais.survey(rows, epsilon=0.5, random_state=SEED) for rows in (ROWS, NEIGHBOUR))
+    assert shape_of(one) == shape_of(other)
+    assert shape_of(one.describe()) == shape_of(other.describe())
+    assert len(one.fingerprint()) == len(other.fingerprint())
