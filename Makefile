@@ -7,7 +7,7 @@ DEMO := $(VENV)/demo
 STUDY := $(VENV)/study
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
-.PHONY: demo test check docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit clean
+.PHONY: demo test check docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -50,6 +50,12 @@ bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by ro
 
 audit: $(READY)  ## Known mistakes and the bounds they are caught at; right versions, and a peer
 	$(BIN)/python -m benchmarks.audit
+
+fuzz: $(READY)  ## A million damaged files and argument vectors: each ends in success or a declared error
+	$(BIN)/python -m benchmarks.fuzz
+
+sweep: $(READY)  ## Short checks from end to end over seeds, for an hour; goes on where it was stopped
+	$(BIN)/python -m benchmarks.sweep
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

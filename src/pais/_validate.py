@@ -72,7 +72,10 @@ def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def target_epsilon(value: object) -> float:
-    return positive("epsilon", value)
+    """A finite epsilon > 0, and not so near 0 or infinity that its square overflows or vanishes."""
+    epsilon = positive("epsilon", value)
+    rule = "a number in [1e-150, 1e150]"
+    return number("epsilon", epsilon, rule=rule, low=1e-150, high=1e150, open_low=False, open_high=False)
 
 
 def target_delta(value: object) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -362,6 +363,9 @@ def _smallest(
         high, value_high = low, value_low
         if low <= floor:
             return low
+        if low < sys.float_info.min:
+            # Half of the smallest double would be zero.
+            raise ArgumentError(f"every {name} meets the target, however small. Ask for a smaller epsilon.")
         low = max(0.5 * low, floor)
         value_low = excess(low)
     # Searched as high * e^-x, so that x = 0 is the very value that was seen to meet the condition.

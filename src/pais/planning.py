@@ -217,7 +217,7 @@ def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) 
     cells = int(min(2 * k, max(k, n / (1.5 * count))))
     signal = n * math.sqrt(facts.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = int(np.clip(round(3.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0)), 3, 10))
+    n_rounds = round(float(np.clip(3.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 10)))
     shares = _GROWTH ** np.arange(n_rounds)
     shares = shares / shares.sum()
     rounds = tuple(

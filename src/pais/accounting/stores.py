@@ -88,8 +88,13 @@ class FileStore(Store):
     @classmethod
     def open(cls, path: Path, stated: Budget | None) -> FileStore:
         """The store at a path. It is made where there is none and a budget is stated."""
-        path = path.resolve()
-        if stated is not None and not path.exists():
+        try:
+            path = path.resolve()
+            missing = not path.exists()
+        except (OSError, RuntimeError):
+            # A name too long for any file, or links in a circle.
+            raise ArgumentError(f"{path} cannot be the path of a ledger. Check the path.") from None
+        if stated is not None and missing:
             with _exclusive(path):
                 # Somebody else may have made it while this one waited.
                 if not path.exists():

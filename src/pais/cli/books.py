@@ -17,7 +17,12 @@ def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger |
     """The ledger at a path, asked for this much before anything else is done; a command never makes one by the way."""
     if path is None:
         return None
-    if not path.exists():
+    try:
+        missing = not path.exists()
+    except OSError:
+        # A name too long for any file.
+        missing = True
+    if missing:
         raise ArgumentError(f"there is no ledger at {path}. Make one with `pais ledger {path} --epsilon E --delta D`.")
     found = Ledger(path=path)
     found.check(epsilon=epsilon, delta=delta)

@@ -22,7 +22,7 @@ def explain_file(path: Path) -> str:
             return _survey(content)
         if "parts" in content:
             return _certificate(content)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         pass
     raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
 

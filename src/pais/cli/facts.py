@@ -57,7 +57,8 @@ def read_text(path: Path) -> str:
 def read_json(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_text(path))
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
+        # No JSON, a number of thousands of digits, or brackets without end.
         found = None
     if not isinstance(found, dict):
         raise ArgumentError(f"{path} is not a JSON object. Pass a file that pais wrote.")
@@ -124,7 +125,7 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
             secure_randomness=described["secure_randomness"] is True,
             above_noise=described["above_noise"] is True,
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out {path}`.") from None
     if not (math.isfinite(found.epsilon) and found.epsilon > 0.0):
         raise ArgumentError(f"{path} states no price. Make a survey with `pais survey`.")

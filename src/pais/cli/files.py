@@ -29,11 +29,16 @@ WEIGHT_COLUMN = "weight"
 def require_free(paths: list[Path], *, overwrite: bool) -> None:
     """Refuse, before anything is spent, to write over what is there or where nothing can be written."""
     for path in paths:
-        if path.is_dir():
+        try:
+            is_directory, exists, home = path.is_dir(), path.exists(), _existing_home(path)
+        except OSError as error:
+            # A name too long for any file, say.
+            words = "the system refused" if error.errno is None else os.strerror(error.errno)
+            raise ArgumentError(f"{path} cannot be written: {words}. Check --out.") from None
+        if is_directory:
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
-        if path.exists() and not overwrite:
+        if exists and not overwrite:
             raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
-        home = _existing_home(path)
         if not home.is_dir() or not os.access(home, os.W_OK):
             raise ArgumentError(f"{path} cannot be written: {home} is not a directory one can write to.")
 

@@ -123,7 +123,7 @@ def read_request(path: Path) -> PlanRequest:
                 ),
             }
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         request = None
     known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
     if request is None or not known:

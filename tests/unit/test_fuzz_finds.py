@@ -1,0 +1,98 @@
+"""What fuzzing found, each once: these ended in an internal error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pais
+from pais.cli import books, files
+from pais.cli.explain import explain_file
+from pais.cli.facts import read_json, read_survey
+from pais.cli.plans import read_request
+from pais.errors import ArgumentError
+
+HUGE = 10**400
+NORMS = {"radius": 2.0, "norms": [1.0, 2.0], "masses": [5.0, 5.0]}
+BALL = {"radius": 2.0, "order": 2.0, "center": None}
+
+
+def written(path: Path, content: Any) -> Path:
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a": ' + "9" * 5000 + "}"])
+def test_json_nested_without_end_or_with_endless_digits_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ArgumentError, match="not a JSON object"):
+        read_json(written(tmp_path / "file.json", text))
+
+
+@pytest.mark.parametrize(
+    "change", [{"epsilon": HUGE}, {"norms": {**NORMS, "norms": [HUGE]}}, {"norms": {**NORMS, "masses": [HUGE]}}]
+)
+def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    survey = {"ball": BALL, "norms": NORMS, "epsilon": 1.0, "secure_randomness": True, "above_noise": True, **change}
+    with pytest.raises(ArgumentError, match="not a survey"):
+        read_survey(written(tmp_path / "survey.json", survey), rehearsal=False)
+
+
+def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> None:
+    facts = {"ball": BALL, "norms": {**NORMS, "norms": [HUGE, 1.0]}, "epsilon": 1.0, "spent": []}
+    with pytest.raises(ArgumentError, match="not a plan"):
+        read_request(written(tmp_path / "plan.json", {"request": {"facts": facts}}))
+
+
+def test_a_plan_for_no_rows_is_not_explained(tmp_path: Path) -> None:
+    noise = {"law": "gaussian", "scale": 1.0}
+    plan = {
+        "kind": "plan",
+        "epsilon": 1.0,
+        "delta": 0.0,
+        "neighbours": "one row",
+        "spent": [],
+        "expected_rows": 1.0,
+        "n_rows": 0.0,
+        "ball": BALL,
+        "rule": {"rule": "uniform", "probability": 1.0},
+        "mechanism": {"n_clusters": 2, "rounds": [{"sum_noise": noise, "count_noise": noise}]},
+    }
+    with pytest.raises(ArgumentError, match="not a certificate"):
+        explain_file(written(tmp_path / "plan.json", plan))
+    plan["mechanism"] = {"n_clusters": 2, "rounds": []}
+    with pytest.raises(ArgumentError, match="not a certificate"):
+        explain_file(written(tmp_path / "plan.json", plan))
+
+
+def test_names_too_long_for_a_file_are_refused() -> None:
+    path = Path("a" * 5000)
+    with pytest.raises(ArgumentError, match="cannot be written"):
+        files.require_free([path], overwrite=False)
+    with pytest.raises(ArgumentError, match="no ledger"):
+        books.opened(path, epsilon=1.0)
+    with pytest.raises(ArgumentError, match="cannot be the path"):
+        pais.Ledger(epsilon=1.0, path=path)
+
+
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-18, 1e50])
+def test_a_survey_whose_noise_or_counts_leave_the_integers_is_refused(epsilon: float) -> None:
+    with pytest.raises(ArgumentError, match="1e-12"):
+        pais.survey(np.ones((20, 2)), epsilon=epsilon, random_state=1)
+
+
+@pytest.mark.parametrize("sampling", ["none", "constrained"])
+def test_a_plan_for_an_endless_epsilon_is_refused(sampling: Any) -> None:
+    with pytest.raises(pais.PaisError):
+        pais.plan_kmeans(
+            n_clusters=2,
+            n_features=2,
+            epsilon=1e300,
+            delta=1e-6,
+            ball=pais.Ball(radius=6.0),
+            norms=pais.NormDistribution.from_histogram([0.0, 3.0, 6.0], [200.0, 200.0]),
+            sampling=sampling,
+        )
