@@ -395,6 +395,21 @@ def test_a_column_layout_adds_no_more_of_a_row_than_the_radius_either() -> None:
                 assert p_norm_at_most(moved, order, Fraction(radius))
 
 
+@pytest.mark.parametrize("order", [1.0, 2.0, math.inf])
+def test_a_clipped_row_is_within_the_radius_as_a_real_number_and_a_naively_clipped_one_is_not(order: float) -> None:
+    radius = 0.3
+    rows = np.random.default_rng(8).normal(size=(400, 5)) * np.exp2(np.arange(400) / 8.0)[:, None]
+
+    def beyond(clipped: Floats) -> int:
+        exact = [[Fraction(value) for value in row] for row in clipped.tolist()]
+        return sum(not p_norm_at_most(row, order, Fraction(radius)) for row in exact)
+
+    assert beyond(Ball(radius=radius, order=order).clip(rows)) == 0
+    norm = np.linalg.norm(rows, ord=order, axis=1)
+    # In the largest of coordinates nothing is added up, and a product may happen to round well.
+    assert beyond(rows * (radius / norm)[:, None]) > (0 if math.isinf(order) else 10)
+
+
 @pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 0.7, math.pi / 4.0])
 def test_the_thousandth_of_many_equal_rows_adds_as_much_as_the_first_and_to_a_naive_sum_more_than_is_paid_for(
     value: float,
