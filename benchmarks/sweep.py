@@ -256,7 +256,7 @@ def sweep(seconds: float, jobs: int, out: Path) -> dict[str, Any]:
     if file.exists():
         state = json.loads(file.read_text())
     done, counts = set(state["done"]), Counter(state["counts"])
-    begun = time.monotonic()
+    begun, before = time.monotonic(), float(state["seconds"])
 
     def todo() -> Iterator[int]:
         first = 0
@@ -277,11 +277,11 @@ def sweep(seconds: float, jobs: int, out: Path) -> dict[str, Any]:
             done.add(first)
             counts.update(found)
             state["failures"] += failures
+            # Few and far between, so written each time: whoever is stopped goes on from here.
+            state.update(done=sorted(done), counts=dict(counts), jobs=jobs, seconds=before + time.monotonic() - begun)
+            file.write_text(json.dumps(state))
         pool.close()
         pool.join()
-    state.update(done=sorted(done), counts=dict(counts), jobs=jobs)
-    state["seconds"] += time.monotonic() - begun
-    file.write_text(json.dumps(state))
     return state
 
 

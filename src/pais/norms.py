@@ -31,8 +31,13 @@ class NormDistribution:
         object.__setattr__(self, "radius", _validate.radius(self.radius))
         norms = _validate.non_empty("norms", _validate.norms(self.norms).ravel())
         masses = _validate.losses("masses", self.masses).ravel()
-        if norms.shape != masses.shape or float(masses.sum()) <= 0.0:
-            raise ArgumentError("masses must match norms and hold some row. Pass one mass >= 0 for each norm.")
+        with np.errstate(over="ignore"):
+            n_rows = float(masses.sum())
+        # More than any table holds, and products with squared norms stay finite.
+        if norms.shape != masses.shape or not 0.0 < n_rows <= 1e100:
+            raise ArgumentError(
+                "masses must match norms and hold some row, and at most 1e100. Pass one mass >= 0 for each norm."
+            )
         object.__setattr__(self, "norms", np.minimum(norms, self.radius))
         object.__setattr__(self, "masses", masses)
         _validate.freeze(self.norms, self.masses)

@@ -80,7 +80,7 @@ def test_names_too_long_for_a_file_are_refused() -> None:
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-18, 1e50])
 def test_a_survey_whose_noise_or_counts_leave_the_integers_is_refused(epsilon: float) -> None:
-    with pytest.raises(ArgumentError, match="1e-12"):
+    with pytest.raises(ArgumentError, match="out of range"):
         pais.survey(np.ones((20, 2)), epsilon=epsilon, random_state=1)
 
 
@@ -96,3 +96,8 @@ def test_a_plan_for_an_endless_epsilon_is_refused(sampling: Any) -> None:
             norms=pais.NormDistribution.from_histogram([0.0, 3.0, 6.0], [200.0, 200.0]),
             sampling=sampling,
         )
+
+
+def test_more_rows_than_a_float_can_count_are_refused() -> None:
+    with pytest.raises(ArgumentError, match="hold some row"):
+        pais.NormDistribution(norms=np.array([1.0, 2.0]), masses=np.array([1e308, 1e308]), radius=2.0)
