@@ -14,6 +14,8 @@ from pais.errors import ArgumentError, DataError
 
 _UNDERFLOW = 1e-150
 
+_FARTHEST_CENTER = 1e100
+
 #: Stands for the power of a finite row that overflows.
 OVERFLOWN = 1e300
 
@@ -41,9 +43,10 @@ class Ball:
         object.__setattr__(self, "order", norm_order(self.order))
         if self.center is not None:
             center = _validate.real_array("center", self.center)
-            if center.ndim != 1 or center.size == 0 or not np.all(np.isfinite(center)):
+            # Within the range of radii, no finite row overflows when the center is taken off.
+            if center.ndim != 1 or center.size == 0 or not np.all(np.abs(center) <= _FARTHEST_CENTER):
                 raise ArgumentError(
-                    "center must be a flat sequence of finite numbers. Pass one number for each column."
+                    "center must be a flat sequence of numbers within [-1e100, 1e100]. Pass one for each column."
                 )
             object.__setattr__(self, "center", tuple(center.tolist()))
 

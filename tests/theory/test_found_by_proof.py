@@ -151,3 +151,11 @@ def test_what_a_weighted_row_adds_stays_within_the_bound_that_is_planned_for() -
         bound = rule.largest_contribution(2.0)
         assert bound * (1.0 + 1e-12) >= np.max(norm / rule.probability(norm))
         assert bound <= 2.0 / rule.smallest_probability(2.0) * (1.0 + 1e-12)
+
+
+def test_no_center_is_so_far_that_a_finite_row_overflows() -> None:
+    with pytest.raises(pais.ArgumentError, match="center"):
+        Ball(radius=1.0, center=(1e308, 0.0))
+    ball = Ball(radius=1.0, center=(1e100, -1e100))
+    largest = np.finfo(np.float64).max
+    assert np.array_equal(ball.norms(ball.shift(np.array([[-largest, largest], [largest, largest]]))), [1.0, 1.0])
