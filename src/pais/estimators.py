@@ -202,6 +202,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
         """Rows as a finite float array of the right width; refusals name columns, never values."""
+        if is_streamed(X) and not isinstance(X, (str, Path)):
+            raise DataError(
+                "labels and distances of rows that are not in memory cannot be held. Read a part of them, and pass "
+                "that; score and pais.cost take any source."
+            )
         if isinstance(X, (str, Path, pa.Table)):
             return self._named_rows(read(X), reset=reset)
         _refuse_quotable(X)

@@ -130,8 +130,8 @@ class Layout:
             return None
         if self.columns.missing == "refuse":
             raise DataError(
-                f"column {holes[0][0]!r} of {where} has missing values. Fill or drop them first, or ask for missing "
-                "values to be dropped."
+                f"column {holes[0][0]!r} of {where} has missing values. Fill them, or drop these rows: missing='drop', "
+                "--drop-missing."
             )
         whole = np.ones(batch.num_rows, dtype=bool)
         for _, column in holes:

@@ -138,7 +138,7 @@ def uncharged_survey(
     """A survey whose price the caller charges, as a part of what it releases."""
     # Beyond these, counts or their noise do not fit 64-bit integers.
     price = _validate.number(
-        "epsilon", epsilon, rule="a number in [1e-12, 1e12]", low=1e-12, high=1e12, open_low=False, open_high=False
+        "epsilon", epsilon, rule="a number in [1e-15, 1e12]", low=1e-15, high=1e12, open_low=False, open_high=False
     )
     level = _validate.number(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True

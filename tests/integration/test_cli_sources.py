@@ -232,20 +232,36 @@ def test_an_output_is_there_as_a_whole_or_not_at_all(
         "sample": ("sample", data, "--columns", "a,b", "--plan", tmp_path / "plan.json"),
         "kmeans": ("kmeans", data, "--columns", "a,b", *clusters),
     }[command]
-    real, seen = Path.replace, []
+    seen: list[bool] = []
 
-    def replace(path: Path, target: Path) -> Path:
-        # Until files are moved in, nothing is seen where they will be.
-        seen.append((tmp_path / "out" / "result").is_file())
-        assert path.stat().st_size > 0
-        return real(path, target)
+    def watched(real: Callable[[Path, Path], Path]) -> Callable[[Path, Path], Path]:
+        def move(path: Path, target: Path) -> Path:
+            # Until all is moved in, by file or as one directory, nothing is seen where it will be.
+            seen.append((tmp_path / "out" / "result").exists())
+            assert path.stat().st_size > 0
+            return real(path, target)
+
+        return move
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", replace)
+        patch.setattr(Path, "replace", watched(Path.replace))
+        patch.setattr(Path, "rename", watched(Path.rename))
         done(*arguments, "--out", out)
-    assert seen == [False] * (4 if command == "kmeans" else 1)
+    assert seen == [False]
     assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", "plan.json", "out"}
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"result"}
     again = pais(*arguments, "--out", out)
     assert again.exit_code == 2
     assert "--overwrite" in again.stderr
+
+
+def test_a_survey_serves_the_columns_it_was_made_on_in_their_order(tmp_path: Path) -> None:
+    """Its center belongs to them; with others it would be somebody else's."""
+    data = file(tmp_path)
+    done("survey", data, "--columns", "a,b", "--epsilon", 0.5, "--out", tmp_path / "survey.json")
+    fit = ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--survey", tmp_path / "survey.json")
+    refused = pais(*fit, "--columns", "b,a", "--out", tmp_path / "mixed")
+    assert refused.exit_code == 2
+    assert "--columns a,b" in refused.stderr
+    assert not (tmp_path / "mixed").exists()
+    done(*fit, "--columns", "a,b", "--out", tmp_path / "right")

@@ -115,11 +115,11 @@ def survey(
         )
         bar.begin("write")
         if out is not None:
-            files.write_json(out, facts.survey_description(found))
+            files.write_json(out, facts.survey_description(found, rows.names))
     if not found.above_noise:
         show.warn(show.NOISE_WARNING)
     if as_json:
-        show.print_json(facts.survey_description(found))
+        show.print_json(facts.survey_description(found, rows.names))
     elif not quiet:
         show.survey_summary(found, out)
 
@@ -258,7 +258,7 @@ def kmeans(
     # An earlier survey may be paid for already; then less than this is charged.
     book = books.opened(ledger, epsilon=epsilon - (0.0 if earlier is None else earlier.epsilon), delta=settings.delta)
     with show.watch(quiet=quiet) as bar:
-        found, paths = _release(wanted, settings, earlier, seed, book, out, bar)
+        found, paths = _release(wanted, settings, survey, earlier, seed, book, out, bar)
     show.release_or_json(found, paths, as_json=as_json, quiet=quiet)
 
 
@@ -300,6 +300,7 @@ def _warn_of_seed(seed: int | None) -> None:
 def _release(
     wanted: Wanted,
     settings: KMeansSettings,
+    surveyed_in: Path | None,
     earlier: Survey | None,
     seed: int | None,
     book: Ledger | None,
@@ -310,6 +311,8 @@ def _release(
     bar.begin("open")
     rows = wanted.open(bar.rows)
     names = files.require_names(rows.names, files.COUNT_COLUMN)
+    if surveyed_in is not None:
+        facts.require_surveyed_columns(surveyed_in, rows.names)
     bar.begin("survey, plan, sample, rounds")
     bar.expect(passes(rows, 1 if earlier is not None else 1 + survey_passes(settings)))
     found = fit_kmeans(rows, settings, earlier=earlier, seed=seed, ledger=book)

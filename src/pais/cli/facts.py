@@ -102,10 +102,22 @@ def ball_from(described: dict[str, Any]) -> Ball:
     return Ball(radius=described["radius"], order=order, center=None if center is None else tuple(center))
 
 
-def survey_description(found: Survey) -> dict[str, Any]:
-    """A survey as it is written: everything it released, and nothing else."""
+def require_surveyed_columns(path: Path, names: tuple[str, ...] | None) -> None:
+    """Refuse columns in another order than the survey's: its center would belong to others."""
+    surveyed_names = read_json(path).get("columns")
+    # Files of earlier versions do not say.
+    if isinstance(surveyed_names, list) and surveyed_names != list(names or ()):
+        raise MismatchError(
+            f"{path} was made on other columns, or in another order. Pass --columns "
+            f"{','.join(str(name) for name in surveyed_names)}, or survey again."
+        )
+
+
+def survey_description(found: Survey, names: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """A survey as it is written: everything it released, the columns it is about, and nothing else."""
     return {
         "kind": "survey",
+        "columns": None if names is None else list(names),
         "note": "secure randomness" if found.secure_randomness else "seeded, not private",
         "secure_randomness": found.secure_randomness,
         **found.describe(),
