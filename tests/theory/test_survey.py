@@ -311,7 +311,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
     )
     assert public["epsilon"] == other_public["epsilon"]
     for line in (text, other_text, str(public), str(other_public)):
-        assert "1234" not in line
+        assert str(CANARY) not in line
         assert len(line) < 400
     # Secure bits do not repeat.
     assert public["noisy_rows"] != survey(rows, epsilon=1.0).describe()["noisy_rows"]
