@@ -15,7 +15,7 @@ from pais.norms import NormDistribution
 from pais.pipeline import Plan, charged_part, uncharged_run
 from pais.planning import Algorithm, MechanismName, plan_kmeans
 from pais.randomness import RandomState
-from pais.release import Certificate, Spent
+from pais.release import Certificate, Spent, what_is_left
 from pais.rules import Rule
 from pais.survey import Survey, uncharged_survey
 
@@ -121,7 +121,7 @@ def private_kmeans(
     plan = plan_kmeans(
         n_clusters=settings.n_clusters,
         n_features=engine.n_features,
-        epsilon=epsilon * (1.0 - survey_share(settings)),
+        epsilon=epsilon if found is None else what_is_left(epsilon, found.epsilon),
         delta=settings.delta,
         ball=ball,
         norms=norms,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from fractions import Fraction
 
 from pais import _validate
 from pais._version import __version__
@@ -71,6 +73,19 @@ class Release:
 
     value: object
     certificate: Certificate
+
+
+def sum_up(prices: Iterable[float]) -> float:
+    """The smallest double that is not below the exact sum."""
+    parts = list(prices)
+    total = math.fsum(parts)
+    return math.nextafter(total, math.inf) if Fraction(total) < sum(map(Fraction, parts)) else total
+
+
+def what_is_left(budget: float, spent: float) -> float:
+    """The largest double that, exactly added to what was spent, stays within the budget."""
+    left = budget - spent
+    return math.nextafter(left, -math.inf) if Fraction(left) + Fraction(spent) > Fraction(budget) else left
 
 
 def certified_epsilon(

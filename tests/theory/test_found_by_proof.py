@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import pais
@@ -28,6 +31,7 @@ from pais.engines.screen import Screen
 from pais.lattice import Lattice
 from pais.mechanisms import Round
 from pais.randomness import BitSource, SecureBits
+from pais.release import sum_up, what_is_left
 
 Floats = NDArray[np.float64]
 
@@ -92,12 +96,12 @@ def test_rounds_of_k_means_with_noise_for_different_norms_are_refused() -> None:
     """They were certified as if all had the first round's norm."""
     two = Round(count_noise=laplace_noise(10.0), sum_noise=LpNoise(scale=10.0, p=2.0))
     one = Round(count_noise=laplace_noise(10.0), sum_noise=laplace_noise(10.0))
-    settings = {"n_clusters": 2, "n_features": 3, "radius": 1.0, "cells": 2, "explore": 0}
-    KMeans(rounds=(two, two), **settings)  # type: ignore[arg-type]  # plain settings
+    plain = {"n_clusters": 2, "n_features": 3, "radius": 1.0, "cells": 2, "explore": 0}
+    KMeans(rounds=(two, two), **plain)  # type: ignore[arg-type]  # plain settings
     with pytest.raises(MismatchError, match="one norm"):
-        KMeans(rounds=(two, one), **settings)  # type: ignore[arg-type]  # plain settings
+        KMeans(rounds=(two, one), **plain)  # type: ignore[arg-type]  # plain settings
     with pytest.raises(MismatchError, match="one norm"):
-        KMeans(rounds=(), **settings)  # type: ignore[arg-type]  # plain settings
+        KMeans(rounds=(), **plain)  # type: ignore[arg-type]  # plain settings
 
 
 class LeadingZeros(BitSource):
@@ -159,3 +163,17 @@ def test_no_center_is_so_far_that_a_finite_row_overflows() -> None:
     ball = Ball(radius=1.0, center=(1e100, -1e100))
     largest = np.finfo(np.float64).max
     assert np.array_equal(ball.norms(ball.shift(np.array([[-largest, largest], [largest, largest]]))), [1.0, 1.0])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(1e-6, 1e6), st.floats(0.001, 0.999))
+def test_a_certified_sum_is_never_below_the_exact_one_and_never_above_what_was_stated(
+    stated: float, share: float
+) -> None:
+    """A sum rounded to the nearest double can be half an ulp low."""
+    spent = share * stated
+    left = what_is_left(stated, spent)
+    assert Fraction(spent) + Fraction(left) <= Fraction(stated)
+    assert Fraction(sum_up([spent, left])) >= Fraction(spent) + Fraction(left)
+    assert sum_up([spent, left]) <= stated
+    assert left >= (stated - spent) * (1.0 - 1e-15)

@@ -251,16 +251,17 @@ def test_processes_never_spend_more_than_there_is_and_only_the_lock_keeps_them_f
             assert all(worker.poll() is None for worker in workers)
             threading.Event().wait(0.01)
         (tmp_path / "go").touch()
-        reported = sum(int(worker.communicate(timeout=120)[0]) for worker in workers)
+        # Without the lock a worker may end on a ledger that another one damaged.
+        reported = sum(int(worker.communicate(timeout=120)[0] or 0) for worker in workers)
     finally:
         for worker in workers:
             worker.kill()
-    kept = len(ledger.entries)
     if lock == "none":
-        # What this test would miss if it saw no difference: releases that were made and forgotten.
-        assert reported > kept
+        # What this test would miss if it saw no difference: releases that were made and forgotten, or a damaged file.
+        with contextlib.suppress(pais.ArgumentError):
+            assert reported > len(ledger.entries)
     else:
-        assert (reported, kept, ledger.spent.epsilon) == (100, 100, 1.0)
+        assert (reported, len(ledger.entries), ledger.spent.epsilon) == (100, 100, 1.0)
 
 
 def test_a_lock_file_left_behind_is_named_where_the_system_has_no_locks(

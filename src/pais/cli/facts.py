@@ -15,7 +15,7 @@ from pais._version import __version__
 from pais.domain import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.norms import NormDistribution
-from pais.release import Spent
+from pais.release import Spent, what_is_left
 from pais.survey import Survey
 
 
@@ -170,4 +170,4 @@ def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
         )
     what = "survey" if found.above_noise else "survey (too few rows for its price)"
     spent = (Spent(what=what, epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
-    return Facts(ball=found.ball, norms=found.norms, epsilon=epsilon - found.epsilon, spent=spent)
+    return Facts(ball=found.ball, norms=found.norms, epsilon=what_is_left(epsilon, found.epsilon), spent=spent)
