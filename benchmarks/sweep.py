@@ -22,6 +22,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -206,10 +207,11 @@ def _certificate(setting: Setting, plan: pais.Calibration, seed: int) -> str | N
         mechanism, kept, epsilon=setting.epsilon, delta=setting.delta, spent=earlier, random_state=seed
     ).certificate
     told = json.loads(made.to_json())
-    if told["epsilon"] != math.fsum(part["epsilon"] for part in told["parts"]):
-        return "epsilons of the parts add up to something else"
-    if told["delta"] != math.fsum(part["delta"] for part in told["parts"]):
-        return "deltas of the parts add up to something else"
+    for what in ("epsilon", "delta"):
+        exactly = sum(Fraction(part[what]) for part in told["parts"])
+        # The smallest double that is not below the sum.
+        if not Fraction(math.nextafter(told[what], 0.0)) < exactly <= Fraction(told[what]):
+            return f"{what} is not the sum of the parts, rounded up"
     return None if told["epsilon"] <= setting.epsilon + 0.125 else f"epsilon {told['epsilon']!r} above the target"
 
 

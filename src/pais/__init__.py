@@ -47,7 +47,7 @@ from pais.mechanisms import (
     laplace_noise,
 )
 from pais.norms import NormDistribution
-from pais.pipeline import Plan, record_losses, run
+from pais.pipeline import Plan, record_losses, release, run
 from pais.planning import plan_kmeans
 from pais.profiles import (
     Assumptions,
@@ -58,7 +58,7 @@ from pais.profiles import (
     PowerProfile,
     Verdict,
 )
-from pais.release import Certificate, Release, Spent, release
+from pais.release import Certificate, Release, Spent
 from pais.rules import (
     ConstrainedRule,
     CoresetRule,

@@ -33,9 +33,10 @@ _DELTA_SLACK = 2e-11
 
 _FARTHEST = 1e30
 
-# A quick search for the noise of a rule by steps: its knots, and how far below the size it aims.
+# A quick search for the noise of a rule by steps: its knots, how far below the size it aims, and what is near enough.
 _SEARCH_KNOTS = 256
 _AIM = 4e-4
+_NEAR = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,13 +133,14 @@ def calibrate(
             f"{given} of epsilon, noise and sample_size were given. "
             "Pass two of them, or epsilon alone to sample for free."
         )
-    if epsilon is not None and noise is not None:
-        return problem.solve_size(epsilon, noise)
-    if epsilon is not None and sample_size is not None:
-        return problem.solve_noise(epsilon, sample_size)
-    if noise is not None and sample_size is not None:
+    if epsilon is None:
+        assert noise is not None
+        assert sample_size is not None
         return problem.solve_epsilon(noise, sample_size)
-    raise AssertionError("unreachable: two of three values are given")
+    if noise is not None:
+        return problem.solve_size(epsilon, noise)
+    assert sample_size is not None
+    return problem.solve_noise(epsilon, sample_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +171,8 @@ class _Problem:
         """The smallest noise that meets the guarantee on all rows: what sampling for free keeps."""
         if not isinstance(self.profile, GaussianProfile):
             # Pure losses are inversely proportional to the noise; raised past the roundings of the division.
-            return self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
+            least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
+            return _representable(least, "noise")
         at_one = float(self.profile(1.0, self.radius))
         target = np.log(self.delta) - _DELTA_SLACK
 
@@ -288,7 +291,8 @@ class _Problem:
                 tolerance=0.25 * _AIM,
             )
             answer = self._constrained(epsilon, noise)
-            if answer.sample_size <= sample_size:
+            # Few knots can mislead where a profile bends sharply.
+            if sample_size * (1.0 - _NEAR) <= answer.sample_size <= sample_size:
                 return answer
         noise = _smallest(
             lambda value: self.constrained_size(epsilon, value) / sample_size - 1.0,
@@ -350,7 +354,7 @@ def _smallest(
 
     `excess` falls as the value grows. What is returned was itself seen to meet the condition.
     """
-    high = start
+    high = _representable(start, name)
     value_high = excess(high)
     low, value_low = high, value_high
     while value_high > 0.0:
@@ -363,10 +367,7 @@ def _smallest(
         high, value_high = low, value_low
         if low <= floor:
             return low
-        if low < sys.float_info.min:
-            # Half of the smallest double would be zero.
-            raise ArgumentError(f"every {name} meets the target, however small. Ask for a smaller epsilon.")
-        low = max(0.5 * low, floor)
+        low = _representable(max(0.5 * low, floor), name)
         value_low = excess(low)
     # Searched as high * e^-x, so that x = 0 is the very value that was seen to meet the condition.
     anchor = high
@@ -379,3 +380,12 @@ def _smallest(
         tolerance=tolerance,
     )
     return anchor * float(np.exp(-x[0]))  # [note: calibrate-5]
+
+
+def _representable(value: float, name: str) -> float:
+    if not value >= sys.float_info.min:
+        raise ArgumentError(
+            f"a {name} too small for a double would meet the target. Ask for a smaller epsilon, or state rows and "
+            "profile in smaller units."
+        )
+    return value

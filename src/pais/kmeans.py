@@ -133,21 +133,16 @@ def private_kmeans(
     )
     release = uncharged_run(plan, engine, random_state=random_state)
     assert isinstance(release.value, KMeansValue)
-    parts = [charged_part(plan, release)]
+    parts = [charged_part(plan.mechanism, plan.rule, plan.ball, release)]
     if found is not None:
         parts.insert(0, Part(what="survey", epsilon=found.epsilon))
     certificate = release.certificate
     charged.spend(
         what=plan.mechanism.name,
-        epsilon=_price(certificate.epsilon, epsilon),
+        epsilon=certificate.epsilon,
         delta=certificate.delta,
         secure=certificate.secure_randomness,
         parts=parts,
         release="" if found is None else found.fingerprint(),
     )
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)
-
-
-def _price(certified: float, stated: float) -> float:
-    """The certified sum; where only its last bit exceeds what was stated and asked for, what was stated."""
-    return stated if stated < certified <= stated * (1.0 + 1e-12) else certified

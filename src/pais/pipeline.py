@@ -8,14 +8,14 @@ import numpy as np
 
 from pais import _validate
 from pais._numerics import FloatArray
-from pais.accounting import Ledger, Part, accounts, record_loss
+from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
-from pais.randomness import RandomState, bit_source
-from pais.release import Release, Spent, certified_epsilon, release
+from pais.randomness import BitSource, RandomState, bit_source
+from pais.release import Release, Spent, certified_epsilon, uncharged_release
 from pais.rules import Rule
-from pais.sampler import Strategy, sample
+from pais.sampler import Strategy, WeightedSample, sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,9 +143,52 @@ def run(
     charged = accounts(ledger)
     charged.check(epsilon=plan.epsilon, delta=plan.delta)
     made = uncharged_run(plan, rows, random_state=random_state, strategy=strategy)
-    part = charged_part(plan, made)
-    secure = made.certificate.secure_randomness
-    charged.spend(what=part.what, epsilon=part.epsilon, delta=part.delta, secure=secure, parts=(part,))
+    charge(charged, made, charged_part(plan.mechanism, plan.rule, plan.ball, made))
+    return made
+
+
+def release(
+    mechanism: Mechanism,
+    sample: WeightedSample,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    spent: tuple[Spent, ...] = (),
+    random_state: RandomState | BitSource = None,
+    ledger: Ledger | None = None,
+) -> Release:
+    """Spend a sample on one mechanism, and certify what that costs the costliest record of the ball.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Its noise must be made for the norm of the sample's ball.
+    sample : WeightedSample
+        Spent by this call.
+    epsilon : float, optional
+        Budget: a release that would cost more is refused, and the sample is not spent.
+    delta : float
+        0 for pure noise; > 0 for Gaussian noise.
+    spent : tuple of Spent
+        Earlier releases on the same rows that the certificate is to add up.
+    random_state : None, int or numpy Generator
+        None draws the noise from the cryptographic generator. Anything else is not private.
+    ledger : Ledger, optional
+        Charged for this release, as every active one is; not for what was spent earlier.
+
+    Notes
+    -----
+    Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
+    mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`. Ledgers are
+    asked before the sample is spent and charged before the value is returned: `tests/unit/test_ledger.py`.
+    """
+    _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
+    budget = None if epsilon is None else _validate.target_epsilon(epsilon)
+    cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
+    charged = accounts(ledger)
+    charged.check(epsilon=cost, delta=delta)
+    made = uncharged_release(mechanism, sample, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state)
+    charge(charged, made, charged_part(mechanism, sample.rule, sample.ball, made))
     return made
 
 
@@ -155,18 +198,21 @@ def uncharged_run(
     """A run whose price the caller charges, as a part of what it releases."""
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
-    return release(plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits)
-
-
-def charged_part(plan: Plan, made: Release) -> Part:
-    """What a ledger keeps of a run: its certified price, and what that follows from."""
-    epsilon = made.certificate.parts[-1]["epsilon"]
-    assert isinstance(epsilon, float)
-    return Part(
-        what=plan.mechanism.name,
-        epsilon=epsilon,
-        delta=plan.delta,
-        rule=plan.rule,
-        profile=plan.mechanism.profile,
-        ball=plan.ball,
+    return uncharged_release(
+        plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits
     )
+
+
+def charged_part(mechanism: Mechanism, rule: Rule, ball: Ball, made: Release) -> Part:
+    """What a ledger keeps of a release: its certified price, and what that follows from."""
+    price = made.certificate.parts[-1]
+    epsilon, delta = price["epsilon"], price["delta"]
+    assert isinstance(epsilon, float)
+    assert isinstance(delta, float)
+    return Part(what=mechanism.name, epsilon=epsilon, delta=delta, rule=rule, profile=mechanism.profile, ball=ball)
+
+
+def charge(charged: Accounts, made: Release, part: Part) -> None:
+    """Charge a release of one part; its value may leave when this returns."""
+    secure = made.certificate.secure_randomness
+    charged.spend(what=part.what, epsilon=part.epsilon, delta=part.delta, secure=secure, parts=(part,))

@@ -130,7 +130,7 @@ def certified_epsilon(
     return cost
 
 
-def release(
+def uncharged_release(
     mechanism: Mechanism,
     sample: WeightedSample,
     *,
@@ -139,22 +139,7 @@ def release(
     spent: tuple[Spent, ...] = (),
     random_state: RandomState | BitSource = None,
 ) -> Release:
-    """Spend a sample on one mechanism, and certify what that costs the costliest record of the ball.
-
-    Parameters
-    ----------
-    mechanism : Mechanism
-        Its noise must be made for the norm of the sample's ball.
-    sample : WeightedSample
-        Spent by this call.
-    epsilon : float, optional
-        Budget: a release that would cost more is refused, and the sample is not spent.
-    delta : float
-        0 for pure noise; > 0 for Gaussian noise.
-    spent : tuple of Spent
-        Earlier releases on the same rows that the certificate is to add up.
-    random_state : None, int or numpy Generator
-        None draws the noise from the cryptographic generator. Anything else is not private.
+    """Spend a sample on one mechanism, and certify what that costs; the caller charges it: see `pais.release`.
 
     Notes
     -----
@@ -169,8 +154,8 @@ def release(
     value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)  # [note: release-4]
     parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
-        epsilon=math.fsum(part.epsilon for part in parts),  # [note: release-5]
-        delta=math.fsum(part.delta for part in parts),
+        epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
+        delta=sum_up(part.delta for part in parts),
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],
         neighbours="one row added or removed",
         note="secure randomness" if secure else "seeded, not private",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -161,3 +162,57 @@ def test_the_wrong_number_of_fixed_values_or_a_wrong_delta_is_refused() -> None:
     with pytest.raises(pais.MismatchError):
         pais.calibrate("constrained", gaussian, NORMS, epsilon=1.0)
     assert math.isfinite(pais.calibrate("uniform", linear, NORMS, noise=1.0, sample_size=3.0).epsilon)
+
+
+def test_a_rule_of_ones_own_leaves_only_the_noise_to_solve() -> None:
+    own = pais.UniformRule(rate=0.1)
+    with pytest.raises(pais.ArgumentError, match="epsilon alone"):
+        pais.calibrate(own, PROFILES[0][0], NORMS, epsilon=1.0, noise=1.0)
+    assert largest_on_grid(pais.calibrate(own, PROFILES[0][0], NORMS, epsilon=1.0)) <= 1.0
+
+
+# Flat, then steep, all norms between two knots of the quick search: it sees a size that is up to 3 % off.
+BEND = 0.7
+AT_THE_BEND = pais.NormDistribution.from_histogram([0.0, BEND, BEND * (1 + 1e-4), 1.5], [0.0, 1000.0, 1e-4])
+
+
+@pytest.mark.parametrize(
+    ("bent", "norms", "size"),
+    [
+        (lambda weight, norm: weight * (0.05 + 1.0 / (1.0 + np.exp(-200.0 * (norm - BEND)))), AT_THE_BEND, 20.0),
+        (lambda weight, norm: weight * (0.05 + 1.0 / (1.0 + np.exp(-200.0 * (norm - BEND)))), AT_THE_BEND, 200.0),
+        (lambda weight, norm: weight * (0.05 + np.exp(20.0 * (norm - 1.5))), NORMS, 20.0),
+    ],
+)
+def test_a_profile_that_bends_between_the_knots_of_the_quick_search_still_meets_the_size(
+    bent: Callable[..., np.ndarray], norms: pais.NormDistribution, size: float
+) -> None:
+    answer = pais.calibrate("constrained", pais.CustomProfile(bent), norms, epsilon=1.0, sample_size=size)
+    assert size * (1 - 1e-3) <= answer.sample_size <= size
+    assert largest_on_grid(answer) <= 1.0 + 1e-12
+
+
+def test_a_size_below_every_weight_is_refused() -> None:
+    for delta, profile in ((0.0, PROFILES[0][0]), (1e-6, PROFILES[3][0])):
+        for fixed in ({"noise": 1.0}, {"epsilon": 1.0}):
+            with pytest.raises(pais.UnreachableError, match="Relax"):
+                pais.calibrate("constrained", profile, NORMS, delta=delta, sample_size=1e-25, **fixed)
+
+
+@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(
+    ("profile", "epsilon", "delta"),
+    [
+        (pais.LinearProfile(0.0, 1e-300), 1e20, 0.0),
+        (pais.CustomProfile(lambda weight, norm: 0.0 * weight * norm), 1.0, 0.0),
+        (pais.GaussianProfile(np.inf, 1e307), 1e20, 1e-6),
+        # Here the search starts at a noise that can be told, and ends at one that cannot.
+        (pais.GaussianProfile(np.inf, 1.5e308), 1e-20, 0.3),
+    ],
+)
+def test_a_noise_too_small_for_a_double_is_refused(
+    sampling: str, profile: pais.LinearProfile, epsilon: float, delta: float
+) -> None:
+    tiny = pais.NormDistribution.from_histogram([0.0, 1e-15 if delta == 0.3 else 1.5], [100.0])
+    with pytest.raises(pais.ArgumentError, match="too small for a double"):
+        pais.calibrate(sampling, profile, tiny, epsilon=epsilon, delta=delta, sample_size=50)

@@ -19,10 +19,20 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from pais import ArgumentError, Ball, GaussianNoise, LpNoise, WeightedCount, WeightedSum, laplace_noise
+from pais import (
+    ArgumentError,
+    Ball,
+    ConvergenceError,
+    GaussianNoise,
+    LpNoise,
+    WeightedCount,
+    WeightedSum,
+    laplace_noise,
+)
 from pais.engines import WeightedRows
 from pais.lattice import Lattice, Law, Tails, rounded_noise
 from pais.mechanisms import Extent, NoiseLaw
+from pais.mechanisms import noise as noise_laws
 from pais.mechanisms.lloyd import LloydSample, Round
 from pais.randomness import BitSource, SeededBits
 
@@ -617,3 +627,10 @@ def test_a_round_releases_the_same_bits_for_any_order_of_the_rows() -> None:
     here, there = first.summarise(centers, round_, seeded(15)), second.summarise(centers, round_, seeded(15))
     assert here.noisy_counts.tobytes() == there.noisy_counts.tobytes()
     assert here.noisy_sums.tobytes() == there.noisy_sums.tobytes()
+
+
+def test_a_quantile_that_does_not_settle_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A start that is no number, as a library that fails might give it.
+    monkeypatch.setattr(noise_laws.special, "gammainccinv", lambda shape, tail: math.nan)
+    with pytest.raises(ConvergenceError), mp.workprec(200):
+        noise_laws._gamma_tail_exactly(mp.mpf(1.5), mp.mpf(0.25))

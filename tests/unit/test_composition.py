@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -145,3 +146,16 @@ def test_a_ledger_of_fits_is_bounded_the_same_from_memory_and_from_its_file(tmp_
     here, there = ledger.tight_epsilon(1e-5), pais.Ledger(path=ledger.path).tight_epsilon(1e-5)
     assert here == pytest.approx(there, rel=1e-9)
     assert here < 0.75 * ledger.spent.epsilon
+
+
+def test_without_the_accountant_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = pais.Ledger(epsilon=9.0, delta=1e-4)
+    ledger.spend(what="a sum", epsilon=1.0, delta=1e-6)
+    # As if it were not installed: neither the package nor the module that knows it is loaded.
+    for name in [name for name in sys.modules if name.startswith("dp_accounting") or name == "pais.accounting.pld"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    monkeypatch.delattr(pais.accounting, "pld", raising=False)
+    with pytest.raises(ImportError, match=r"pais\[accounting\]"):
+        ledger.tight_epsilon(1e-5)
+    assert ledger.spent.epsilon == 1.0

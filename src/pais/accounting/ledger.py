@@ -37,7 +37,7 @@ class Ledger:
     rounded up and `remaining` down.
 
     Assumes. The same rows throughout, and one row for each person. It holds what was charged to it: releases made
-    with `pais.release` alone, or by other tools, are recorded with `spend`.
+    by other tools are recorded with `spend`.
 
     A ledger is never copied: copies and clones of what holds it hold the same one. A ledger with a path can go to
     another process, which then spends from the same file; one in memory cannot.
@@ -51,7 +51,7 @@ class Ledger:
     >>> ledger.remaining
     Budget(epsilon=0.7, delta=1e-06)
     >>> with ledger:
-    ...     ...  # every fit, run and survey in here is charged
+    ...     ...  # every fit, run, release and survey in here is charged
     Ellipsis
     """
 

@@ -10,7 +10,7 @@ from pais.errors import ArgumentError
 from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans
 from pais.mechanisms import KMeansValue
 from pais.pipeline import Plan, charged_part, uncharged_run
-from pais.release import Release
+from pais.release import Release, sum_up
 from pais.survey import Survey
 
 
@@ -51,14 +51,14 @@ def fit(
 
 def _charge(charged: Accounts, plan: Plan, release: Release, unpaid: Survey | None) -> None:
     """Spend the price of the release, and of the survey it rests on where nobody has."""
-    parts = [charged_part(plan, release)]
+    parts = [charged_part(plan.mechanism, plan.rule, plan.ball, release)]
     fingerprint = ""
     if unpaid is not None:
         parts.insert(0, Part(what="survey", epsilon=unpaid.epsilon))
         fingerprint = unpaid.fingerprint()
     charged.spend(
         what=parts[-1].what,
-        epsilon=sum(part.epsilon for part in parts),
+        epsilon=sum_up(part.epsilon for part in parts),
         delta=plan.delta,
         secure=release.certificate.secure_randomness,
         parts=parts,
