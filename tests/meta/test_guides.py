@@ -8,6 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -17,21 +20,29 @@ RUN = [page for page in PAGES if page.name != "spark.md"]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
-    """Language and text; a block of `bash` is for reading, one of `sh` is run."""
+    """Language and text; a block of `bash` sets things up, and `test_pages.py` holds what may stand in one."""
     return re.findall(r"^```(python|sh)\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
 
 
-def with_command(place: Path) -> dict[str, str]:
-    """An environment in which `pais` is the package under test."""
-    script = place / "pais"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pais.cli "$@"\n')
-    script.chmod(0o755)
-    paths = [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+def with_commands(place: Path) -> dict[str, str]:
+    """An environment in which `pais` is the package under test, and `python` has it."""
+    for name, runs in (("pais", "-m pais.cli"), ("python", "")):
+        script = place / name
+        script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {runs} "$@"\n')
+        script.chmod(0o755)
+    paths = [str(ROOT / "src"), str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     return {
         **os.environ,
         "PATH": f"{place}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": os.pathsep.join(paths),
     }
+
+
+def example_rows() -> None:
+    """The files that the commands of a page read where it makes none of its own."""
+    columns = np.random.default_rng(0).normal(2500.0, 500.0, size=(3, 20_000))
+    pq.write_table(pa.table(dict(zip("abc", columns, strict=True))), "rows.parquet")
+    Path("center.txt").write_text("2500\n2500\n2500\n")
 
 
 @pytest.mark.parametrize("page", [page for page in RUN if blocks(page)], ids=lambda page: page.name)
@@ -42,9 +53,11 @@ def test_every_block_of_a_guide_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    environment = with_command(tmp_path_factory.mktemp("bin"))
+    environment = with_commands(tmp_path_factory.mktemp("bin"))
     monkeypatch.chdir(tmp_path)
+    example_rows()
     names: dict[str, object] = {"__name__": "__main__"}
+    printed = ""
     for language, text in blocks(page):
         if language == "python":
             exec(compile(text, page.name, "exec"), names)
@@ -53,7 +66,8 @@ def test_every_block_of_a_guide_runs(
                 ["sh", "-e", "-c", text], capture_output=True, text=True, env=environment, check=False
             )
             assert done.returncode == 0, (text, done.stdout, done.stderr)
-    printed = capsys.readouterr().out
+            printed += done.stdout
+    printed += capsys.readouterr().out
     for shown in re.findall(r"^```text\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
         assert shown in printed, "a page shows what its blocks print"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,11 +10,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 
-#: Pages whose blocks speak to Spark.
-NEEDS_SPARK = {"docs/guide/spark.md"}
+#: Pages, or directories of them, and the test that runs their blocks.
+HELD_BY = {
+    "README.md": "tests/meta/test_readme.py",
+    "docs/guide/spark.md": "tests/meta/test_spark_page.py",
+    "docs/guide/": "tests/meta/test_guides.py",
+}
 
-#: Pages, or directories of them, that have a test of their own, which knows what their blocks need.
-HELD_BY = {"README.md": "tests/meta/test_readme.py", "docs/guide/": "tests/meta/test_guides.py"}
+#: What only sets up, or takes an hour: shown, and run by hand.
+SHOWN = ("make ", "pip install ", "python -m experiments.paper ")
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -27,37 +29,15 @@ def name_of(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-def held_elsewhere(name: str) -> bool:
-    return any(name.startswith(part) and (ROOT / test).is_file() for part, test in HELD_BY.items())
-
-
-def spark_is_missing() -> bool:
-    return importlib.util.find_spec("pyspark") is None or shutil.which("java") is None
-
-
-RUN_HERE = [page for page in PAGES if blocks(page, "python") and not held_elsewhere(name_of(page))]
-
-
-@pytest.mark.parametrize("page", RUN_HERE, ids=name_of)
-def test_every_python_block_of_a_page_runs_after_those_before_it(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    if name_of(page) in NEEDS_SPARK and spark_is_missing():
-        pytest.skip("needs pyspark and Java")
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks(page, "python"):
-        exec(compile(block, page.name, "exec"), names)
-    printed = capsys.readouterr().out
-    for shown in [*blocks(page, "text"), *blocks(page, "json")]:
-        assert shown in printed, f"{page.name} shows what its blocks do not print"
-
-
-def test_every_page_with_python_is_run_by_some_test() -> None:
-    with_python = {name_of(page) for page in PAGES if blocks(page, "python")}
-    assert "docs/guide/choose-a-rule.md" in with_python
-    for name in with_python - {name_of(page) for page in RUN_HERE}:
-        assert held_elsewhere(name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_of_code_is_run_by_a_test_and_the_others_only_set_up(page: Path) -> None:
+    if blocks(page, "python") or blocks(page, "sh"):
+        homes = [test for part, test in HELD_BY.items() if name_of(page).startswith(part)]
+        assert homes
+        assert (ROOT / homes[0]).is_file()
+    for block in blocks(page, "bash"):
+        for line in block.splitlines():
+            assert line.startswith(SHOWN), line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -66,7 +46,7 @@ def test_fences_of_a_page_are_closed_and_python_goes_by_one_name(page: Path) -> 
     assert len(fences) % 2 == 0
     assert all(closing == "" for closing in fences[1::2])
     # Under another name a block would not be run.
-    assert not set(fences) & {"py", "python3", "pycon", "Python"}
+    assert set(fences[::2]) <= {"python", "sh", "bash", "text", "json", "mermaid"}
 
 
 def test_the_security_page_says_who_sees_what_and_how_to_report() -> None:
@@ -75,3 +55,12 @@ def test_the_security_page_says_who_sees_what_and_how_to_report() -> None:
         assert part in text
     for part in ("## Assumptions", "## Side channels", "## Reporting", "## Supported versions"):
         assert part in text
+
+
+def test_every_limit_is_weighed_and_says_what_to_do() -> None:
+    rows = re.findall(r"^\| \*\*(.*)$", (ROOT / "LIMITS.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    weights = [row.split(" | ")[1] for row in rows]
+    assert set(weights) == {"critical", "theoretical", "negligible"}
+    for row, weight in zip(rows, weights, strict=True):
+        remedy = row.split(" | ")[2].rstrip(" |")
+        assert remedy != "—" or weight == "negligible", row
