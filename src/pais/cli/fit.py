@@ -55,7 +55,7 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
             mechanism=settings.mechanism,
             algorithm=settings.algorithm,
         )
-        return _run(request.plan(), rows, earlier, seed, ledger)
+        return fit(request.plan(), rows, earlier=earlier, seed=seed, ledger=ledger)
 
     # The survey may be paid for already.
     return Work(epsilon=settings.epsilon - earlier.epsilon, delta=settings.delta, passes=1, run=run)
@@ -72,7 +72,7 @@ def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
 
     def run(rows: Engine, ledger: Ledger | None) -> KMeansFit:
         require_planned_columns(path, request, rows)
-        return _run(plan, rows, earlier, seed, ledger)
+        return fit(plan, rows, earlier=earlier, seed=seed, ledger=ledger)
 
     return Work(epsilon=plan.epsilon, delta=plan.delta, passes=1, run=run)
 
@@ -86,7 +86,7 @@ def _refuse_beside_plan(context: typer.Context) -> None:
         raise ArgumentError(f"--plan decides {', '.join(beside)}. Leave out what you state beside it, or plan again.")
 
 
-def _run(plan: Plan, rows: Engine, earlier: Survey | None, seed: int | None, ledger: Ledger | None) -> KMeansFit:
+def fit(plan: Plan, rows: Engine, *, earlier: Survey | None, seed: int | None, ledger: Ledger | None) -> KMeansFit:
     """Run a plan; the price of an earlier survey that it rests on is counted.
 
     Notes
