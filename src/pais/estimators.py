@@ -20,9 +20,10 @@ from pais.errors import DataError
 from pais.evaluation import cost
 from pais.kmeans import KMeansSettings, private_kmeans
 from pais.report import write_report
-from pais.sources import Table, read
+from pais.sources import Table, attempt, listed, read
 
 _BLOCK_ROWS = 8192
+_FLOATS = [np.float64, np.float32]
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -210,24 +211,31 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         if isinstance(X, (str, Path, pa.Table)):
             return self._named_rows(read(X), reset=reset)
         _refuse_quotable(X)
+        names: list[str] = []
         text = False
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                rows = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32])
-        except ValueError as error:
-            # Some texts of the library quote what could not be converted.
+                rows = validate_data(self, X, reset=reset, dtype=_FLOATS, ensure_all_finite=False)
+        except (ValueError, TypeError) as error:
+            # Some texts of the library quote what could not be converted, and none names its column.
+            names = _columns_of_no_numbers(X)
             text = "could not convert" in str(error)
-            if not text:
+            if not names and not text:
                 raise
+        if names:
+            raise DataError(f"column(s) {listed(names)} of X hold no numbers. Leave them out or convert them.")
         if text:
             raise DataError("X holds text where numbers are needed. Leave out or convert those columns.")
+        _require_finite(np.asarray(rows), getattr(self, "feature_names_in_", None), fitting=reset)
         return np.asarray(rows)
 
     def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
         """Rows of a file or an Arrow table, whose names scikit-learn does not see."""
         with np.errstate(over="ignore", invalid="ignore"):
-            rows = np.asarray(check_array(table.rows, dtype=[np.float64, np.float32]))
+            rows = np.asarray(check_array(table.rows, dtype=_FLOATS, ensure_all_finite=False))
         names = np.asarray(table.names, dtype=object)
+        # Empty values were refused as the table was read: what is left would not be dropped as missing.
+        _require_finite(rows, names, fitting=False)
         if reset:
             self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
         elif rows.shape[1] != self.n_features_in_ or not np.array_equal(
@@ -235,6 +243,32 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ):
             raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
         return rows
+
+
+def _columns_of_no_numbers(X: Any) -> list[str]:
+    """Columns of a table that cannot be converted, by name; none of an array."""
+
+    def is_number(name: Any) -> bool:
+        column = attempt(lambda: np.asarray(X[name]))
+        # Times would convert, and are no numbers all the same.
+        if column is None or column.dtype.kind in "mM":
+            return False
+        return attempt(lambda: column.astype(np.float64)) is not None
+
+    return [str(name) for name in dict.fromkeys(getattr(X, "columns", ())) if not is_number(name)]
+
+
+def _require_finite(rows: NDArray[np.generic], names: Any, *, fitting: bool) -> None:
+    """Refuse NaN and infinity by column; a sum tells at once whether there are any."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(rows.sum(dtype=np.float64)):
+            return
+    places = [place for place in range(rows.shape[1]) if not np.isfinite(rows[:, place]).all()]
+    if not places:
+        return
+    found = listed([str(place if names is None else names[place]) for place in places])
+    drop = ' pais.source(X, missing="drop") drops rows with missing values.' if fitting and names is not None else ""
+    raise DataError(f"column(s) {found} of X have NaN or infinite values. Fill them, or leave those rows out.{drop}")
 
 
 def _refuse_quotable(X: Any) -> None:

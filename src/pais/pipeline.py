@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
+from pais.profiles import Assumptions, Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
 from pais.release import Release, Spent, certified_epsilon, uncharged_release
 from pais.rules import Rule
@@ -78,11 +79,9 @@ def explain(plan: Plan) -> str:
     probability = plan.rule.probability(share * plan.ball.radius)
     for part, kept, loss in zip(share, probability, record_losses(plan, share * plan.ball.radius), strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5f}   {loss:24.6g}")
-    lines += ["", "assumes"]
     profile = plan.mechanism.profile
     found = profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
-    lines += [f"   {line}" for line in str(found).splitlines()]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *_assumption_lines(found)])
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
@@ -117,6 +116,29 @@ def _noise_lines(described: dict[str, object]) -> list[str]:
                 f"              round {number:<2d}    {count['law']} noise {count['scale']:.6g} on counts, "
                 f"{total['law']} {total['scale']:.6g} on sums"
             )
+    return lines
+
+
+# What it means for a user that a condition of the paper does not hold, where that is not plain.
+_IF_NOT = {
+    "feasible": "it is the sampling that meets it",
+    "unbounded": "a record that pays nothing is kept as rarely as the rule likes",
+    "strongly_convex": "weights are searched for, and each one found is checked",
+    "sampling_can_lower": "keeping fewer rows spares work, not epsilon",
+}
+
+
+def _assumption_lines(found: Assumptions) -> list[str]:
+    """What the guarantee rests on, apart from the paper's conditions that tell how rows can be kept and no more."""
+    lines = ["assumes", f"   {found.monotone}", ""]
+    lines.append('not needed for the guarantee, and no fault where it says "no": further conditions of the paper')
+    for field in fields(found):
+        finding: Finding = getattr(found, field.name)
+        if finding is found.monotone:
+            continue
+        answer = {Verdict.PROVED: "yes", Verdict.REFUTED: "no"}.get(finding.verdict, finding.verdict.value)
+        so = _IF_NOT.get(field.name) if finding.verdict is Verdict.REFUTED else None
+        lines.append(f"   {finding.statement}: {answer} ({finding.reason}){'' if so is None else f'; {so}'}")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,9 @@ from pais.errors import ArgumentError, DataError
 
 T = TypeVar("T")
 Missing = Literal["refuse", "drop"]
+
+# Names of columns shown at a time.
+_SHOWN = 8
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -93,7 +97,7 @@ class Layout:
         wanted = dict.fromkeys((*features, *set_aside))
         missing = [str(name) for name in wanted if name not in schema.names]
         if missing:
-            raise DataError(f"column(s) {', '.join(missing)} do not exist in {where}. Pass names of its columns.")
+            raise DataError(f"column(s) {listed(missing)} do not exist in {where}. {_meant(missing, schema.names)}")
         doubled = [name for name in wanted if schema.names.count(name) > 1]
         if doubled:
             raise DataError(
@@ -165,6 +169,21 @@ class Layout:
         if column.null_count:
             raise DataError(f"column {self.columns.key!r} of {where} has missing values. A key names every row.")
         return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names of columns on one line, the first few of many. They are schema, and public."""
+    more = len(names) - _SHOWN
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_SHOWN])} and {more} more"
+
+
+def _meant(missing: Sequence[str], names: Sequence[str]) -> str:
+    """What whoever named these columns may have meant, and what there is."""
+    # A name in other letters is as near as can be, and far from itself to difflib.
+    by_letters = {name.casefold(): name for name in names}
+    near = [difflib.get_close_matches(name.casefold(), by_letters, n=1) for name in missing]
+    found = listed([by_letters[match] for matches in near for match in matches])
+    return f"{f'Did you mean {found}? ' if found else ''}Pass names of its columns: {listed(names)}."
 
 
 def is_tabular(source: object) -> bool:

@@ -90,6 +90,7 @@ def test_kmeans_writes_centers_certificate_and_report_and_prints_a_summary(data:
         assert again[name].to_pylist() == centers[name].to_pylist()
     assert "epsilon 1, delta 1e-06" in result.stdout
     assert "secure randomness" in result.stdout
+    assert "height, width" in result.stdout
     assert "width" in (tmp_path / "new" / "out" / "report.html").read_text()
     assert result.stderr == ""
 
@@ -107,7 +108,9 @@ def test_certificates_hold_the_expected_entries_and_add_up(data: Path, tmp_path:
 def test_json_is_alone_on_stdout_and_parses(data: Path, surveyed: Path, tmp_path: Path) -> None:
     released = kmeans(data, tmp_path / "out", "--json", "--seed", 1)
     content = strict_json(released.stdout)
-    assert set(content) == {"certificate", "files"}
+    assert set(content) == {"certificate", "columns", "expected_rows", "files"}
+    assert content["columns"] == ["height", "width"]
+    assert 0 < content["expected_rows"] < 6000
     assert set(content["certificate"]) == CERTIFICATE_KEYS
     assert content["certificate"] == strict_json((tmp_path / "out" / "certificate.json").read_text())
     assert set(content["files"]) == RELEASE
@@ -115,7 +118,8 @@ def test_json_is_alone_on_stdout_and_parses(data: Path, surveyed: Path, tmp_path
     assert strict_json(pais("survey", data, "--epsilon", 0.1, "--json").stdout)["kind"] == "survey"
     plan = tmp_path / "plan.json"
     planned = pais("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1, "--json", "--out", plan)
-    assert strict_json(planned.stdout) == strict_json(plan.read_text())
+    shown, written = strict_json(planned.stdout), strict_json(plan.read_text())
+    assert {**shown, "request": written["request"], "explanation": written["explanation"]} == written
     drawn = pais("sample", data, "--plan", plan, "--out", tmp_path / "sample.parquet", "--json")
     assert strict_json(drawn.stdout)["expected_rows"] > 0
 
@@ -219,6 +223,18 @@ def test_a_plan_needs_no_data_and_explains_itself(tmp_path: Path) -> None:
     assert content["explanation"] == result.stdout.rstrip("\n").split("\n")
     assert max(content["by_norm"]["epsilon"]) <= 1.0
     assert "This is a plan" in pais("explain", path).stdout
+    assert "refuted" not in result.stdout
+    assert 'no fault where it says "no"' in result.stdout
+
+
+def test_a_plan_in_json_is_short_and_the_file_holds_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    stated = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 1e5, "--n-features", 4)
+    shown = pais("plan", "--n-clusters", 5, "--epsilon", 1, *stated, "--json", "--out", path).stdout
+    assert len(shown) < 6000 < 20 * len(shown) < len(path.read_text())
+    content = strict_json(shown)
+    assert content["request"]["n_clusters"] == 5
+    assert content["expected_rows"] > 0
 
 
 def test_a_sample_is_weighted_clipped_secret_and_said_to_be_no_release(
@@ -251,7 +267,28 @@ def test_explain_reads_certificates_plans_surveys_and_nothing_else(data: Path, s
         result = pais("explain", tmp_path / "bad.json")
         assert result.exit_code == 2
         assert result.stderr.startswith("error: ")
+        assert pais("explain", "--json", tmp_path / "bad.json").exit_code == 2
     assert pais("explain", tmp_path / "missing.json").exit_code == 2
+
+
+def test_explain_gives_programs_the_guarantee_and_the_words(data: Path, surveyed: Path, tmp_path: Path) -> None:
+    plan = tmp_path / "plan.json"
+    assert pais("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1, "--out", plan).exit_code == 0
+    assert kmeans(data, tmp_path / "out", "--seed", 1).exit_code == 0
+    expected = {
+        plan: ("plan", 0.9, 1e-6, None),
+        surveyed: ("survey", 0.1, 0.0, True),
+        tmp_path / "out" / "certificate.json": ("certificate", 1.0, 1e-6, False),
+    }
+    for path, (kind, epsilon, delta, secure) in expected.items():
+        content = strict_json(pais("explain", path, "--json").stdout)
+        assert content == {
+            "kind": kind,
+            "epsilon": pytest.approx(epsilon),
+            "delta": delta,
+            "secure_randomness": secure,
+            "explanation": pais("explain", path).stdout.rstrip("\n").split("\n"),
+        }
 
 
 def test_the_demo_compares_four_samplings_and_writes_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pais.cli import app, show
+from pais.cli.rows import identifiers
 
 N = 6000
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
@@ -265,3 +266,48 @@ def test_a_survey_serves_the_columns_it_was_made_on_in_their_order(tmp_path: Pat
     assert "--columns a,b" in refused.stderr
     assert not (tmp_path / "mixed").exists()
     done(*fit, "--columns", "a,b", "--out", tmp_path / "right")
+
+
+def test_a_column_that_looks_like_an_id_is_warned_of_where_nobody_chose_columns(tmp_path: Path) -> None:
+    data = file(tmp_path)
+    for command in (
+        ("survey", data, "--epsilon", 1, "--out", tmp_path / "survey.json"),
+        ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", tmp_path / "out"),
+    ):
+        found = done(*command, "--overwrite")
+        assert "column(s) id look like ids" in found.stderr
+        assert found.stderr.count("\n") == 1
+        assert "a, b, id" in found.stdout
+        assert "look like ids" in done(*command, "--overwrite", "--quiet").stderr
+        assert done(*command, "--columns", "a,b,id", "--overwrite").stderr == ""
+    pq.write_table(table().select(["a", "b"]), tmp_path / "plain.parquet")
+    assert done("survey", tmp_path / "plain.parquet", "--epsilon", 1).stderr == ""
+
+
+def test_ids_are_known_by_their_names() -> None:
+    ids = ["id", "ID", "user_id", "userId", "userID", "patient.id", "index", "key", "row key", "uuid", "Unnamed: 0"]
+    others = ["paid", "humid", "body_mass_index", "idle", "keyboard", "monkey", "valid", "a", "", "AID"]
+    assert identifiers([*ids, *others]) == ids
+
+
+def test_a_wrong_name_of_a_column_is_met_with_a_right_one(tmp_path: Path) -> None:
+    names = ["height", "width", *(f"n{number}" for number in range(20))]
+    data = tmp_path / "wide.parquet"
+    pq.write_table(pa.table({name: [1.0, 2.0] for name in names}), data)
+    for wrong, right in (("hieght", "height"), ("WIDTH", "width"), ("n 7", "n7")):
+        refused = pais("survey", data, "--columns", f"n1,{wrong}", "--epsilon", 1)
+        assert refused.exit_code == 2
+        assert f"column(s) {wrong} do not exist" in refused.stderr
+        assert f"Did you mean {right}?" in refused.stderr
+        assert "height, width, n0, n1, n2, n3, n4, n5 and 14 more" in refused.stderr
+    far = pais("survey", data, "--columns", "depth of field", "--epsilon", 1)
+    assert "Did you mean" not in far.stderr
+    assert "height, width" in far.stderr
+
+
+def test_a_warning_stays_above_the_bar(tmp_path: Path) -> None:
+    start = [sys.executable, "-c", SLOW, "survey", file(tmp_path), "--epsilon", "1", "--json"]
+    code, _, shown = in_terminal(start)
+    assert code == 0
+    assert "look like ids" in shown
+    assert "rows/s" in shown

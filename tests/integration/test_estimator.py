@@ -295,6 +295,49 @@ def test_objects_that_are_no_numbers_are_refused_without_being_quoted(value: Any
     assert_refused_without_values(lambda: fitted(rows), TypeError)
 
 
+def test_columns_that_hold_no_numbers_are_named() -> None:
+    dates = pd.to_datetime(["2024-01-01"] * 5)
+    frame = pd.DataFrame({"size": [CANARY] * 5, "city": [f"{CANARY} Oslo"] * 5, "when": dates, "count": [1] * 5})
+    tables = {name: frame[["size", name, "count"]] for name in ("city", "when")}
+    for name, X in [*tables.items(), ("city, when", frame), ("city", pl.DataFrame(tables["city"]))]:
+        with pytest.raises(pais.DataError, match=rf"column\(s\) {name} of X hold no numbers") as caught:
+            fitted(X)
+        assert CANARY_DIGITS not in str(caught.value)
+        assert caught.value.__context__ is None
+
+
+def test_objects_in_a_table_are_named_by_their_column() -> None:
+    with pytest.raises(pais.DataError, match=r"column\(s\) second of X"):
+        fitted(pd.DataFrame({"first": [CANARY] * 5, "second": [{"a": CANARY}] * 5}))
+
+
+def test_missing_values_of_a_table_are_met_with_what_to_do_and_doing_it_helps() -> None:
+    X = pd.DataFrame(ROWS, columns=NAMES)
+    X.loc[7, "second"] = np.nan
+    with pytest.raises(
+        pais.DataError, match=r"column\(s\) second of X .* pais.source\(X, missing=\"drop\"\)"
+    ) as caught:
+        fitted(X)
+    # Neither which row, nor how many.
+    assert not any(letter.isdigit() for letter in str(caught.value))
+    whole = fitted(pais.source(X, missing="drop"), **STATED)
+    assert list(whole.feature_names_in_) == NAMES
+    # Labels come row by row: there is nothing to drop from.
+    with pytest.raises(pais.DataError, match="second") as caught:
+        whole.predict(X)
+    assert "pais.source" not in str(caught.value)
+
+
+def test_columns_of_an_array_are_named_by_their_numbers() -> None:
+    X = ROWS.copy()
+    X[5, 1] = np.inf
+    with pytest.raises(pais.DataError, match=r"column\(s\) 1 of X have NaN or infinite values") as caught:
+        fitted(X)
+    assert "pais.source" not in str(caught.value)
+    largest = np.full((50, 3), 1.7e308)
+    assert np.isfinite(fitted(largest, **STATED).cluster_centers_).all()
+
+
 def test_complex_numbers_are_refused_without_being_quoted() -> None:
     assert_refused_without_values(lambda: fitted(spoiled(CANARY, np.complex128)))
     assert_refused_without_values(lambda: fitted().predict(spoiled(CANARY, np.complex128)))

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import pais
@@ -315,6 +316,24 @@ def test_a_long_list_of_bad_columns_is_cut_short() -> None:
     table = np.full((3, 400), math.nan)
     error = refused(DataError, lambda: sample(table, ball=BALL, rule=EVERY), match="column")
     assert len(str(error)) < 300
+
+
+def test_missing_values_are_dropped_from_tables_and_not_from_arrays() -> None:
+    refused(DataError, lambda: pais.source(np.array([[CANARY, math.nan]]), missing="drop"), match="array")
+
+
+def test_a_source_shows_its_kind_and_its_columns_and_no_number_of_rows() -> None:
+    table = pa.table({f"c{column}": [CANARY] * 57 for column in range(12)})
+    assert repr(pais.source(table)) == "<MemoryEngine: c0, c1, c2, c3, c4, c5, c6, c7 and 4 more>"
+    assert str(pais.source(table, columns=["c3", "c1"])) == "<MemoryEngine: c3, c1>"
+    assert repr(pais.source(np.full((57, 3), CANARY))) == "<MemoryEngine: 3 column(s)>"
+
+
+def test_a_wrong_name_of_a_column_is_met_with_a_right_one_and_with_all() -> None:
+    table = pa.table({"height": [CANARY], "width": [CANARY]})
+    for chosen in ({"columns": ["hieght"]}, {"columns": ["width"], "carry": ["Height"]}, {"key": "heigh"}):
+        error = refused(DataError, lambda chosen=chosen: pais.source(table, **chosen), match="do not exist")
+        assert "Did you mean height? Pass names of its columns: height, width." in str(error)
 
 
 def test_rows_however_large_are_clipped_and_no_cause_of_an_error() -> None:

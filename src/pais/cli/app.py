@@ -9,17 +9,15 @@ import typer
 
 from pais._version import __version__
 from pais.accounting import Ledger
-from pais.cli import books, facts, files, options, plans, show
+from pais.cli import books, facts, files, fit, options, plans, show
 from pais.cli import demo as demonstration
 from pais.cli.audit import audit
-from pais.cli.explain import explain_file
-from pais.cli.fit import fit as fit_kmeans
+from pais.cli.explain import explain_file, explanation
 from pais.cli.guard import guarded
 from pais.cli.rows import Wanted, names_of, passes, sample_table
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansFit, KMeansSettings, survey_passes
+from pais.kmeans import KMeansSettings
 from pais.sampler import sample as draw
-from pais.survey import Survey
 from pais.survey import survey as survey_rows
 
 app = typer.Typer(
@@ -107,7 +105,7 @@ def survey(
     wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
     with show.watch(quiet=quiet) as bar:
         bar.begin("open")
-        rows = wanted.open(bar.rows)
+        rows = wanted.open(bar)
         bar.begin("survey")
         bar.expect(passes(rows, 3 if stated is None else 1))
         found = survey_rows(
@@ -121,7 +119,7 @@ def survey(
     if as_json:
         show.print_json(facts.survey_description(found, rows.names))
     elif not quiet:
-        show.survey_summary(found, out)
+        show.survey_summary(found, rows.names, out)
 
 
 @app.command()
@@ -161,7 +159,7 @@ def plan(
         mechanism=mechanism.value,
         algorithm=algorithm.value,
     )
-    described = plans.plan_description(request, request.plan())
+    described = plans.plan_description(request, request.plan(), facts.surveyed_columns(survey))
     if out is not None:
         files.write_json(out, described)
     show.plan_or_json(described, as_json=as_json, quiet=quiet)
@@ -194,10 +192,9 @@ def sample(
         bar.begin("plan")
         made = request.plan()
         bar.begin("open")
-        rows = wanted.open(bar.rows)
+        rows = wanted.open(bar)
         names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
-        if len(names) != request.n_features:
-            raise ArgumentError(f"the plan is for {request.n_features} features. Choose as many with --columns.")
+        plans.require_planned_columns(plan, request, rows)
         bar.begin("sample")
         bar.expect(passes(rows, 1))
         kept = draw(rows, ball=made.ball, rule=made.rule, random_state=seed).spend("a file of its owner")
@@ -214,10 +211,12 @@ def sample(
 @app.command()
 @guarded
 def kmeans(
+    context: typer.Context,
     data: options.Data,
-    n_clusters: options.NClusters,
-    epsilon: options.Epsilon,
     out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")],
+    n_clusters: options.NClustersOrPlan = None,
+    epsilon: options.EpsilonOrPlan = None,
+    plan: options.PlanFile = None,
     delta: options.Delta = None,
     radius: options.Radius = None,
     center: options.Center = None,
@@ -241,25 +240,26 @@ def kmeans(
     """Release centers of the rows, with a certificate and a report. What is not stated is surveyed and paid for."""
     _warn_of_seed(seed)
     files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
-    earlier = None if survey is None else facts.read_survey(survey, rehearsal=seed is not None)
-    settings = KMeansSettings(
-        n_clusters=n_clusters,
-        epsilon=epsilon,
-        delta=options.delta_or_default(delta, mechanism),
-        radius=radius,
-        center=facts.center_of(center),
-        norms=facts.stated_norms(norms, n_rows, radius),
-        sampling=sampling.value,
-        sample_size=sample_size,
-        mechanism=mechanism.value,
-        algorithm=algorithm.value,
-    )
+    if plan is not None:
+        work = fit.planned(plan, context, seed=seed)
+    elif n_clusters is None or epsilon is None:
+        raise ArgumentError("it is not said what to run. Pass --n-clusters and --epsilon, or a plan with --plan.")
+    else:
+        settings = KMeansSettings(
+            n_clusters=n_clusters,
+            epsilon=epsilon,
+            delta=options.delta_or_default(delta, mechanism),
+            radius=radius,
+            center=facts.center_of(center),
+            norms=facts.stated_norms(norms, n_rows, radius),
+            sampling=sampling.value,
+            sample_size=sample_size,
+            mechanism=mechanism.value,
+            algorithm=algorithm.value,
+        )
+        work = fit.stated(settings, survey=survey, seed=seed)
     wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
-    # An earlier survey may be paid for already; then less than this is charged.
-    book = books.opened(ledger, epsilon=epsilon - (0.0 if earlier is None else earlier.epsilon), delta=settings.delta)
-    with show.watch(quiet=quiet) as bar:
-        found, paths = _release(wanted, settings, survey, earlier, seed, book, out, bar)
-    show.release_or_json(found, paths, as_json=as_json, quiet=quiet)
+    _release(wanted, work, ledger, out, as_json=as_json, quiet=quiet)
 
 
 app.command()(audit)
@@ -269,9 +269,13 @@ app.command()(audit)
 @guarded
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, plan or survey: a JSON file of pais.")],
+    as_json: options.AsJson = False,
 ) -> None:
     """Say in plain words what a certificate, a plan or a survey says."""
-    show.say(explain_file(file))
+    if as_json:
+        show.print_json(explanation(file))
+    else:
+        show.say(explain_file(file))
 
 
 @app.command()
@@ -297,27 +301,19 @@ def _warn_of_seed(seed: int | None) -> None:
         show.warn(show.SEED_WARNING)
 
 
-def _release(
-    wanted: Wanted,
-    settings: KMeansSettings,
-    surveyed_in: Path | None,
-    earlier: Survey | None,
-    seed: int | None,
-    book: Ledger | None,
-    out: Path,
-    bar: show.Watch,
-) -> tuple[KMeansFit, dict[str, str]]:
-    """Open, fit, write; what was released, and where it is."""
-    bar.begin("open")
-    rows = wanted.open(bar.rows)
-    names = files.require_names(rows.names, files.COUNT_COLUMN)
-    if surveyed_in is not None:
-        facts.require_surveyed_columns(surveyed_in, rows.names)
-    bar.begin("survey, plan, sample, rounds")
-    bar.expect(passes(rows, 1 if earlier is not None else 1 + survey_passes(settings)))
-    found = fit_kmeans(rows, settings, earlier=earlier, seed=seed, ledger=book)
-    bar.begin("write")
-    return found, files.write_release(out, found, names)
+def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, as_json: bool, quiet: bool) -> None:
+    """Open, run, write; then say what was released, of which columns, and where it is."""
+    book = books.opened(ledger, epsilon=work.epsilon, delta=work.delta)
+    with show.watch(quiet=quiet) as bar:
+        bar.begin("open")
+        rows = wanted.open(bar)
+        names = files.require_names(rows.names, files.COUNT_COLUMN)
+        bar.begin("survey, plan, sample, rounds")
+        bar.expect(passes(rows, work.passes))
+        found = work.run(rows, book)
+        bar.begin("write")
+        paths = files.write_release(out, found, names)
+    show.release_or_json(found, names, paths, as_json=as_json, quiet=quiet)
 
 
 def _facts(

@@ -11,17 +11,28 @@ from pais.errors import ArgumentError
 
 
 def explain_file(path: Path) -> str:
-    """What a JSON file of this package says; it is recognised by its entries."""
+    """What a JSON file of this package says, in words."""
+    return "\n".join(explanation(path)["explanation"])
+
+
+def explanation(path: Path) -> dict[str, Any]:
+    """What a JSON file of this package is and guarantees, and its words; it is recognised by its entries."""
     content = read_json(path)
     if isinstance(content.get("certificate"), dict):
         content = content["certificate"]
+    kind = "certificate" if "parts" in content else content.get("kind")
     try:
-        if content.get("kind") == "plan":
-            return _plan(content)
-        if content.get("kind") == "survey":
-            return _survey(content)
-        if "parts" in content:
-            return _certificate(content)
+        words = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
+        epsilon, delta = float(content["epsilon"]), float(content.get("delta", 0.0))
+        if math.isfinite(epsilon) and math.isfinite(delta):
+            return {
+                "kind": kind,
+                "epsilon": epsilon,
+                "delta": delta,
+                # A plan has drawn nothing.
+                "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
+                "explanation": words.split("\n"),
+            }
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         pass
     raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")

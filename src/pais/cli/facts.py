@@ -18,6 +18,8 @@ from pais.norms import NormDistribution
 from pais.release import Spent, what_is_left
 from pais.survey import Survey
 
+_SURVEY = "survey"
+
 
 def _is_number(text: str) -> bool:
     try:
@@ -102,14 +104,20 @@ def ball_from(described: dict[str, Any]) -> Ball:
     return Ball(radius=described["radius"], order=order, center=None if center is None else tuple(center))
 
 
+def surveyed_columns(path: Path | None) -> list[str] | None:
+    """The columns that a survey, or a plan made from one, is about; None where that is not said."""
+    # Neither stated facts nor files of earlier versions say.
+    names = None if path is None else read_json(path).get("columns")
+    return [str(name) for name in names] if isinstance(names, list) else None
+
+
 def require_surveyed_columns(path: Path, names: tuple[str, ...] | None) -> None:
     """Refuse columns in another order than the survey's: its center would belong to others."""
-    surveyed_names = read_json(path).get("columns")
-    # Files of earlier versions do not say.
-    if isinstance(surveyed_names, list) and surveyed_names != list(names or ()):
+    surveyed_names = surveyed_columns(path)
+    if surveyed_names is not None and surveyed_names != list(names or ()):
         raise MismatchError(
-            f"{path} was made on other columns, or in another order. Pass --columns "
-            f"{','.join(str(name) for name in surveyed_names)}, or survey again."
+            f"{path} was made on other columns, or in another order. Pass --columns {','.join(surveyed_names)}, or "
+            "survey again."
         )
 
 
@@ -139,11 +147,16 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out {path}`.") from None
+    require_sound(path, found, rehearsal=rehearsal)
+    return found
+
+
+def require_sound(path: Path, found: Survey, *, rehearsal: bool) -> None:
+    """Refuse a survey whose price a certificate could not add up."""
     if not (math.isfinite(found.epsilon) and found.epsilon > 0.0):
         raise ArgumentError(f"{path} states no price. Make a survey with `pais survey`.")
     if not found.secure_randomness and not rehearsal:
         raise ArgumentError(f"{path} was made with a seed and is not private. Survey again without --seed.")
-    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +167,19 @@ class Facts:
     norms: NormDistribution
     epsilon: float
     spent: tuple[Spent, ...]
+
+    def survey(self) -> Survey | None:
+        """The survey that the facts come from, None where they were stated."""
+        if not self.spent:
+            return None
+        (part,) = self.spent
+        return Survey(
+            ball=self.ball,
+            norms=self.norms,
+            epsilon=part.epsilon,
+            secure_randomness=part.secure_randomness,
+            above_noise=part.what == _SURVEY,
+        )
 
 
 def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
@@ -168,6 +194,6 @@ def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
             f"the survey cost epsilon={found.epsilon!r}, and all is to cost {epsilon!r}. Raise --epsilon.",
             cost=found.epsilon,
         )
-    what = "survey" if found.above_noise else "survey (too few rows for its price)"
+    what = _SURVEY if found.above_noise else f"{_SURVEY} (too few rows for its price)"
     spent = (Spent(what=what, epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
     return Facts(ball=found.ball, norms=found.norms, epsilon=what_is_left(epsilon, found.epsilon), spent=spent)

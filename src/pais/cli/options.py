@@ -43,13 +43,22 @@ Data = Annotated[
         help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Secret; read only.",
     ),
 ]
-NClusters = Annotated[int, typer.Option("--n-clusters", help="Number of clusters.")]
-Epsilon = Annotated[float, typer.Option("--epsilon", help="What all that is released may cost one row.")]
+_N_CLUSTERS = typer.Option("--n-clusters", help="Number of clusters.")
+NClusters = Annotated[int, _N_CLUSTERS]
+NClustersOrPlan = Annotated[int | None, _N_CLUSTERS]
+_EPSILON = typer.Option("--epsilon", help="What all that is released may cost one row.")
+Epsilon = Annotated[float, _EPSILON]
+EpsilonOrPlan = Annotated[float | None, _EPSILON]
 Delta = Annotated[
     float | None, typer.Option("--delta", help="Default 1e-6 with Gaussian noise, 0 with 'laplace' and 'l2'.")
 ]
 Radius = Annotated[
-    float | None, typer.Option("--radius", help="Public bound on the norm of a row about the center; rows are clipped.")
+    float | None,
+    typer.Option(
+        "--radius",
+        help="Public bound on the norm of a row about the center; rows are clipped. Noise grows with it: a loose one "
+        "costs more than the survey that finds it.",
+    ),
 ]
 Center = Annotated[
     str | None, typer.Option("--center", help="Public origin of the norms: numbers with commas, or a file of them.")
@@ -62,6 +71,10 @@ NRows = Annotated[float | None, typer.Option("--n-rows", help="Public number of 
 SurveyFile = Annotated[
     Path | None, typer.Option("--survey", help="Facts from `pais survey`; what it cost counts within --epsilon.")
 ]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", help="From `pais plan --out plan.json`, in place of clusters, epsilon and facts."),
+]
 Sampling = Annotated[SamplingName, typer.Option("--sampling", help="How rows are kept.")]
 SampleSize = Annotated[
     float | None, typer.Option("--sample-size", help="Expected rows. Default: as few as cost no extra noise.")
@@ -73,7 +86,9 @@ Algorithm = Annotated[AlgorithmChoice, typer.Option("--algorithm", help="'paper'
 Seed = Annotated[
     int | None, typer.Option("--seed", help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release.")
 ]
-Columns = Annotated[str | None, typer.Option("--columns", help="Names of the columns to use, with commas.")]
+Columns = Annotated[
+    str | None, typer.Option("--columns", help="Names of the columns to use, with commas. Default: all, ids included.")
+]
 DropMissing = Annotated[
     bool, typer.Option("--drop-missing", help="Leave out rows with missing values instead of refusing them.")
 ]

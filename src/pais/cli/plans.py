@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -9,8 +10,16 @@ from typing import Any, get_args
 import numpy as np
 
 from pais._version import __version__
-from pais.cli.facts import Facts, ball_from, norms_description, norms_from, read_json
+from pais.cli.facts import (
+    Facts,
+    ball_from,
+    norms_description,
+    norms_from,
+    read_json,
+    require_surveyed_columns,
+)
 from pais.domain import Ball
+from pais.engines import Engine
 from pais.errors import ArgumentError
 from pais.norms import NormDistribution
 from pais.pipeline import Plan, record_losses
@@ -73,8 +82,11 @@ def order_of(mechanism: MechanismName) -> float:
     return 1.0 if mechanism == "laplace" else 2.0
 
 
-def plan_description(request: PlanRequest, plan: Plan) -> dict[str, Any]:
-    """A plan in public words and numbers; "request" is what makes the same plan again."""
+def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None = None) -> dict[str, Any]:
+    """A plan in public words and numbers; "request" is what makes the same plan again.
+
+    `columns` are those of the survey behind it: its center belongs to them.
+    """
     facts = request.facts
     share = np.linspace(0.0, 1.0, 11)
     norm = share * plan.ball.radius
@@ -91,6 +103,7 @@ def plan_description(request: PlanRequest, plan: Plan) -> dict[str, Any]:
         "delta": plan.delta,
         "spent": [asdict(part) for part in plan.spent],
         "neighbours": "one row added or removed",
+        "columns": columns,
         "expected_rows": facts.norms.expected_size(plan.rule),
         "n_rows": facts.norms.n_rows,
         "mechanism": plan.mechanism.describe(),
@@ -126,6 +139,34 @@ def read_request(path: Path) -> PlanRequest:
     except (KeyError, TypeError, ValueError, OverflowError):
         request = None
     known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
-    if request is None or not known:
+    if request is None or not known or len(request.facts.spent) > 1:
         raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out {path}`.")
     return request
+
+
+def require_planned_columns(path: Path, request: PlanRequest, rows: Engine) -> None:
+    """Refuse columns that a plan was not made for."""
+    require_surveyed_columns(path, rows.names)
+    if rows.n_features != request.n_features:
+        raise ArgumentError(f"the plan is for {request.n_features} features. Choose as many with --columns.")
+
+
+def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
+    """Refuse to run another plan than the one that people read in the file: it is made anew from its request."""
+    written, made = read_json(path), plan_description(request, plan)
+    shown = ("epsilon", "delta", "spent", "ball", "mechanism", "by_norm")
+    if not all(_alike(written.get(name), made[name]) for name in shown):
+        raise ArgumentError(
+            f"{path} was edited, or made by another version of pais: it does not say what would be run. Plan again."
+        )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two values of JSON are equal, up to roundings in which machines differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return bool(one == other)

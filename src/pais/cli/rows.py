@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +11,15 @@ import pyarrow as pa
 
 from pais.cli.files import WEIGHT_COLUMN
 from pais.cli.options import EngineName
+from pais.cli.show import Watch
 from pais.domain import Ball
 from pais.engines import Engine, WeightedRows, source
 from pais.errors import ArgumentError
 from pais.randomness import bit_source
+from pais.sources import listed
+
+# Names that columns of row numbers mostly have; pandas writes the last for an index without a name.
+_IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +33,8 @@ class Wanted:
     master: str | None
     carry: str | None = None
 
-    def open(self, on_rows: Callable[[int], None]) -> Engine:
-        """The rows, not yet read."""
+    def open(self, bar: Watch) -> Engine:
+        """The rows, not yet read; with a warning where nobody chose columns and there may be an id among them."""
         data: object = self.data
         if self.engine is EngineName.spark or self.master is not None:
             if self.engine not in (EngineName.spark, EngineName.auto):
@@ -39,8 +45,14 @@ class Wanted:
             columns=names_of("--columns", self.columns),
             carry=names_of("--carry", self.carry) or (),
             missing="drop" if self.drop_missing else "refuse",
-            on_rows=on_rows,
+            on_rows=bar.rows,
         )
+        found = identifiers(opened.names or ())
+        if self.columns is None and found:
+            bar.warn(
+                f"column(s) {listed(found)} look like ids and are used as features. If that is not meant, name the "
+                "features with --columns."
+            )
         return opened.held() if self.engine is EngineName.memory else opened
 
 
@@ -51,6 +63,11 @@ def _spark_frame(data: str, master: str | None) -> object:
         # Its text is of this package, and names the extra to install.
         raise ArgumentError(str(error)) from None
     return read_frame(data, master=master)
+
+
+def identifiers(names: Sequence[str]) -> list[str]:
+    """Columns that look like they name rows, by their own names alone."""
+    return [name for name in names if _IDENTIFIER.fullmatch(name)]
 
 
 def names_of(option: str, text: str | None) -> tuple[str, ...] | None:

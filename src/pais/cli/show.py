@@ -27,6 +27,8 @@ from rich.text import Text
 
 from pais.kmeans import KMeansFit
 from pais.norms import NormDistribution
+from pais.pipeline import Plan
+from pais.sources import listed
 from pais.survey import Survey
 
 SEED_WARNING = (
@@ -45,8 +47,9 @@ HISTOGRAM_BINS = 12
 _BAR = 36
 
 
-def warn(text: str) -> None:
-    Console(stderr=True, soft_wrap=True).print(Text(text, style="bold red"))
+def warn(text: str, console: Console | None = None) -> None:
+    """A line on stderr; on the console of a bar, above the bar."""
+    (console or Console(stderr=True)).print(Text(text, style="bold red"), soft_wrap=True)
 
 
 def say(text: str) -> None:
@@ -80,11 +83,12 @@ def stages(*, total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """A bar over the passes of a command: told each stage as it begins, and the rows gone over."""
+    """A bar over the passes of a command: told each stage as it begins, and the rows gone over; or no bar."""
 
-    begin: Callable[[str], None]
-    rows: Callable[[int], None]
-    expect: Callable[[int | None], None]
+    begin: Callable[[str], None] = lambda stage: None
+    rows: Callable[[int], None] = lambda n: None
+    expect: Callable[[int | None], None] = lambda n: None
+    warn: Callable[[str], None] = warn
 
 
 @contextlib.contextmanager
@@ -92,7 +96,7 @@ def watch(*, quiet: bool) -> Iterator[Watch]:
     """Rows a second and time left, on stderr, and only where that is a terminal: for the data's owner."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
-        yield Watch(begin=lambda stage: None, rows=lambda n: None, expect=lambda n: None)
+        yield Watch()
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), RowRate(), TimeRemainingColumn())
     with Progress(*columns, console=console, transient=True) as progress:
@@ -101,6 +105,7 @@ def watch(*, quiet: bool) -> Iterator[Watch]:
             begin=lambda stage: progress.update(task, description=stage),
             rows=lambda n: progress.advance(task, n),
             expect=lambda n: progress.update(task, total=n),
+            warn=lambda text: warn(text, console),
         )
 
 
@@ -120,21 +125,38 @@ def facts_table(title: str, facts: list[tuple[str, str]]) -> None:
     Console().print(table)
 
 
-def release_or_json(fit: KMeansFit, paths: dict[str, str], *, as_json: bool, quiet: bool) -> None:
+def release_or_json(
+    fit: KMeansFit, names: tuple[str, ...], paths: dict[str, str], *, as_json: bool, quiet: bool
+) -> None:
     if as_json:
-        print_json({"certificate": json.loads(fit.certificate.to_json()), "files": paths})
+        print_json(
+            {
+                "certificate": json.loads(fit.certificate.to_json()),
+                "columns": list(names),
+                "expected_rows": expected_rows(fit.plan),
+                "files": paths,
+            }
+        )
     elif not quiet:
-        release_table(fit, paths)
+        release_table(fit, names, paths)
+
+
+def expected_rows(plan: Plan) -> float | None:
+    """Rows a plan keeps in expectation, by its public norms; how many were kept is secret."""
+    return None if plan.norms is None else plan.norms.expected_size(plan.rule)
 
 
 def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
+    """A plan for people, or for programs without what only pais itself reads: that is in the file."""
     if as_json:
-        print_json(described)
+        request = {name: value for name, value in described["request"].items() if name != "facts"}
+        shown = {name: value for name, value in described.items() if name != "explanation"}
+        print_json({**shown, "request": request})
     elif not quiet:
         say("\n".join(described["explanation"]))
 
 
-def release_table(fit: KMeansFit, files: dict[str, str]) -> None:
+def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str]) -> None:
     """The summary of a release: public values only."""
     certificate, plan = fit.certificate, fit.plan
     facts = [("guarantee", f"epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}")]
@@ -144,16 +166,18 @@ def release_table(fit: KMeansFit, files: dict[str, str]) -> None:
     facts += [
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),
+        ("features", listed(names)),
         ("clusters", str(len(fit.value.centers))),
     ]
-    if plan.norms is not None:
-        expected, n_rows = plan.norms.expected_size(plan.rule), plan.norms.n_rows
+    expected = expected_rows(plan)
+    if plan.norms is not None and expected is not None:
+        n_rows = plan.norms.n_rows
         facts.append(("rows kept", f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"))
     facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
     facts_table("Private k-means", facts)
 
 
-def survey_summary(found: Survey, out: Path | None) -> None:
+def survey_summary(found: Survey, names: tuple[str, ...] | None, out: Path | None) -> None:
     """What a survey found, and that it was paid for."""
     origin = "the origin" if found.ball.center is None else f"a center of {len(found.ball.center)} numbers"
     facts_table(
@@ -161,6 +185,7 @@ def survey_summary(found: Survey, out: Path | None) -> None:
         [
             ("price", f"epsilon {found.epsilon:.6g}, delta 0"),
             ("randomness", "secure randomness" if found.secure_randomness else "seeded, not private"),
+            *([] if names is None else [("features", listed(names))]),
             ("rows", f"about {found.norms.n_rows:,.0f}"),
             ("mean square norm", f"about {found.norms.mean_square_norm:.6g}"),
             ("radius", f"{found.ball.radius:.6g} (l{found.ball.order:g}) about {origin}"),

@@ -17,6 +17,7 @@ from pais.engines.screen import Screen
 from pais.errors import DataError
 from pais.randomness import BitSource, RowBits, bernoulli
 from pais.rules import Rule
+from pais.sources import listed
 
 #: From this share of candidates on it is quicker to measure all rows than to gather some.
 READ_ALL_FROM = 0.3
@@ -90,6 +91,11 @@ class Engine(ABC):
 
     names: tuple[str, ...] | None
     n_features: int
+
+    def __repr__(self) -> str:
+        """Kind and columns, which are public; how many rows there are is not."""
+        columns = f"{self.n_features} column(s)" if self.names is None else listed(self.names)
+        return f"<{type(self).__name__}: {columns}>"
 
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:

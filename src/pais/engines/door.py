@@ -42,7 +42,7 @@ def source(
         A column of whole numbers, one for each row. A seeded run keys its draws by it, so that it draws the same sample
         from the same rows in any order.
     missing : {"refuse", "drop"}
-        What becomes of rows in which a feature is missing.
+        What becomes of rows in which a feature is missing: NaN in a pandas table, null elsewhere.
     on_rows : callable, optional
         Told the number of rows after each batch of a pass: for a progress bar.
 
@@ -75,6 +75,8 @@ def source(
         )
     if columns is not None or carry or key is not None:
         raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
+    if missing == "drop":
+        raise DataError("missing='drop' is for tables and files: an array has no missing values. Drop its rows first.")
     return MemoryEngine(table_of(data))  # type: ignore[arg-type]  # anything is tried, and refused if it is no table
 
 
