@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from pais import _validate
 from pais._numerics import FloatArray
-from pais.accounting import accounts, travelling
+from pais.accounting import LeftBehind, accounts, travelling
 from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError
 from pais.evaluation import cost
@@ -122,8 +122,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             CSV file, a directory or pattern of them, a Spark DataFrame. Those are streamed, never held in memory.
         y : ignored
         """
-        # Before a row is read; the check of all parameters comes with them.
-        accounts(self.ledger).check(epsilon=self.epsilon, delta=self.delta)
+        # Before a row is read; the check of all parameters comes with them. Taken once: a block of a ledger may end
+        # in another thread while this one reads.
+        charged = accounts(self.ledger)
+        charged.check(epsilon=self.epsilon, delta=self.delta)
         rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
         settings = KMeansSettings(
             n_clusters=self.n_clusters,
@@ -136,7 +138,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             sample_size=self.sample_size,
             mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
         )
-        fitted = private_kmeans(rows, settings, random_state=self._seed(), ledger=self.ledger)
+        fitted = private_kmeans(rows, settings, random_state=self._seed(), ledger=charged)
         self.cluster_centers_ = fitted.value.centers
         self.certificate_ = fitted.certificate
         self.plan_ = fitted.plan
@@ -144,11 +146,20 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self
 
     def __getstate__(self) -> Any:
-        """What goes to another process; a model to be fitted there takes the active ledger along."""
+        """What goes to another process or a file; a model to be fitted there takes the active ledger along.
+
+        A fitted one can be loaded where that ledger is not, to predict; it asks for it when it is fitted again.
+        """
         state = dict(super().__getstate__())
-        if not hasattr(self, "cluster_centers_"):
-            state["ledger"] = travelling(self.ledger)
+        ledger = travelling(self.ledger)
+        fitted = hasattr(self, "cluster_centers_")
+        state["ledger"] = ledger.left_behind() if fitted and ledger is not None else ledger
         return state
+
+    def __setstate__(self, state: Any) -> None:
+        ledger = state.get("ledger")
+        # Copied within this process, where the ledger is.
+        super().__setstate__({**state, "ledger": ledger.ledger} if isinstance(ledger, LeftBehind) else state)
 
     def write_report(self, path: str | Path) -> Path:
         """Write a self-contained HTML page about the fit, for people. Public values only."""

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pais import _validate
-from pais.accounting import Ledger, Part, accounts
+from pais.accounting import Accounts, Ledger, accounts
 from pais.calibration import Sampling
 from pais.domain import Ball
 from pais.engines import Engine, source
 from pais.mechanisms import KMeansValue
 from pais.norms import NormDistribution
-from pais.pipeline import Plan, charged_part, uncharged_run
+from pais.pipeline import Plan, charged_run
 from pais.planning import Algorithm, MechanismName, plan_kmeans
 from pais.randomness import RandomState
 from pais.release import Certificate, Spent, what_is_left
 from pais.rules import Rule
-from pais.survey import Survey, uncharged_survey
+from pais.survey import Survey, charged_survey
 
 #: Share of epsilon for a survey of center, radius and norms, and of norms alone.
 FULL_SURVEY_SHARE = 0.06
@@ -65,7 +65,7 @@ def survey_passes(settings: KMeansSettings) -> int:
 
 
 def surveyed_facts(
-    rows: Engine, settings: KMeansSettings, random_state: RandomState
+    rows: Engine, settings: KMeansSettings, charged: Accounts, random_state: RandomState
 ) -> tuple[Ball, NormDistribution, Survey | None]:
     """Ball and norms, as stated or as a survey releases them.
 
@@ -82,8 +82,8 @@ def surveyed_facts(
         center = (0.0,) * rows.n_features
     # A stated radius is wide enough for all the user cares about; a surveyed one leaves the farthest rows out.
     quantile = 0.975 if settings.radius is None else 1.0 - 1e-9
-    found = uncharged_survey(
-        rows, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state
+    found = charged_survey(
+        rows, charged, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state
     )
     if settings.radius is None:
         return found.ball, found.norms, found
@@ -97,22 +97,23 @@ def _told(found: Survey) -> str:
 
 
 def private_kmeans(
-    rows: object, settings: KMeansSettings, *, random_state: RandomState = None, ledger: Ledger | None = None
+    rows: object, settings: KMeansSettings, *, random_state: RandomState = None, ledger: Ledger | Accounts | None = None
 ) -> KMeansFit:
     """Survey what is not stated, plan, run; the certificate adds up what each part cost.
 
-    The ledger, and every active one, is asked before a row is read, and charged the sum before anything is returned.
+    The ledger, and every active one, is asked before a row is read. Survey and release are charged one by one, each
+    before its noise is drawn: should the plan fail on what the survey found, the survey is paid for.
 
     Notes
     -----
-    Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. What is refused by a
-    ledger, or fails, is neither charged nor returned: `tests/unit/test_ledger.py`.
+    Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. What an exception or a
+    value tells of the rows was charged before: `tests/unit/test_ledger.py`.
     """
     epsilon = _validate.target_epsilon(settings.epsilon)
     charged = accounts(ledger)
     charged.check(epsilon=epsilon, delta=settings.delta)
     engine = source(rows)
-    ball, norms, found = surveyed_facts(engine, settings, random_state)
+    ball, norms, found = surveyed_facts(engine, settings, charged, random_state)
     spent = (
         ()
         if found is None
@@ -131,18 +132,6 @@ def private_kmeans(
         algorithm=settings.algorithm,
         spent=spent,
     )
-    release = uncharged_run(plan, engine, random_state=random_state)
+    release = charged_run(plan, engine, charged, random_state=random_state)
     assert isinstance(release.value, KMeansValue)
-    parts = [charged_part(plan.mechanism, plan.rule, plan.ball, release)]
-    if found is not None:
-        parts.insert(0, Part(what="survey", epsilon=found.epsilon))
-    certificate = release.certificate
-    charged.spend(
-        what=plan.mechanism.name,
-        epsilon=certificate.epsilon,
-        delta=certificate.delta,
-        secure=certificate.secure_randomness,
-        parts=parts,
-        release="" if found is None else found.fingerprint(),
-    )
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)

@@ -14,7 +14,7 @@ from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
 from pais.profiles import Assumptions, Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
-from pais.release import Release, Spent, certified_epsilon, uncharged_release
+from pais.release import Release, Spent, certified_epsilon, certified_release
 from pais.rules import Rule
 from pais.sampler import Strategy, WeightedSample, sample
 
@@ -153,20 +153,29 @@ def run(
     """Rows in, a protected value and its certificate out.
 
     rows (secret) -> clipped to the ball (secret) -> kept with public probabilities (secret)
-    -> computed and noised once (protected) -> paid for -> released with a certificate (may leave).
+    -> paid for -> computed and noised once (protected) -> released with a certificate (may leave).
 
     Notes
     -----
-    Guarantee. The ledger, and every active one, is asked before a row is read and charged before the value is
-    returned; what fails in between is not charged: `tests/unit/test_ledger.py`. What the plan says was spent earlier
-    was charged then.
+    Guarantee. The ledger, and every active one, is asked before a row is read and charged before noise is drawn; what
+    fails before that is not charged, what fails later is: `tests/unit/test_ledger.py`. What the plan says was spent
+    earlier was charged then.
     """
     _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged = accounts(ledger)
     charged.check(epsilon=plan.epsilon, delta=plan.delta)
-    made = uncharged_run(plan, rows, random_state=random_state, strategy=strategy)
-    charge(charged, made, charged_part(plan.mechanism, plan.rule, plan.ball, made))
-    return made
+    return charged_run(plan, rows, charged, random_state=random_state, strategy=strategy)
+
+
+def charged_run(
+    plan: Plan, rows: object, charged: Accounts, *, random_state: RandomState = None, strategy: Strategy = "auto"
+) -> Release:
+    """A run that is charged to these accounts, which were asked before."""
+    bits = bit_source(random_state)
+    kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
+    return _charged_release(
+        plan.mechanism, kept, charged, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits
+    )
 
 
 def release(
@@ -202,39 +211,42 @@ def release(
     -----
     Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
     mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`. Ledgers are
-    asked before the sample is spent and charged before the value is returned: `tests/unit/test_ledger.py`.
+    asked before the sample is spent and charged before noise is drawn: `tests/unit/test_ledger.py`.
     """
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     charged = accounts(ledger)
     charged.check(epsilon=cost, delta=delta)
-    made = uncharged_release(mechanism, sample, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state)
-    charge(charged, made, charged_part(mechanism, sample.rule, sample.ball, made))
-    return made
-
-
-def uncharged_run(
-    plan: Plan, rows: object, *, random_state: RandomState = None, strategy: Strategy = "auto"
-) -> Release:
-    """A run whose price the caller charges, as a part of what it releases."""
-    bits = bit_source(random_state)
-    kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
-    return uncharged_release(
-        plan.mechanism, kept, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits
+    return _charged_release(
+        mechanism, sample, charged, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state
     )
 
 
-def charged_part(mechanism: Mechanism, rule: Rule, ball: Ball, made: Release) -> Part:
-    """What a ledger keeps of a release: its certified price, and what that follows from."""
-    price = made.certificate.parts[-1]
-    epsilon, delta = price["epsilon"], price["delta"]
-    assert isinstance(epsilon, float)
-    assert isinstance(delta, float)
-    return Part(what=mechanism.name, epsilon=epsilon, delta=delta, rule=rule, profile=mechanism.profile, ball=ball)
+def _charged_release(
+    mechanism: Mechanism,
+    kept: WeightedSample,
+    charged: Accounts,
+    *,
+    epsilon: float | None,
+    delta: float,
+    spent: tuple[Spent, ...],
+    random_state: RandomState | BitSource,
+) -> Release:
+    def pay(price: float, secure: bool) -> None:
+        part = Part(
+            what=mechanism.name,
+            epsilon=price,
+            delta=delta,
+            rule=kept.rule,
+            profile=mechanism.profile,
+            ball=kept.ball,
+            n_features=kept.n_features,
+            # Planned from what was released earlier, a survey say.
+            follows=bool(spent),
+        )
+        charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
 
-
-def charge(charged: Accounts, made: Release, part: Part) -> None:
-    """Charge a release of one part; its value may leave when this returns."""
-    secure = made.certificate.secure_randomness
-    charged.spend(what=part.what, epsilon=part.epsilon, delta=part.delta, secure=secure, parts=(part,))
+    return certified_release(
+        mechanism, kept, pay=pay, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
@@ -59,6 +60,26 @@ class SeededBits(BitSource):
 
     def raw(self, n_bytes: int) -> bytes:
         return self._generator.bytes(n_bytes)
+
+
+class PaidBits(BitSource):
+    """Bits of another source, paid for before the first is drawn: there is no noise that was not charged."""
+
+    def __init__(self, bits: BitSource, pay: Callable[[], None]) -> None:
+        self.private = bits.private
+        self._bits, self._pay = bits, pay
+        self._lock, self._paid = threading.Lock(), False
+
+    def raw(self, n_bytes: int) -> bytes:
+        self.settle()
+        return self._bits.raw(n_bytes)
+
+    def settle(self) -> None:
+        """Pay, unless that is done. If it is refused, so is every bit."""
+        with self._lock:
+            if not self._paid:
+                self._pay()  # [note: ledger-3]
+                self._paid = True
 
 
 class StreamBits(BitSource):

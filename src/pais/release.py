@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
@@ -15,9 +15,12 @@ from pais.domain import Ball
 from pais.errors import BudgetError, MismatchError
 from pais.mechanisms import Extent, Mechanism
 from pais.profiles import GaussianProfile
-from pais.randomness import BitSource, RandomState, bit_source
+from pais.randomness import BitSource, PaidBits, RandomState, bit_source
 from pais.rules import Rule
 from pais.sampler import WeightedSample
+
+#: Charges an epsilon, for secure randomness or not.
+Pay = Callable[[float, bool], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +86,19 @@ def sum_up(prices: Iterable[float]) -> float:
 
 
 def what_is_left(budget: float, spent: float) -> float:
-    """The largest double that, exactly added to what was spent, stays within the budget."""
-    left = budget - spent
-    return math.nextafter(left, -math.inf) if Fraction(left) + Fraction(spent) > Fraction(budget) else left
+    """The largest double that, added to what was spent, stays within the budget: as doubles, and as decimals.
+
+    A ledger adds prices as the decimals they are written as, a certificate as the doubles they are.
+    """
+    room = min(Fraction(budget) - Fraction(spent), _written(budget) - _written(spent))
+    left = float(room)
+    while max(Fraction(left), _written(left)) > room:
+        left = math.nextafter(left, -math.inf)
+    return left
+
+
+def _written(value: float) -> Fraction:
+    return Fraction(repr(float(value)))
 
 
 def certified_epsilon(
@@ -130,16 +143,19 @@ def certified_epsilon(
     return cost
 
 
-def uncharged_release(
+def certified_release(
     mechanism: Mechanism,
     sample: WeightedSample,
     *,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    spent: tuple[Spent, ...] = (),
-    random_state: RandomState | BitSource = None,
+    pay: Pay,
+    epsilon: float | None,
+    delta: float,
+    spent: tuple[Spent, ...],
+    random_state: RandomState | BitSource,
 ) -> Release:
-    """Spend a sample on one mechanism, and certify what that costs; the caller charges it: see `pais.release`.
+    """Spend a sample on one mechanism, and certify what that costs: see `pais.release`.
+
+    `pay` is told the price, and whether it is for secure randomness, before any noise is drawn; it raises to refuse.
 
     Notes
     -----
@@ -151,7 +167,11 @@ def uncharged_release(
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
-    value = mechanism.measure(sample.spend(mechanism.name), sample.ball, bits)  # [note: release-4]
+    content = sample.spend(mechanism.name)  # [note: release-4]
+    paid = PaidBits(bits, lambda: pay(cost, secure))
+    value = mechanism.measure(content, sample.ball, paid)
+    # A mechanism that drew nothing is paid for as well.
+    paid.settle()
     parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]

@@ -22,12 +22,13 @@ class WeightedSample:
     and is refused; run both as one `Joint` mechanism, whose profile is the sum, and plan the rule for that.
     """
 
-    __slots__ = ("_ball", "_content", "_lock", "_private", "_rule", "_spent_by")
+    __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_rule", "_spent_by")
 
     def __init__(self, content: WeightedRows, *, rule: Rule, ball: Ball, private: bool) -> None:
         if hasattr(self, "_lock"):
             self._no_copy()
         self._rule, self._ball, self._private = rule, ball, private
+        self._n_features = int(content.rows.shape[1])
         self._content: WeightedRows | None = content
         self._spent_by: str | None = None
         self._lock = Lock()
@@ -41,6 +42,11 @@ class WeightedSample:
     def ball(self) -> Ball:
         """The ball the rows were clipped to."""
         return self._ball
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the rows."""
+        return self._n_features
 
     @property
     def private(self) -> bool:

@@ -6,23 +6,21 @@ any rule follow from it without further cost. If no center is stated, a noisy me
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pais import _validate
 from pais._numerics import FloatArray
-from pais.accounting import Ledger, Part, accounts
+from pais.accounting import Accounts, Ledger, Part, accounts, new_name
 from pais.domain import Ball, norm_order
 from pais.engines import Block, Engine, Fold, source
 from pais.lattice import IntArray, Lattice
 from pais.mechanisms import LpNoise, laplace_noise
 from pais.norms import NormDistribution
-from pais.randomness import BitSource, RandomState, bit_source
+from pais.randomness import BitSource, PaidBits, RandomState, bit_source
 
 # Twelve bins to the octave, from 2^-100 to 2^100: edges that no data has been asked about.
 _BINS_PER_OCTAVE = 12
@@ -52,6 +50,8 @@ class Survey:
         False when a seed was given; then nothing here is private.
     above_noise : bool
         False when there were too few rows for the price; then columns of unit size are assumed.
+    name : str
+        A random name for just this survey, by which a ledger knows that it was paid for.
     """
 
     ball: Ball
@@ -59,6 +59,7 @@ class Survey:
     epsilon: float
     secure_randomness: bool
     above_noise: bool = True
+    name: str = field(default_factory=new_name, repr=False, compare=False)
 
     def describe(self) -> dict[str, object]:
         return {
@@ -68,12 +69,6 @@ class Survey:
             "noisy_mean_square_norm": self.norms.mean_square_norm,
             "ball": self.ball.describe(),
         }
-
-    def fingerprint(self) -> str:
-        """A name for just this survey, by which a ledger knows that it was paid for."""
-        held = self.norms.masses > 0.0
-        told = [self.epsilon, self.ball.describe(), self.norms.norms[held].tolist(), self.norms.masses[held].tolist()]
-        return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
 
 def survey(
@@ -102,7 +97,7 @@ def survey(
     order : float
         The norm: 2, or 1 for Laplace noise.
     ledger : Ledger, optional
-        Charged `epsilon` before the survey is returned, as are all ledgers that are active.
+        Charged `epsilon` before any noise is drawn, as are all ledgers that are active.
 
     Notes
     -----
@@ -111,23 +106,14 @@ def survey(
     """
     charged = accounts(ledger)
     charged.check(epsilon=_validate.target_epsilon(epsilon))
-    found = uncharged_survey(
-        rows, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
+    return charged_survey(
+        rows, charged, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
     )
-    part = Part(what="survey", epsilon=found.epsilon)
-    charged.spend(
-        what=part.what,
-        epsilon=part.epsilon,
-        delta=0.0,
-        secure=found.secure_randomness,
-        parts=(part,),
-        release=found.fingerprint(),
-    )
-    return found
 
 
-def uncharged_survey(
+def charged_survey(
     rows: object,
+    charged: Accounts,
     *,
     epsilon: float,
     center: tuple[float, ...] | None,
@@ -135,7 +121,7 @@ def uncharged_survey(
     order: float,
     random_state: RandomState | BitSource,
 ) -> Survey:
-    """A survey whose price the caller charges, as a part of what it releases."""
+    """A survey that is charged to these accounts, which were asked before."""
     # Beyond these, counts or their noise do not fit 64-bit integers.
     price = _validate.number(
         "epsilon", epsilon, rule="a number in [1e-15, 1e12]", low=1e-15, high=1e12, open_low=False, open_high=False
@@ -143,7 +129,8 @@ def uncharged_survey(
     level = _validate.number(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
     )
-    bits = bit_source(random_state, stream=2)
+    name, drawn = new_name(), bit_source(random_state, stream=2)
+    bits = PaidBits(drawn, lambda: charge_survey(charged, epsilon=price, secure=drawn.private, name=name))
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
     engine = source(rows)
     engine.require_width(origin)
@@ -166,7 +153,14 @@ def uncharged_survey(
         epsilon=price,
         secure_randomness=bits.private,
         above_noise=found.above_noise,
+        name=name,
     )
+
+
+def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> None:
+    """Spend the price of a survey, under its name."""
+    part = Part(what="survey", epsilon=epsilon)
+    charged.spend(what=part.what, epsilon=epsilon, delta=0.0, secure=secure, parts=(part,), release=name)
 
 
 @dataclass(frozen=True, kw_only=True)

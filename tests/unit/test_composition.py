@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import sys
 from pathlib import Path
@@ -141,8 +142,9 @@ def test_a_delta_that_is_spent_already_is_refused() -> None:
 def test_a_ledger_of_fits_is_bounded_the_same_from_memory_and_from_its_file(tmp_path: Path) -> None:
     X = np.random.default_rng(0).normal(size=(800, 2))
     ledger = pais.Ledger(epsilon=9.0, delta=1e-4, path=tmp_path / "budget.json")
+    known = pais.NormDistribution.from_quantiles(lambda level: 4.0 * level**0.5, n_rows=800, radius=4.0)
     for _ in range(4):
-        pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, sampling="constrained").fit(X)
+        pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, radius=4.0, norms=known).fit(X)
     here, there = ledger.tight_epsilon(1e-5), pais.Ledger(path=ledger.path).tight_epsilon(1e-5)
     assert here == pytest.approx(there, rel=1e-9)
     assert here < 0.75 * ledger.spent.epsilon
@@ -159,3 +161,58 @@ def test_without_the_accountant_it_says_what_to_install(monkeypatch: pytest.Monk
     with pytest.raises(ImportError, match=r"pais\[accounting\]"):
         ledger.tight_epsilon(1e-5)
     assert ledger.spent.epsilon == 1.0
+
+
+def test_what_was_planned_from_an_earlier_release_enters_with_its_price() -> None:
+    fixed = uniform(0.3, 1.0, 1e-6)
+    follows = dataclasses.replace(fixed, follows=True)
+    price = dataclasses.replace(fixed, rule=None, profile=None, ball=None)
+    assert tight_epsilon([follows] * 6, 1e-4) == tight_epsilon([price] * 6, 1e-4) > tight_epsilon([fixed] * 6, 1e-4)
+    ledger = pais.Ledger(epsilon=9.0, delta=1e-4)
+    X = np.random.default_rng(0).normal(size=(800, 2))
+    pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger).fit(X)
+    assert ledger.tight_epsilon(1e-5) == ledger.spent.epsilon
+
+
+def test_rules_that_are_described_alike_and_differ_have_each_their_own_curve() -> None:
+    """Constrained by profiles of somebody's own, of which a description says nothing."""
+    noise = pais.GaussianProfile(math.inf, 40.0)
+
+    def part(slope: float) -> Part:
+        own = pais.PowerProfile(0.01, slope, 1.0001)
+        rule = pais.ConstrainedRule(profile=own, radius=RADIUS, epsilon=1.0)
+        return Part(what="sum", epsilon=606.0, delta=1e-6, rule=rule, profile=noise, ball=BALL)
+
+    light, heavy = part(0.45), part(0.0005)
+    assert light.describe() == heavy.describe()
+    assert not light.told
+    alone = tight_epsilon([heavy, heavy], 1e-5)
+    # Both are upper bounds, on grids of their own.
+    assert tight_epsilon([light, heavy, heavy], 1e-5) > 0.95 * alone > 100.0
+
+
+@pytest.mark.parametrize("rule", ["uniform", "constrained"])
+def test_a_rule_or_a_profile_that_only_goes_by_a_known_name_is_not_rebuilt(rule: str) -> None:
+    class Impostor(pais.UniformRule):
+        def describe(self) -> dict[str, object]:
+            return {"rule": rule, "probability": 1e-9, "radius": RADIUS}
+
+    class Steep(pais.GaussianProfile):
+        pass
+
+    known = uniform(0.3, 1.0, 1e-6)
+    assert known.told
+    assert not dataclasses.replace(known, rule=Impostor(rate=0.9)).told
+    assert not dataclasses.replace(known, profile=Steep(math.inf, 1.0)).told
+
+
+@pytest.mark.parametrize(
+    ("parts", "delta"),
+    [
+        ([uniform(1e-6, 3.0, 1e-7)] * 2, 0.5),
+        ([uniform(0.1, 1.0, 1e-6), Part(what="huge", epsilon=1e6)], 1e-5),
+        ([Part(what="tiny", epsilon=5e-324), uniform(0.1, 1.0, 1e-6)], 1e-5),
+    ],
+)
+def test_prices_too_far_apart_for_a_grid_are_added(parts: list[Part], delta: float) -> None:
+    assert 0.0 <= tight_epsilon(parts, delta) <= sum(part.epsilon for part in parts) * (1.0 + 1e-12)

@@ -16,13 +16,14 @@ import threading
 import types
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
@@ -31,6 +32,8 @@ import pais
 from pais.accounting import stores
 from pais.accounting.amounts import Budget, down, exact, up
 from pais.accounting.entries import Entry, Part, new_entry, parts_of
+from pais.randomness import BitSource
+from pais.release import what_is_left
 
 RADIUS = 4.0
 
@@ -142,7 +145,7 @@ def test_a_file_that_vanished_is_no_new_budget(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
     kept = pickle.dumps(ledger)
     (tmp_path / "budget.json").unlink()
-    for call in (lambda: ledger.spent, lambda: ledger.spend(what="x", epsilon=0.1), lambda: pickle.loads(kept)):
+    for call in (lambda: ledger.spent, lambda: ledger.spend(what="x", epsilon=0.1), lambda: pickle.loads(kept).spent):
         with pytest.raises(pais.ArgumentError):
             call()
     assert not (tmp_path / "budget.json").exists()
@@ -413,13 +416,15 @@ def test_fits_runs_and_surveys_are_charged_once_each(make: Callable[..., pais.Le
     ledger = make(epsilon=10.0, delta=1e-5)
     X = rows()
     pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger).fit(X)
-    assert [(entry.what, entry.epsilon, entry.delta) for entry in ledger.entries] == [("k-means", 1.0, 1e-6)]
-    assert [part["what"] for part in ledger.entries[0].parts] == ["survey", "k-means"]
+    assert [(entry.what, entry.epsilon, entry.delta) for entry in ledger.entries] == [
+        ("survey", 0.06, 0.0),
+        ("k-means", 0.94, 1e-6),
+    ]
     pais.survey(X, epsilon=0.25, ledger=ledger)
     pais.run(plan(0.5), X, ledger=ledger)
     settings = pais.KMeansSettings(n_clusters=2, epsilon=0.75, mechanism="l2", radius=RADIUS, norms=norms())
     pais.private_kmeans(X, settings, ledger=ledger)
-    assert [entry.epsilon for entry in ledger.entries] == pytest.approx([1.0, 0.25, 0.5, 0.75], rel=1e-6)
+    assert [entry.epsilon for entry in ledger.entries] == pytest.approx([0.06, 0.94, 0.25, 0.5, 0.75], rel=1e-6)
     assert ledger.spent.epsilon <= 2.5
     assert {entry.note for entry in ledger.entries} == {"secure randomness"}
 
@@ -475,21 +480,86 @@ def test_a_refusal_comes_before_a_row_is_read() -> None:
     assert ledger.entries == ()
 
 
-def test_what_fails_before_it_is_released_is_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Failing(pais.WeightedCount):
+    """Fails before or after its noise is drawn."""
+
+    draws: bool
+
+    def measure(self, content: Any, ball: pais.Ball, bits: Any) -> float:
+        if self.draws:
+            super().measure(content, ball, bits)
+        raise KeyboardInterrupt
+
+
+def sampled() -> pais.WeightedSample:
+    return pais.sample(rows(), ball=pais.Ball(radius=RADIUS), rule=pais.UniformRule(rate=0.5))
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_what_fails_is_charged_if_noise_was_drawn_and_not_before(draws: bool) -> None:
     ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
     bad = rows()
     bad[3, 1] = np.nan
     for call in (lambda: model(ledger=ledger).fit(bad), lambda: pais.survey(bad, epsilon=1.0, ledger=ledger)):
         with pytest.raises(ValueError, match=r"NaN|finite"):
             call()
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("pais.pipeline.uncharged_release", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        model(ledger=ledger).fit(rows())
-    assert ledger.entries == ()
+        pais.release(Failing(noise=pais.laplace_noise(1.0), draws=draws), sampled(), ledger=ledger)
+    assert len(ledger.entries) == int(draws)
+
+
+class Witness(BitSource):
+    """Bits that look at the ledger each time they are asked for."""
+
+    private = True
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.seen = path, set()
+
+    def raw(self, n_bytes: int) -> bytes:
+        self.seen.add(len(pais.Ledger(path=self.path).entries))
+        return bytes(range(256)) * (n_bytes // 256) + bytes(range(n_bytes % 256))
+
+
+def test_not_a_bit_of_noise_is_drawn_before_its_price_is_on_disk(tmp_path: Path) -> None:
+    ledger = pais.Ledger(epsilon=5.0, path=tmp_path / "budget.json")
+    noise = Witness(tmp_path / "budget.json")
+    pais.release(pais.WeightedCount(noise=pais.laplace_noise(1.0)), sampled(), ledger=ledger, random_state=noise)
+    assert noise.seen == {1}
+    looked = Witness(tmp_path / "budget.json")
+    pais.survey(rows(), epsilon=0.5, ledger=ledger, random_state=looked)
+    assert looked.seen == {2}
+
+
+def test_a_mechanism_without_noise_is_charged_too() -> None:
+    class Silent(pais.WeightedCount):
+        def measure(self, content: Any, ball: pais.Ball, bits: Any) -> float:
+            return 0.0
+
+    ledger = pais.Ledger(epsilon=5.0)
+    pais.release(Silent(noise=pais.laplace_noise(1.0)), sampled(), ledger=ledger)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"sampling": "uniform", "sample_size": 1e9},
+        {"sampling": "coreset", "sample_size": 1e9},
+        {"sampling": pais.UniformRule(rate=0.5, radius=1e-9)},
+    ],
+    ids=lambda wish: str(wish["sampling"])[:8],
+)
+def test_a_survey_whose_numbers_a_refusal_may_tell_was_paid_for(wish: dict[str, Any]) -> None:
+    ledger = pais.Ledger(epsilon=1.0, delta=1e-6)
+    demanding = pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, **wish)
+    with pytest.raises(pais.PaisError):
+        demanding.fit(rows())
+    assert [(entry.what, entry.epsilon) for entry in ledger.entries] == [("survey", 0.06)]
+    # Not once more: the rest does not pay for another whole fit.
+    with pytest.raises(pais.BudgetError):
+        demanding.fit(rows())
 
 
 def test_nothing_is_returned_when_another_spent_the_rest_meanwhile(
@@ -497,18 +567,31 @@ def test_nothing_is_returned_when_another_spent_the_rest_meanwhile(
 ) -> None:
     path = tmp_path / "budget.json"
     ledger = pais.Ledger(epsilon=1.0, delta=1e-5, path=path)
-    real = pais.pipeline.uncharged_release
+    real = pais.pipeline.sample
 
     def meanwhile(*args: Any, **kwargs: Any) -> Any:
         pais.Ledger(path=path).spend(what="another's", epsilon=0.75)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr("pais.pipeline.uncharged_release", meanwhile)
+    monkeypatch.setattr("pais.pipeline.sample", meanwhile)
     fitted = model(ledger=ledger)
     with pytest.raises(pais.BudgetError):
         fitted.fit(rows())
     assert not hasattr(fitted, "cluster_centers_")
     assert [entry.what for entry in ledger.entries] == ["another's"]
+
+
+def test_a_fit_begun_in_a_block_is_charged_though_the_block_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger, real = pais.Ledger(epsilon=5.0, delta=1e-5), pais.DPKMeans._rows
+
+    def leaving(*args: Any, **kwargs: Any) -> Any:
+        ledger.__exit__(None, None, None)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(pais.DPKMeans, "_rows", leaving)
+    ledger.__enter__()
+    model().fit(rows())
+    assert len(ledger.entries) == 1
 
 
 def test_the_spend_is_on_disk_before_the_value_is_returned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -610,7 +693,7 @@ def test_parts_must_add_up_to_the_price() -> None:
         ledger.spend(what="two", epsilon=1.0, parts=[Part(what="one", epsilon=0.4), Part(what="other", epsilon=0.5)])
 
 
-@pytest.mark.parametrize("bad", ["", "x" * 10_000, None, 3])
+@pytest.mark.parametrize("bad", ["", "x" * 10_000, "\x1b[2J", None, 3])
 def test_a_spend_must_be_named(bad: Any, make: Callable[..., pais.Ledger]) -> None:
     ledger = make(epsilon=1.0)
     with pytest.raises(pais.ArgumentError, match="what must be a text"):
@@ -656,3 +739,122 @@ def test_a_release_by_hand_is_charged_too_and_a_refused_one_leaves_the_sample_un
             pais.release(count, second, ledger=ledger)
         assert len(other.entries) == 1
     pais.release(count, second)
+
+
+def test_a_fitted_model_takes_its_ledger_along_and_is_loaded_where_that_is_not(tmp_path: Path) -> None:
+    file, memory = (
+        pais.Ledger(epsilon=9.0, delta=1e-4, path=tmp_path / "budget.json"),
+        pais.Ledger(epsilon=9.0, delta=1e-4),
+    )
+    with file:
+        kept = pickle.dumps(model().fit(rows()))
+    pickle.loads(kept).fit(rows())
+    assert len(file.entries) == 2
+    with memory:
+        elsewhere = pickle.loads(pickle.dumps(model().fit(rows())))
+        copied = copy.copy(copy.deepcopy(model(ledger=memory).fit(rows())))
+    with pytest.raises(pais.ArgumentError, match="set_params"):
+        elsewhere.fit(rows())
+    copied.fit(rows())
+    assert len(memory.entries) == 3
+    # Stored once more, and loaded where no ledger is: it predicts.
+    (tmp_path / "budget.json").unlink()
+    for stored in (kept, pickle.dumps(elsewhere)):
+        loaded = pickle.loads(stored)
+        assert loaded.predict(rows()).shape == (600,)
+        with pytest.raises(pais.ArgumentError):
+            loaded.fit(rows())
+
+
+def restored(path: Path) -> None:
+    path.write_text(path.with_suffix(".copy").read_text())
+
+
+def linked(path: Path) -> None:
+    path.with_name("other.json").hardlink_to(path)
+
+
+def repeated(path: Path) -> None:
+    path.write_text(path.read_text().replace('"entries": [', '"entries": [], "entries": [', 1))
+
+
+def turned_round(path: Path) -> None:
+    path.write_text(path.read_text().replace('"version"', '"entries": [],\n "version"', 1))
+
+
+def extended(path: Path) -> None:
+    path.write_text(path.read_text().replace('"version"', '"refunded": 1,\n "version"', 1))
+
+
+def piped(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.parametrize("change", [restored, linked, repeated, turned_round, extended, piped])
+def test_a_file_that_would_forget_what_was_spent_is_refused(change: Callable[[Path], None], tmp_path: Path) -> None:
+    path = tmp_path / "budget.json"
+    ledger = pais.Ledger(epsilon=1.0, path=path)
+    path.with_suffix(".copy").write_text(path.read_text())
+    ledger.spend(what="x", epsilon=1.0)
+    change(path)
+    with pytest.raises(pais.PaisError):
+        ledger.spend(what="y", epsilon=1.0)
+
+
+def test_a_lock_that_was_deleted_while_one_waited_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
+    lock, whole, turns = tmp_path / "budget.json.lock", stores.fcntl.flock, []
+
+    def deleted(descriptor: int, how: int) -> None:
+        whole(descriptor, how)
+        if how == stores.fcntl.LOCK_EX:
+            turns.append(descriptor)
+            if len(turns) == 1:
+                lock.unlink()
+
+    monkeypatch.setattr(stores.fcntl, "flock", deleted)
+    ledger.spend(what="x", epsilon=0.5)
+    assert len(turns) == 2
+
+
+def test_an_interrupt_while_one_waits_for_the_lock_leaves_it_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
+    with monkeypatch.context() as patched:
+        patched.setattr(stores.os.path, "samestat", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            ledger.spend(what="x", epsilon=0.5)
+    ledger.spend(what="x", epsilon=0.5)
+    assert ledger.spent.epsilon == 0.5
+
+
+def test_nothing_is_written_through_a_link_or_to_a_file_that_may_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / ".budget.json.new").symlink_to(tmp_path / "precious")
+    ledger.spend(what="x", epsilon=0.5)
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert not (tmp_path / "budget.json").is_symlink()
+    monkeypatch.setattr(stores.os, "access", lambda *_: False)
+    with pytest.raises(pais.ArgumentError, match="cannot be written"):
+        ledger.spend(what="x", epsilon=0.5)
+    assert ledger.spent.epsilon == 0.5
+
+
+def test_rows_of_another_width_have_no_losses_here() -> None:
+    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
+    model(ledger=ledger).fit(rows())
+    with pytest.raises(pais.MismatchError, match="2"):
+        ledger.record_losses(rows()[:, :1])
+
+
+@settings(deadline=None)
+@given(budget=st.floats(1e-9, 1e6), share=st.floats(1e-9, 1.0, exclude_max=True))
+def test_what_a_survey_leaves_fits_the_ledger_to_the_last_decimal(budget: float, share: float) -> None:
+    ledger = pais.Ledger(epsilon=budget)
+    ledger.spend(what="survey", epsilon=share * budget)
+    ledger.spend(what="the rest", epsilon=what_is_left(budget, share * budget))

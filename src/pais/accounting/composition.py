@@ -41,11 +41,15 @@ def tight_epsilon(parts: Sequence[Part], delta: float) -> float:
     covered = up(total(part.delta for part in parts)) <= delta
     if delta == 0.0 and covered:
         return plain
-    found = _composed(parts, delta, plain)
+    try:
+        found = _composed(parts, delta, plain)
+    except (ArithmeticError, ValueError, MemoryError):
+        # Prices or losses so far apart that no grid of losses holds them all.
+        found = math.inf
     best = min(found, plain) if covered else found
     if math.isinf(best):
         raise UnreachableError(
-            f"delta={delta!r} is too small for what the releases have spent of it. Ask for a larger delta.",
+            f"no epsilon can be told at delta={delta!r} for what the releases have spent. Ask for a larger delta.",
             reachable=up(total(part.delta for part in parts)),
         )
     return best
@@ -63,22 +67,18 @@ def _composed(parts: Sequence[Part], delta: float, plain: float) -> float:
     curves: dict[str, tuple[Curve, int]] = {}
     for part in parts:
         # Releases of one kind have one curve, and are composed with themselves.
-        key = json.dumps(part.describe(), sort_keys=True) if _rebuilds(part) else str(id(part))
+        key = json.dumps(part.describe(), sort_keys=True) if part.told else str(id(part))
         known = curves.get(key)
         curve = known[0] if known else _curve(part, step, tail)
         curves[key] = curve, 1 + (known[1] if known else 0)
     return compose(list(curves.values()), step=step, delta=left)
 
 
-def _rebuilds(part: Part) -> bool:
-    """Whether the description says all: then equal descriptions are equal releases."""
-    return part.rule is None or part.rule.describe().get("rule") in ("uniform", "coreset", "constrained")
-
-
 def _curve(part: Part, step: float, tail: float) -> Curve:
     from pais.accounting.pld import Curve
 
-    pairs = pairs_of(part)
+    # Had the earlier release told something else, this one would have another curve, and the same price.
+    pairs = None if part.follows else pairs_of(part)
     if pairs is None:
         return Curve.of_price(part.epsilon, part.delta, step)
     end = pairs.epsilon_at(tail)

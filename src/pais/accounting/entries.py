@@ -19,6 +19,9 @@ from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
 SECURE, SEEDED = "secure randomness", "seeded, not private"
 _LONGEST = 400
 
+# A rule or a profile of somebody's own.
+_OTHER = "other"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -31,6 +34,10 @@ class Part:
         Its certified price.
     rule, profile, ball : optional
         How rows were kept, what a record pays, and where rows live; public, all or none.
+    n_features : int, optional
+        Columns of the rows.
+    follows : bool
+        Whether its rule or noise was chosen by what an earlier release on these rows had told.
     """
 
     what: str
@@ -39,6 +46,18 @@ class Part:
     rule: Rule | None = None
     profile: Profile | None = None
     ball: Ball | None = None
+    n_features: int | None = None
+    follows: bool = False
+
+    @property
+    def told(self) -> bool:
+        """Whether its description says all: then equal descriptions are equal releases."""
+        described = self.describe()
+        return "rule" not in described or _OTHER not in (
+            described["rule"]["rule"],
+            described["profile"]["profile"],
+            described["rule"].get("profile", described["profile"])["profile"],
+        )
 
     def describe(self) -> dict[str, Any]:
         described: dict[str, Any] = {"what": self.what, "epsilon": self.epsilon, "delta": self.delta}
@@ -46,6 +65,8 @@ class Part:
             described["rule"] = _rule_description(self.rule)
             described["profile"] = _profile_description(self.profile)
             described["ball"] = self.ball.describe()
+            described["n_features"] = self.n_features
+            described["follows"] = self.follows
         return described
 
 
@@ -67,7 +88,7 @@ class Entry:
     id : str
         A random name, the same in every reading of the file.
     release : str
-        Fingerprint of what was released, where a later command must recognise it; else empty.
+        The name of what was released, where a later command must recognise it; else empty.
     """
 
     what: str
@@ -85,6 +106,11 @@ class Entry:
         return described
 
 
+def new_name() -> str:
+    """A random name; no two are alike."""
+    return uuid.uuid4().hex
+
+
 def new_entry(
     what: str, epsilon: float, delta: float, *, note: str, parts: tuple[Part, ...], release: str = ""
 ) -> Entry:
@@ -96,14 +122,16 @@ def new_entry(
         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
         note=text("note", note),
         parts=tuple(part.describe() for part in parts),
-        id=uuid.uuid4().hex,
+        id=new_name(),
         release=release,
     )
 
 
 def text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
-        raise ArgumentError(f"{name} must be a text of 1 to {_LONGEST} letters. Say in a few words what is released.")
+    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
+        raise ArgumentError(
+            f"{name} must be a text of 1 to {_LONGEST} printable letters. Say in a few words what is released."
+        )
     return value
 
 
@@ -155,21 +183,24 @@ def _part_from(described: Mapping[str, Any]) -> Part:
         rule=rule,
         profile=profile,
         ball=_ball_from(described["ball"]),
+        n_features=None if described["n_features"] is None else _validate.count("n_features", described["n_features"]),
+        follows=described["follows"] is not False,
     )
 
 
 def _profile_description(profile: Profile) -> dict[str, Any]:
     # JSON has no infinity: None stands for it.
-    if isinstance(profile, GaussianProfile):
+    # What inherits from these may pay otherwise.
+    if type(profile) is GaussianProfile:
         return {
             "profile": "gaussian",
             "count_scale": _finite(profile.count_scale),
             "sum_scale": _finite(profile.sum_scale),
             "n_iterations": profile.n_iterations,
         }
-    if isinstance(profile, LinearProfile):
+    if type(profile) is LinearProfile:
         return {"profile": "linear", "intercept": profile.intercept, "slope": profile.slope}
-    return {"profile": "other"}
+    return {"profile": _OTHER}
 
 
 def _profile_from(described: Mapping[str, Any]) -> Profile | None:
@@ -182,6 +213,9 @@ def _profile_from(described: Mapping[str, Any]) -> Profile | None:
 
 
 def _rule_description(rule: Rule) -> dict[str, Any]:
+    if type(rule) not in (UniformRule, CoresetRule, ConstrainedRule):
+        # Whatever it calls itself.
+        return {"rule": _OTHER}
     described = dict(rule.describe())
     if isinstance(rule, UniformRule):
         described["radius"] = _finite(rule.radius)

@@ -12,6 +12,7 @@ from pais._numerics import FloatArray, round_up
 from pais.accounting.entries import Part
 from pais.amplification import amplified_epsilon, epsilon_at_delta
 from pais.domain import Ball, table_of
+from pais.errors import MismatchError
 from pais.profiles import Profile
 from pais.rules import Rule
 from pais.sources import read
@@ -49,6 +50,11 @@ def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
             paid += part.epsilon
             continue
         table_of(table, part.ball)
+        if part.n_features not in (None, table.shape[1]):
+            raise MismatchError(
+                f"rows have {table.shape[1]} column(s) where a release on the ledger had {part.n_features}. Pass the "
+                "same columns, in the same order and units."
+            )
         for start in range(0, table.shape[0], _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
             paid[block] += _own_losses(part, part.rule, part.profile, part.ball, table[block])

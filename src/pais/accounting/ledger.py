@@ -12,7 +12,7 @@ from pais.accounting.amounts import Budget, amount, down, exact, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, Part, new_entry, parts_of, priced_as
 from pais.accounting.individual import RecordLosses, losses_of_rows
-from pais.accounting.stores import FileStore, MemoryStore, Store
+from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
 from pais.errors import ArgumentError, BudgetError
 
 _BY_HAND = "stated by hand"
@@ -124,7 +124,7 @@ class Ledger:
         parts : sequence of Part
             The mechanisms it is made of, for tighter accounting; their prices must add up to the price.
         release : str
-            A fingerprint, for a release that later ones rest on.
+            A name of its own, for a release that later ones rest on: see `holds`.
         """
         price, made = amount(epsilon, delta), tuple(parts)
         if made and not priced_as(made, price.epsilon, price.delta):
@@ -141,8 +141,8 @@ class Ledger:
         return entry
 
     def holds(self, release: str) -> bool:
-        """Whether a release of this fingerprint was charged."""
-        return any(entry.release == release for entry in self.entries)
+        """Whether the release of this name was charged."""
+        return release != "" and any(entry.release == release for entry in self.entries)
 
     def tight_epsilon(self, delta: float) -> float:
         """Epsilon of all entries together at a delta: at most their sum where that covers delta, mostly far less.
@@ -229,14 +229,29 @@ class Ledger:
                 "a ledger in memory cannot be pickled or go to another process. Give it a path: "
                 "pais.Ledger(..., path='budget.json')."
             )
-        return _reopened, (str(self._path), self._budget.epsilon, self._budget.delta)
+        return _reopened, (self._path, self._budget)
+
+    def left_behind(self) -> LeftBehind:
+        """What a fitted model takes along when it is stored or sent: it can be loaded where this ledger is not."""
+        return LeftBehind(self)
 
 
-def _reopened(path: str, epsilon: float, delta: float) -> Ledger:
-    """A ledger that came in a pickle: the file must be there still, with the same budget."""
-    if not Path(path).exists():
-        raise ArgumentError(f"there is no ledger at {path} any more. Restore the file; a new one would forget.")
-    return Ledger(epsilon=epsilon, delta=delta, path=path)
+class LeftBehind:
+    """Stands for a ledger in a pickle, and becomes one again: on its file, or, of one in memory, one that refuses."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopened, (self.ledger.path, self.ledger.budget)
+
+
+def _reopened(path: Path | None, budget: Budget) -> Ledger:
+    """A ledger that came in a pickle. Its file is looked for when it is used, and then it must have the same budget."""
+    ledger = Ledger.__new__(Ledger)
+    ledger._path, ledger._budget, ledger._live = path, budget, {}
+    ledger._store = LostStore() if path is None else FileStore(path, budget)
+    return ledger
 
 
 # Of the whole process, not of a thread or a task: work inside a `with` is often done in threads.
@@ -264,8 +279,10 @@ class Accounts:
             ledger.spend(what=what, epsilon=epsilon, delta=delta, note=note, parts=parts, release=release)
 
 
-def accounts(ledger: Ledger | None) -> Accounts:
-    """The ledger that was passed and those that are active, each once."""
+def accounts(ledger: Ledger | Accounts | None) -> Accounts:
+    """The ledger that was passed and those that are active, each once; accounts taken before stay as they are."""
+    if isinstance(ledger, Accounts):
+        return ledger
     if ledger is not None:
         _validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
     with _active_lock:
@@ -276,7 +293,7 @@ def accounts(ledger: Ledger | None) -> Accounts:
 
 
 def travelling(ledger: Ledger | None) -> Ledger | None:
-    """The ledger that work sent to another process must take along, so that what is active here is charged there."""
+    """The ledger that a model sent to another process must take along, so that what is active here is charged there."""
     with _active_lock:
         found = {other.path or id(other): other for other in ([] if ledger is None else [ledger]) + _active}
     if len(found) > 1:

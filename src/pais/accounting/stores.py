@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +43,20 @@ class Store(ABC):
     @abstractmethod
     def append(self, decide: Decide) -> Entry:
         """Add what `decide` makes of the entries, alone with them; when this returns, it lasts."""
+
+
+@dataclass(frozen=True)
+class LostStore(Store):
+    """Of a ledger that was kept in the memory of a process that is not this one: everything is refused."""
+
+    def read(self) -> NoReturn:
+        raise ArgumentError(
+            "the ledger of this model is in the memory of the process it was fitted in. Set another to fit again: "
+            "model.set_params(ledger=pais.Ledger(..., path='budget.json'))."
+        )
+
+    def append(self, decide: Decide) -> NoReturn:
+        self.read()
 
 
 class MemoryStore(Store):
@@ -84,6 +100,8 @@ class FileStore(Store):
 
     path: Path
     budget: Budget
+    # Entries that were seen: who restores an older copy does not get their price back.
+    _seen: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
     def open(cls, path: Path, stated: Budget | None) -> FileStore:
@@ -115,6 +133,13 @@ class FileStore(Store):
             raise MismatchError(
                 f"the budget in {self.path} was changed since it was opened. Open the ledger again if that is meant."
             )
+        names = {entry.id for entry in entries}
+        if not self._seen <= names:
+            raise MismatchError(
+                f"entries are gone from {self.path}: an older copy was restored, or it was made anew. Restore the "
+                "latest copy; what was released stays released."
+            )
+        self._seen.update(names)
         return entries
 
     def append(self, decide: Decide) -> Entry:
@@ -122,6 +147,7 @@ class FileStore(Store):
             entries = self.read()
             entry = decide(entries)
             _replace(self.path, _content(self.budget, (*entries, entry)))
+            self._seen.add(entry.id)
         return entry
 
 
@@ -139,9 +165,12 @@ def _content(budget: Budget, entries: tuple[Entry, ...]) -> str:
 def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
     """Budget and entries of a file, or a refusal: a file that cannot be read is never an empty ledger."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_constant)
+        _require_plain(path)
+        content = path.read_bytes()
     except OSError as error:
         raise ArgumentError(f"the ledger {path} cannot be read: {error.strerror}. Check the path.") from None
+    try:
+        found = json.loads(content.decode(), parse_constant=_no_constant, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):
         found = None
     try:
@@ -152,10 +181,27 @@ def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
         ) from None
 
 
+def _require_plain(path: Path) -> None:
+    """A file of one name: renaming would part two names of one ledger, and each would have its own lock."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise ArgumentError(f"{path} is no file. Pass the path of a ledger.")
+    if status.st_nlink > 1:
+        raise ArgumentError(f"{path} has a second name (a hard link), and a ledger must have one. Remove the others.")
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError
+    return found
+
+
 def _checked(found: Any) -> tuple[Budget, tuple[Entry, ...]]:
-    if not isinstance(found, dict) or found.get("kind") != "ledger" or not isinstance(found["version"], str):
+    fields = {"kind", "epsilon", "delta", "entries", "version"}
+    if not isinstance(found, dict) or set(found) != fields or found["kind"] != "ledger":
         raise TypeError
-    if not isinstance(found["entries"], list):
+    if not isinstance(found["version"], str) or not isinstance(found["entries"], list):
         raise TypeError
     entries = tuple(entry_from(described) for described in found["entries"])
     if len({entry.id for entry in entries}) != len(entries):
@@ -190,10 +236,18 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 def _lock_file(lock: Path) -> int:
     if fcntl is not None:
-        # Every call has a descriptor of its own, so threads wait for each other too.
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        return descriptor
+        while True:
+            # Every call has a descriptor of its own, so threads wait for each other too.
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                # Whoever deleted the file while this one waited has left a lock that nobody else sees.
+                if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
+                    return descriptor
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)
     begun = time.monotonic()
     while True:
         try:
@@ -210,7 +264,11 @@ def _replace(path: Path, content: str) -> None:
     """Put a file in place of another, on disk when this returns. Called under the lock, so one name serves all."""
     new = path.with_name(f".{path.name}.new")
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        if path.exists() and not os.access(path, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        # Left by one that was killed; or a link that somebody else put there.
+        new.unlink(missing_ok=True)
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(content)
             file.flush()

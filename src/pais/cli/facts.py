@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pais import _validate
 from pais._numerics import FloatArray
 from pais._version import __version__
 from pais.domain import Ball
@@ -130,6 +131,7 @@ def survey_description(found: Survey, names: tuple[str, ...] | None = None) -> d
         "secure_randomness": found.secure_randomness,
         **found.describe(),
         "norms": norms_description(found.norms),
+        "name": found.name,
         "version": __version__,
     }
 
@@ -144,11 +146,18 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
             epsilon=float(described["epsilon"]),
             secure_randomness=described["secure_randomness"] is True,
             above_noise=described["above_noise"] is True,
+            name=text(described["name"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out {path}`.") from None
     require_sound(path, found, rehearsal=rehearsal)
     return found
+
+
+def text(value: object) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise TypeError
+    return value
 
 
 def require_sound(path: Path, found: Survey, *, rehearsal: bool) -> None:
@@ -167,6 +176,7 @@ class Facts:
     norms: NormDistribution
     epsilon: float
     spent: tuple[Spent, ...]
+    survey_name: str = ""
 
     def survey(self) -> Survey | None:
         """The survey that the facts come from, None where they were stated."""
@@ -179,6 +189,7 @@ class Facts:
             epsilon=part.epsilon,
             secure_randomness=part.secure_randomness,
             above_noise=part.what == _SURVEY,
+            name=self.survey_name,
         )
 
 
@@ -196,4 +207,5 @@ def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
         )
     what = _SURVEY if found.above_noise else f"{_SURVEY} (too few rows for its price)"
     spent = (Spent(what=what, epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
-    return Facts(ball=found.ball, norms=found.norms, epsilon=what_is_left(epsilon, found.epsilon), spent=spent)
+    left = what_is_left(_validate.target_epsilon(epsilon), found.epsilon)
+    return Facts(ball=found.ball, norms=found.norms, epsilon=left, spent=spent, survey_name=found.name)

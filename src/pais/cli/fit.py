@@ -8,16 +8,16 @@ from pathlib import Path
 
 import typer
 
-from pais.accounting import Accounts, Ledger, Part, accounts
+from pais.accounting import Ledger, accounts
 from pais.cli.facts import read_survey, require_sound, require_surveyed_columns, surveyed
 from pais.cli.plans import PlanRequest, order_of, read_request, require_as_written, require_planned_columns
 from pais.engines import Engine
 from pais.errors import ArgumentError
 from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans, survey_passes
 from pais.mechanisms import KMeansValue
-from pais.pipeline import Plan, charged_part, uncharged_run
-from pais.release import Release, sum_up
-from pais.survey import Survey
+from pais.pipeline import Plan, charged_run
+from pais.release import sum_up
+from pais.survey import Survey, charge_survey
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,30 +92,16 @@ def fit(plan: Plan, rows: Engine, *, earlier: Survey | None, seed: int | None, l
     Notes
     -----
     Guarantee. All parts of the certificate, an earlier survey among them, add up to at most the stated (epsilon,
-    delta): `tests/integration/test_cli.py`. A ledger is charged before the fit is returned; for an earlier survey too,
-    unless that was charged to it when it was made: `tests/integration/test_ledger_cli.py`.
+    delta): `tests/integration/test_cli.py`. A ledger is charged before noise is drawn; for an earlier survey too,
+    unless it was charged for that before: `tests/integration/test_ledger_cli.py`.
     """
-    unpaid = None if ledger is None or earlier is None or ledger.holds(earlier.fingerprint()) else earlier
+    unpaid = None if ledger is None or earlier is None or ledger.holds(earlier.name) else earlier
     charged = accounts(ledger)
-    charged.check(epsilon=plan.epsilon + (0.0 if unpaid is None else unpaid.epsilon), delta=plan.delta)
-    release = uncharged_run(plan, rows, random_state=seed)
-    _charge(charged, plan, release, unpaid)
+    if unpaid is None:
+        charged.check(epsilon=plan.epsilon, delta=plan.delta)
+    else:
+        charged.check(epsilon=sum_up([plan.epsilon, unpaid.epsilon]), delta=plan.delta)
+        charge_survey(charged, epsilon=unpaid.epsilon, secure=unpaid.secure_randomness, name=unpaid.name)
+    release = charged_run(plan, rows, charged, random_state=seed)
     assert isinstance(release.value, KMeansValue)
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=earlier)
-
-
-def _charge(charged: Accounts, plan: Plan, release: Release, unpaid: Survey | None) -> None:
-    """Spend the price of the release, and of the survey it rests on where nobody has."""
-    parts = [charged_part(plan.mechanism, plan.rule, plan.ball, release)]
-    fingerprint = ""
-    if unpaid is not None:
-        parts.insert(0, Part(what="survey", epsilon=unpaid.epsilon))
-        fingerprint = unpaid.fingerprint()
-    charged.spend(
-        what=parts[-1].what,
-        epsilon=sum_up(part.epsilon for part in parts),
-        delta=plan.delta,
-        secure=release.certificate.secure_randomness,
-        parts=parts,
-        release=fingerprint,
-    )

@@ -17,6 +17,7 @@ from pais.cli.facts import (
     norms_from,
     read_json,
     require_surveyed_columns,
+    text,
 )
 from pais.domain import Ball
 from pais.engines import Engine
@@ -96,6 +97,7 @@ def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None
         "norms": norms_description(facts.norms),
         "epsilon": facts.epsilon,
         "spent": [asdict(part) for part in facts.spent],
+        "survey_name": facts.survey_name,
     }
     return {
         "kind": "plan",
@@ -133,6 +135,7 @@ def read_request(path: Path) -> PlanRequest:
                     norms=norms_from(facts["norms"]),
                     epsilon=facts["epsilon"],
                     spent=tuple(Spent(**part) for part in facts["spent"]),
+                    survey_name=text(facts["survey_name"]),
                 ),
             }
         )
