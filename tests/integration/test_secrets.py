@@ -331,7 +331,7 @@ def test_nothing_that_hangs_on_a_survey_tells_a_row_or_a_true_count(
     norm = np.linalg.norm(ROWS, axis=1)
     secrets.add(counts=np.histogram(norm, bins=np.exp2(np.arange(-100 * 12, 100 * 12 + 1) / 12))[0])
     found = pais.survey(ROWS, epsilon=0.5, center=center, random_state=SEED, ledger=ledger)
-    told = leaks([found.ball, found.describe(), found.fingerprint(), found.epsilon], secrets)
+    told = leaks([found.ball, found.describe(), found.name, found.epsilon], secrets)
     told += leaks([entry.describe() for entry in ledger.entries], secrets)
     assert told == []
     # Noisy masses may hit a true count of a bin by chance; the total, the canaries and the size of the table may not.
@@ -687,4 +687,4 @@ def test_a_survey_of_neighbours_has_the_same_keys_types_and_shapes() -> None:
     one, other = (pais.survey(rows, epsilon=0.5, random_state=SEED) for rows in (ROWS, NEIGHBOUR))
     assert shape_of(one) == shape_of(other)
     assert shape_of(one.describe()) == shape_of(other.describe())
-    assert len(one.fingerprint()) == len(other.fingerprint())
+    assert len(one.name) == len(other.name)

@@ -32,7 +32,7 @@ class Ledger:
     Notes
     -----
     Guarantee. What is recorded never adds up to more than the budget, whatever threads and processes spend at once, and
-    a release is recorded on disk before its value leaves: `tests/unit/test_ledger.py`,
+    a release is recorded on disk before its noise is drawn: `tests/unit/test_ledger.py`,
     `tests/integration/test_ledger_cli.py`. Prices are added as the decimals they are written as, exactly; `spent` is
     rounded up and `remaining` down.
 
@@ -40,7 +40,8 @@ class Ledger:
     by other tools are recorded with `spend`.
 
     A ledger is never copied: copies and clones of what holds it hold the same one. A ledger with a path can go to
-    another process, which then spends from the same file; one in memory cannot.
+    another process, which then spends from the same file; one in memory cannot. A ``with`` block ends at the process:
+    others that work inside it must be passed the ledger, or a model that takes it along.
 
     Examples
     --------
@@ -147,7 +148,8 @@ class Ledger:
     def tight_epsilon(self, delta: float) -> float:
         """Epsilon of all entries together at a delta: at most their sum where that covers delta, mostly far less.
 
-        Gaussian releases enter with their certified privacy curves, others with their (epsilon, delta).
+        Gaussian releases enter with their certified privacy curves; others, and those planned from a survey, with their
+        (epsilon, delta).
 
         Parameters
         ----------
@@ -156,9 +158,12 @@ class Ledger:
 
         Notes
         -----
-        Guarantee. An upper bound for the adaptive composition, for adding and for removing one row:
+        Guarantee. An upper bound for all releases together, for adding and for removing one row:
         `tests/unit/test_composition.py`. The budget itself is kept by the plain sum, and this number does not change
         what remains. Needs the extra `pais[accounting]`.
+
+        Assumes. How many releases were made, and with which rules and noise, was not chosen by what earlier ones had
+        told. Where it was, use `spent`, which needs no such thing.
         """
         return tight_epsilon(self._parts(), _validate.target_delta(delta))
 
@@ -241,6 +246,9 @@ class LeftBehind:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
+
+    def __deepcopy__(self, memo: object) -> LeftBehind:
+        return self
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reopened, (self.ledger.path, self.ledger.budget)
