@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import pytest
 import pais
 from pais.cli import books, files
 from pais.cli.explain import explain_file
-from pais.cli.facts import read_json, read_survey
+from pais.cli.facts import read_json, read_survey, surveyed
 from pais.cli.plans import read_request
 from pais.errors import ArgumentError
 
 HUGE = 10**400
 NORMS = {"radius": 2.0, "norms": [1.0, 2.0], "masses": [5.0, 5.0]}
 BALL = {"radius": 2.0, "order": 2.0, "center": None}
+SURVEY = {"ball": BALL, "norms": NORMS, "name": "0" * 32}
 
 
 def written(path: Path, content: Any) -> Path:
@@ -36,13 +38,22 @@ def test_json_nested_without_end_or_with_endless_digits_is_refused(tmp_path: Pat
     "change", [{"epsilon": HUGE}, {"norms": {**NORMS, "norms": [HUGE]}}, {"norms": {**NORMS, "masses": [HUGE]}}]
 )
 def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    survey = {"ball": BALL, "norms": NORMS, "epsilon": 1.0, "secure_randomness": True, "above_noise": True, **change}
+    right = {**SURVEY, "epsilon": 1.0, "secure_randomness": True, "above_noise": True}
+    read_survey(written(tmp_path / "right.json", right), rehearsal=False)
     with pytest.raises(ArgumentError, match="not a survey"):
-        read_survey(written(tmp_path / "survey.json", survey), rehearsal=False)
+        read_survey(written(tmp_path / "survey.json", {**right, **change}), rehearsal=False)
+
+
+@pytest.mark.parametrize("epsilon", [math.inf, math.nan])
+def test_an_endless_epsilon_beside_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
+    right = {**SURVEY, "epsilon": 1.0, "secure_randomness": True, "above_noise": True}
+    found = read_survey(written(tmp_path / "survey.json", right), rehearsal=False)
+    with pytest.raises(pais.PaisError):
+        surveyed(found, epsilon=epsilon, order=2.0)
 
 
 def test_a_plan_with_an_integer_beyond_any_float_is_refused(tmp_path: Path) -> None:
-    facts = {"ball": BALL, "norms": {**NORMS, "norms": [HUGE, 1.0]}, "epsilon": 1.0, "spent": []}
+    facts = {"ball": BALL, "norms": {**NORMS, "norms": [HUGE, 1.0]}, "epsilon": 1.0, "spent": [], "survey_name": ""}
     with pytest.raises(ArgumentError, match="not a plan"):
         read_request(written(tmp_path / "plan.json", {"request": {"facts": facts}}))
 
