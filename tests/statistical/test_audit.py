@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,8 @@ from scipy import stats
 import pais
 from benchmarks.audit_cases import CASES, Case
 from pais.auditing import Event, epsilon_lower_bound, measure_many
-from pais.auditing.many import linear_parts
+from pais.auditing.many import linear_parts, measure_each
+from pais.mechanisms import Round
 
 SEEDS = range(20)
 LAPLACE_BALL = pais.Ball(radius=1.0, order=1.0)
@@ -148,6 +150,19 @@ def test_a_single_one_of_many_runs_is_bit_for_bit_a_release() -> None:
                 np.testing.assert_array_equal(released[0], np.atleast_1d(np.asarray(expected)))
 
 
+@pytest.mark.parametrize("plan", ["refined", "plain"])
+def test_one_run_of_k_means_in_an_audit_is_bit_for_bit_a_release(plan: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 2)) / 4.0
+    made = kmeans_plan() if plan == "refined" else plain_kmeans_plan()
+    for seed in range(5):
+        state = np.random.default_rng(seed)
+        (one,) = measure_each(made.mechanism, rows, ball=made.ball, rule=made.rule, runs=1, random_state=state)
+        expected = pais.run(made, rows, random_state=np.random.default_rng(seed)).value
+        assert isinstance(one, pais.KMeansValue)
+        np.testing.assert_array_equal(one.centers, expected.centers)
+        np.testing.assert_array_equal(one.noisy_counts, expected.noisy_counts)
+
+
 def test_many_runs_at_once_have_the_law_of_runs_one_by_one_and_not_that_of_other_noise() -> None:
     rows = np.array([[0.5], [0.25], [1.0]])
     mechanism = pais.WeightedSum(noise=pais.laplace_noise(1.0))
@@ -157,6 +172,24 @@ def test_many_runs_at_once_have_the_law_of_runs_one_by_one_and_not_that_of_other
     many = measure_many(mechanism, rows, ball=LAPLACE_BALL, rule=rule, runs=20_000, random_state=rng)[0][:, 0]
     other = pais.WeightedSum(noise=pais.laplace_noise(0.1))
     wrong = measure_many(other, rows, ball=LAPLACE_BALL, rule=rule, runs=20_000, random_state=rng)[0][:, 0]
+    assert stats.ks_2samp(single, many).pvalue > 1e-3
+    assert stats.ks_2samp(single, wrong).pvalue < 1e-6
+
+
+def test_many_samples_at_once_leave_k_means_its_law_and_other_noise_does_not() -> None:
+    plan, rng = plain_kmeans_plan(), np.random.default_rng(8)
+    rows = np.array([[0.5, 0.0], [0.25, 0.25], [-1.0, 0.0]])
+    less = pais.laplace_noise(0.5)
+    quieter = replace(plan.mechanism, rounds=(Round(count_noise=less, sum_noise=less),))
+
+    def totals(outputs: list[object]) -> list[float]:
+        return [float(value.noisy_counts.sum()) for value in outputs if isinstance(value, pais.KMeansValue)]
+
+    single = totals([pais.run(plan, rows, random_state=rng).value for _ in range(600)])
+    many, wrong = (
+        totals(measure_each(mechanism, rows, ball=plan.ball, rule=plan.rule, runs=4_000, random_state=rng))
+        for mechanism in (plan.mechanism, quieter)
+    )
     assert stats.ks_2samp(single, many).pvalue > 1e-3
     assert stats.ks_2samp(single, wrong).pvalue < 1e-6
 
@@ -173,16 +206,48 @@ def test_a_mechanism_that_measures_in_its_own_way_is_run_one_by_one() -> None:
 
 
 def test_a_plan_of_k_means_is_audited_within_its_time_and_passes() -> None:
-    norms = pais.NormDistribution.from_histogram([0.0, 0.5, 1.0], [20.0, 20.0])
-    plan = pais.plan_kmeans(
-        n_clusters=2, n_features=2, epsilon=2.0, delta=1e-3, ball=pais.Ball(radius=1.0), norms=norms
-    )
-    found = pais.audit(plan, runs=10**6, seconds=3.0, random_state=0)
+    found = pais.audit(kmeans_plan(), runs=10**6, seconds=3.0, random_state=0)
     assert found.certified == 2.0
     assert found.delta == 1e-3
     assert 0 < found.runs < 10**6
     assert found.seconds < 60.0
     assert not found.violates
+
+
+def kmeans_plan() -> pais.Plan:
+    norms = pais.NormDistribution.from_histogram([0.0, 0.5, 1.0], [20.0, 20.0])
+    return pais.plan_kmeans(
+        n_clusters=2, n_features=2, epsilon=2.0, delta=1e-3, ball=pais.Ball(radius=1.0), norms=norms
+    )
+
+
+def plain_kmeans_plan() -> pais.Plan:
+    noise = pais.laplace_noise(2.0)
+    plain = pais.KMeans(
+        n_clusters=2,
+        n_features=2,
+        rounds=(Round(count_noise=noise, sum_noise=noise),),
+        radius=1.0,
+        cells=2,
+        explore=0,
+        largest_weight=2.0,
+    )
+    return pais.Plan(ball=LAPLACE_BALL, rule=pais.UniformRule(rate=0.5), mechanism=plain, epsilon=2.0)
+
+
+def sum_plan() -> pais.Plan:
+    mechanism = pais.WeightedSum(noise=pais.laplace_noise(1.0))
+    return pais.Plan(ball=LAPLACE_BALL, rule=pais.UniformRule(rate=0.5), mechanism=mechanism, epsilon=2.0)
+
+
+@pytest.mark.parametrize("plan", [kmeans_plan(), sum_plan()], ids=lambda plan: plan.mechanism.name)
+def test_an_audit_reads_no_data_and_spends_nothing_of_an_active_ledger(plan: pais.Plan) -> None:
+    # Room for one release and not for two.
+    ledger = pais.Ledger(epsilon=3.0, delta=0.01)
+    before = ledger.remaining
+    with ledger:
+        pais.audit(plan, runs=20, random_state=0)
+    assert ledger.remaining == before
 
 
 def test_a_seed_repeats_an_audit_and_secure_runs_work() -> None:

@@ -160,7 +160,7 @@ def _target(
             delta=stated,
             statistic=looks,
             n_features=width_of(target, ball, width),
-            plan=plan,
+            planned=plan is not None,
         )
     if not callable(target):
         raise ArgumentError(f"target cannot be of type {type(target).__name__}. Pass a function, mechanism or plan.")
