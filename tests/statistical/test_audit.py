@@ -14,7 +14,7 @@ from scipy import stats
 
 import pais
 from benchmarks.audit_cases import CASES, Case
-from pais.auditing import Event, epsilon_lower_bound, measure_many
+from pais.auditing import Event, epsilon_lower_bound, measure_many, pacing
 from pais.auditing.many import linear_parts, measure_each
 from pais.mechanisms import Round
 
@@ -248,6 +248,48 @@ def test_an_audit_reads_no_data_and_spends_nothing_of_an_active_ledger(plan: pai
     with ledger:
         pais.audit(plan, runs=20, random_state=0)
     assert ledger.remaining == before
+
+
+class Clock:
+    """Time that passes only when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("price", [1e-5, 0.003, 0.7, 7.0])
+@pytest.mark.parametrize("overhead", [0.0, 0.05])
+def test_a_time_limit_is_kept_whatever_a_run_costs(
+    price: float, overhead: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, limit, done = Clock(), 20.0, []
+    monkeypatch.setattr(pacing, "clock", clock)
+
+    def slow(rows: np.ndarray, generator: np.random.Generator, runs: int) -> np.ndarray:
+        clock.now += overhead + price * runs
+        done.append(runs)
+        return generator.random(runs)
+
+    found = pais.audit(slow, pair=PAIR, epsilon=1.0, runs=10**6, seconds=limit, random_state=0)
+    # One run is made on both tables to choose, and one to count, whatever they cost.
+    assert found.seconds <= max(1.2 * limit, 4 * (price + overhead))
+    assert found.seconds >= min(0.7 * limit, (price + overhead) * 2e6)
+    assert sum(done) == 2 * (found.runs + found.first_runs)
+
+
+def test_runs_that_get_dearer_overshoot_by_no_more_than_the_last_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(pacing, "clock", clock)
+    sizes, begun = [], clock.now
+    for size in pacing.chunk_sizes(10**6, most=1_000, seconds=10.0):
+        sizes.append(size)
+        clock.now += 0.01 * size * (1.0 if len(sizes) < 5 else 1.2)
+    assert clock.now - begun <= 12.0
+    assert sizes[:4] == [1, 4, 16, 64]
+    assert list(pacing.chunk_sizes(2_500, most=1_000, seconds=None)) == [1_000, 1_000, 500]
 
 
 def test_a_seed_repeats_an_audit_and_secure_runs_work() -> None:
