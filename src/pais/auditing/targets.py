@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,10 @@ from pais.rules import Rule
 
 # Numbers that are held at a time when many runs are made at once.
 _BATCH_NUMBERS = 2**21
+
+# Rows beside the record of a made-up pair, where there must be some.
+_COMPANY = 2
+_MOST_COMPANY = 256
 
 # Outputs that are held at a time, where they are made one by one.
 _BATCH_OUTPUTS = 2**12
@@ -133,21 +138,22 @@ class MechanismTarget(Target):
             self.mechanism.profile,
             delta=self.delta,
             n_features=self.n_features,
-            company=self.parts is None,
+            company=0 if self.parts is not None else company_of(self.mechanism),
         )
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
         bits = draws.bits()
+        frame = SumFrame.of(pair, self.ball, self.rule)
         if self.parts is not None:
             released = measure_many(self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=bits)
-            return SumFrame.of(pair, self.ball, self.rule).look(self.parts, released)
+            return frame.look(self.parts, released)
         outputs = measure_each(self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=bits)
         if self.statistic is not None:
             return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
         centers = [output for output in outputs if isinstance(output, KMeansValue)]
-        if len(centers) == runs:
+        if isinstance(self.mechanism, KMeans) and len(centers) == runs:
             origin = np.zeros(rows.shape[1]) if self.ball.center is None else np.asarray(self.ball.center)
-            return look_at_centers(centers, pair.record, origin)
+            return look_at_centers(centers, frame, origin, self.mechanism.rounds[-1])
         return coordinates(outputs, runs)
 
 
@@ -158,3 +164,10 @@ def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
     if ball.center is not None:
         return len(ball.center)
     return mechanism.n_features if isinstance(mechanism, KMeans) else 2
+
+
+def company_of(mechanism: Mechanism) -> int:
+    """Rows beside the record: of k-means so many that their cluster is told from the record's by its noisy count."""
+    if not isinstance(mechanism, KMeans):
+        return _COMPANY
+    return min(_MOST_COMPANY, max(_COMPANY, math.ceil(6.0 * mechanism.rounds[-1].count_noise.scale)))
