@@ -89,13 +89,18 @@ class SumFrame:
     record: FloatArray
     weight: float
     company: FloatArray
+    origin: FloatArray
 
     @classmethod
     def of(cls, pair: NeighbourPair, ball: Ball, rule: Rule) -> SumFrame:
         shifted = ball.shift(pair.record[None, :])
         probability = float(rule.evaluate(ball.norms(shifted))[0])
-        company = ball.clip(ball.shift(pair.without_record))
-        return cls(record=ball.clip(shifted)[0], weight=1.0 / probability, company=company)
+        return cls(
+            record=ball.clip(shifted)[0],
+            weight=1.0 / probability,
+            company=ball.clip(ball.shift(pair.without_record)),
+            origin=np.zeros(pair.record.size) if ball.center is None else np.asarray(ball.center),
+        )
 
     def look(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
         """Distances to both places, and how much nearer the output is to the one with the record.
@@ -139,13 +144,15 @@ def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> 
     return np.asarray((from_absent - from_present) / part.noise.scale)
 
 
-def look_at_centers(outputs: Sequence[KMeansValue], frame: SumFrame, origin: FloatArray, last: Round) -> Observed:
+def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
     """Evidence in the record's cluster, counts and centers beside it, and whether it is itself among the centers."""
     counts = np.stack([value.noisy_counts for value in outputs])
-    centers = np.stack([value.centers for value in outputs]) - origin
+    places = np.stack([value.centers for value in outputs])
+    # As they are, so that a row that was published is found by exact equality.
+    distance = np.linalg.norm(places - record, axis=2)
+    centers = places - frame.origin
     length = float(np.linalg.norm(frame.record))
-    along = centers @ (frame.record / length if length > 0.0 else np.eye(frame.record.size)[0])
-    distance = np.linalg.norm(centers - frame.record, axis=2)
+    along = centers @ (frame.record / length if length > 0.0 else np.eye(record.size)[0])
     every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
     farthest = along.argmax(axis=1)
     # The company of the record is where most rows are; of the other clusters the record's lies farthest on its side.

@@ -152,8 +152,7 @@ class MechanismTarget(Target):
             return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
         centers = [output for output in outputs if isinstance(output, KMeansValue)]
         if isinstance(self.mechanism, KMeans) and len(centers) == runs:
-            origin = np.zeros(rows.shape[1]) if self.ball.center is None else np.asarray(self.ball.center)
-            return look_at_centers(centers, frame, origin, self.mechanism.rounds[-1])
+            return look_at_centers(centers, pair.record, frame, self.mechanism.rounds[-1])
         return coordinates(outputs, runs)
 
 
