@@ -43,6 +43,14 @@ def test_audit_prints_json_for_programs(plan: Path) -> None:
     assert described["violates"] is False
 
 
+def test_a_time_limit_ends_the_runs_and_those_made_count(plan: Path) -> None:
+    found = run("audit", plan, "--runs", 10**7, "--seconds", 0.3, "--seed", 0, "--json")
+    assert found.exit_code == 0
+    described = json.loads(found.stdout)
+    assert 1 <= described["runs"] < 5 * 10**6
+    assert described["first_runs"] >= 1
+
+
 def test_a_refuted_plan_ends_with_code_1(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport:
         return replace(pais.audit(made, runs=4, random_state=0), lower_bound=2.0)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from pais import _validate
+from pais.auditing import pacing
 from pais.auditing.events import Candidate, Event, Observed, best_event, epsilon_lower_bound
 from pais.auditing.pairs import NeighbourPair
 from pais.auditing.report import AuditReport, Direction, Finding
@@ -24,9 +24,6 @@ from pais.rules import Rule
 
 # Share of the time, and of the runs, in which pair and events are chosen.
 _FIRST_SHARE = 0.5
-
-# Runs between two looks at the clock, where they are made one by one.
-_SMALL_CHUNK = 10
 
 _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
 
@@ -93,7 +90,7 @@ def audit(
     >>> pais.audit(too_little, pair=pair, epsilon=1.0, random_state=0).violates
     True
     """
-    begun = time.perf_counter()
+    begun = pacing.clock()
     half = _validate.count("runs", runs) // 2
     if half < 1:
         raise ArgumentError(f"runs={runs!r} cannot be halved. Pass at least 2.")
@@ -106,9 +103,9 @@ def audit(
     _validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
     # [note: audit-3]
     search = _Search(target=found, draws=Draws.of(random_state), risk=(1.0 - sure) / len(_DIRECTIONS))
-    first = [search.explore(one, half // len(pairs) + 1, _share(limit, len(pairs))) for one in pairs]
+    first = list(search.explore_all(pairs, half // len(pairs) + 1, None if limit is None else _FIRST_SHARE * limit))
     chosen = max(first, key=lambda one: one.promise)
-    left = None if limit is None else max(limit - (time.perf_counter() - begun), 0.0)
+    left = None if limit is None else max(limit - (pacing.clock() - begun), 0.0)
     findings, counted = search.confirm(chosen, half, left)  # [note: audit-2]
     return AuditReport(
         target=found.name,
@@ -120,12 +117,8 @@ def audit(
         findings=findings,
         runs=counted,
         first_runs=min(one.runs for one in first),
-        seconds=time.perf_counter() - begun,
+        seconds=pacing.clock() - begun,
     )
-
-
-def _share(limit: float | None, n_pairs: int) -> float | None:
-    return None if limit is None else _FIRST_SHARE * limit / n_pairs
 
 
 def _target(
@@ -160,7 +153,7 @@ def _target(
             delta=stated,
             statistic=looks,
             n_features=width_of(target, ball, width),
-            plan=plan,
+            planned=plan is not None,
         )
     if not callable(target):
         raise ArgumentError(f"target cannot be of type {type(target).__name__}. Pass a function, mechanism or plan.")
@@ -190,6 +183,18 @@ class _Search:
     target: Target
     draws: Draws
     risk: float
+
+    def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Chosen]:
+        """The pairs in their order, the one that should tell most first; the rest as far as the time goes."""
+        begun = pacing.clock()
+        for done, pair in enumerate(pairs):
+            if seconds is None:
+                yield self.explore(pair, runs, None)
+                continue
+            left = seconds - (pacing.clock() - begun)
+            if done and left <= 0.0:
+                return
+            yield self.explore(pair, runs, left / (len(pairs) - done))
 
     def explore(self, pair: NeighbourPair, runs: int, seconds: float | None) -> _Chosen:
         chunks = list(self._chunks(pair, runs, seconds))
@@ -232,18 +237,11 @@ class _Search:
 
     def _chunks(self, pair: NeighbourPair, runs: int, seconds: float | None) -> Iterator[tuple[Observed, Observed]]:
         """Equally many runs with and without the record, until they are enough or the time is over."""
-        begun = time.perf_counter()
-        size = max(self.target.batch(pair), _SMALL_CHUNK)
-        left = runs
-        while left > 0:
-            now = min(size, left)
-            left -= now
+        for size in pacing.chunk_sizes(runs, most=self.target.batch(pair), seconds=seconds):
             yield (
-                self.target.observe(pair.with_record, pair, now, self.draws),
-                self.target.observe(pair.without_record, pair, now, self.draws),
+                self.target.observe(pair.with_record, pair, size, self.draws),
+                self.target.observe(pair.without_record, pair, size, self.draws),
             )
-            if seconds is not None and time.perf_counter() - begun > seconds:
-                return
 
 
 def _joined(chunks: list[Observed]) -> Observed:

@@ -15,8 +15,7 @@ from pais.errors import ArgumentError
 from pais.profiles import GaussianProfile, Profile
 from pais.rules import Rule
 
-# Rows of another place in the ball, for mechanisms that need some: two of them, this far out.
-_COMPANY = 2
+# Rows of another place in the ball, for mechanisms that need some, are this far out.
 _COMPANY_NORM = 0.5
 
 # A record at the radius stays this far inside, so that clipping leaves it as it is.
@@ -83,19 +82,19 @@ def _contains(larger: FloatArray, smaller: FloatArray) -> bool:
 
 
 def worst_pairs(
-    ball: Ball, rule: Rule, profile: Profile, *, delta: float, n_features: int, company: bool
+    ball: Ball, rule: Rule, profile: Profile, *, delta: float, n_features: int, company: int
 ) -> list[NeighbourPair]:
     """Pairs that cost most by the certificate's own curve: a record where the loss is largest, at the radius, at 0.
 
-    The record lies on the first axis. `company` puts rows on the other side, for mechanisms that refuse empty tables;
-    the record is then alone in its part of the ball.
+    The record lies on the first axis. `company` is a number of rows on the other side; the record is then alone in its
+    part of the ball.
     """
     fixed = delta if isinstance(profile, GaussianProfile) else None
     worst = worst_case(rule, profile, radius=ball.radius, delta=fixed).at_norm
     places = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
     origin = np.zeros(n_features) if ball.center is None else np.asarray(ball.center, dtype=np.float64)
     axis = np.eye(n_features)[0]
-    beside = np.tile(origin - _COMPANY_NORM * ball.radius * axis, (_COMPANY if company else 0, 1))
+    beside = np.tile(origin - _COMPANY_NORM * ball.radius * axis, (company, 1))
     pairs: list[NeighbourPair] = []
     seen: list[float] = []
     for name, norm in places.items():

@@ -16,7 +16,7 @@ from pais.auditing.many import Part
 from pais.auditing.pairs import NeighbourPair
 from pais.domain import Ball, norms_of
 from pais.errors import ArgumentError
-from pais.mechanisms import GaussianNoise, KMeansValue
+from pais.mechanisms import GaussianNoise, KMeansValue, Round
 from pais.rules import Rule
 
 #: From an output to a number or a symbol; or several of them by name.
@@ -89,13 +89,18 @@ class SumFrame:
     record: FloatArray
     weight: float
     company: FloatArray
+    origin: FloatArray
 
     @classmethod
     def of(cls, pair: NeighbourPair, ball: Ball, rule: Rule) -> SumFrame:
         shifted = ball.shift(pair.record[None, :])
         probability = float(rule.evaluate(ball.norms(shifted))[0])
-        company = ball.clip(ball.shift(pair.without_record))
-        return cls(record=ball.clip(shifted)[0], weight=1.0 / probability, company=company)
+        return cls(
+            record=ball.clip(shifted)[0],
+            weight=1.0 / probability,
+            company=ball.clip(ball.shift(pair.without_record)),
+            origin=np.zeros(pair.record.size) if ball.center is None else np.asarray(ball.center),
+        )
 
     def look(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
         """Distances to both places, and how much nearer the output is to the one with the record.
@@ -118,6 +123,20 @@ class SumFrame:
                 seen[f"{name} along the record"] = values @ (contributes / size)
         return {"evidence for the record": evidence, **seen}
 
+    def evidence_alone(self, counts: FloatArray, centers: FloatArray, noise: Round) -> FloatArray:
+        """The same for the count and the sum of one cluster in each run, which has no rows but the record.
+
+        A center is the noisy sum divided by the noisy count. Where the count is within its noise, the center does not
+        come from it, and only the count tells. After one round this is all the output says about the record, but for
+        the length of a center that was clipped; after several it is what the last round says.
+        """
+        count, total = Part(counts=True, noise=noise.count_noise), Part(counts=False, noise=noise.sum_noise)
+        told = _evidence(count, np.abs(counts), np.abs(counts - self.weight))
+        sums, order = counts[:, None] * centers, noise.sum_noise.order
+        of_sums = _evidence(total, norms_of(sums, order), norms_of(sums - self.weight * self.record, order))
+        # Rounded, so that its largest value, where Laplace noise tells no more, is one value.
+        return np.round(told + np.where(counts > noise.count_noise.scale, of_sums, 0.0), 9)
+
 
 def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> FloatArray:
     if isinstance(part.noise, GaussianNoise):
@@ -125,40 +144,33 @@ def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> 
     return np.asarray((from_absent - from_present) / part.noise.scale)
 
 
-def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray) -> Observed:
-    """Counts and centers beside the record, totals, and whether the record itself is among the centers."""
-    away = record - origin
-    length = float(np.linalg.norm(away))
-    way = away / length if length > 0.0 else np.eye(record.size)[0]
-    rows = []
-    for value in outputs:
-        distance = np.linalg.norm(value.centers - record, axis=1)
-        nearest = int(np.argmin(distance))
-        along = (value.centers - origin) @ way
-        counts = value.noisy_counts
-        rows.append(
-            (
-                counts[nearest],
-                distance[nearest],
-                counts.sum(),
-                counts @ along,
-                counts[nearest] * along[nearest],
-                counts.max(),
-                counts[int(np.argmax(along))],
-                float(np.any(distance == 0.0)),
-            )
-        )
-    names = (
-        "count of the center nearest to the record",
-        "distance of the nearest center",
-        "total of the counts",
-        "total of the sums along the record",
-        "sum of the nearest center along the record",
-        "largest count",
-        "count of the center farthest along the record",
-        "record among the centers",
-    )
-    return dict(zip(names, np.array(rows).T, strict=True))
+def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
+    """Evidence in the record's cluster, counts and centers beside it, and whether it is itself among the centers."""
+    counts = np.stack([value.noisy_counts for value in outputs])
+    places = np.stack([value.centers for value in outputs])
+    # As they are, so that a row that was published is found by exact equality.
+    distance = np.linalg.norm(places - record, axis=2)
+    centers = places - frame.origin
+    length = float(np.linalg.norm(frame.record))
+    along = centers @ (frame.record / length if length > 0.0 else np.eye(record.size)[0])
+    every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
+    farthest = along.argmax(axis=1)
+    # The company of the record is where most rows are; of the other clusters the record's lies farthest on its side.
+    others = np.where(counts == counts.max(axis=1, keepdims=True), -np.inf, along)
+    own = others.argmax(axis=1)
+    return {
+        "evidence for the record in its cluster": frame.evidence_alone(counts[every, own], centers[every, own], last),
+        "count of the record's cluster": counts[every, own],
+        "sum of the record's cluster along it": counts[every, own] * along[every, own],
+        "count of the center nearest to the record": counts[every, nearest],
+        "distance of the nearest center": distance[every, nearest],
+        "sum of the nearest center along the record": counts[every, nearest] * along[every, nearest],
+        "count of the center farthest along the record": counts[every, farthest],
+        "total of the counts": counts.sum(axis=1),
+        "total of the sums along the record": (counts * along).sum(axis=1),
+        "largest count": counts.max(axis=1),
+        "record among the centers": np.any(distance == 0.0, axis=1).astype(np.float64),
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,19 +13,24 @@ import numpy as np
 
 from pais._numerics import FloatArray
 from pais.auditing.events import Observed
-from pais.auditing.many import Part, linear_parts, measure_many
+from pais.auditing.many import Part, linear_parts, measure_each, measure_many
 from pais.auditing.pairs import NeighbourPair, worst_pairs
 from pais.auditing.statistics import Statistic, SumFrame, column, coordinates, look_at_centers
 from pais.domain import Ball
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
-from pais.pipeline import Plan, run
 from pais.randomness import BitSource, SecureBits, SeededBits
 from pais.rules import Rule
-from pais.sampler import sample
 
 # Numbers that are held at a time when many runs are made at once.
 _BATCH_NUMBERS = 2**21
+
+# Rows beside the record of a made-up pair, where there must be some.
+_COMPANY = 2
+_MOST_COMPANY = 256
+
+# Outputs that are held at a time, where they are made one by one.
+_BATCH_OUTPUTS = 2**12
 
 Function = Callable[..., object]
 
@@ -54,7 +60,7 @@ class Target(ABC):
 
     @abstractmethod
     def batch(self, pair: NeighbourPair) -> int:
-        """Runs that are made at once; 1 where they are made one by one."""
+        """Runs that are made at a time, at most."""
 
     @abstractmethod
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
@@ -82,7 +88,7 @@ class FunctionTarget(Target):
         return "runs" in inspect.signature(self.function).parameters
 
     def batch(self, pair: NeighbourPair) -> int:
-        return max(1, _BATCH_NUMBERS // max(pair.with_record.size, 8)) if self.many else 1
+        return max(1, _BATCH_NUMBERS // max(pair.with_record.size, 8)) if self.many else _BATCH_OUTPUTS
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
         if not self.many:
@@ -110,18 +116,20 @@ class MechanismTarget(Target):
     delta: float
     statistic: dict[str, Statistic] | None
     n_features: int
-    plan: Plan | None = None
+    planned: bool = False
 
     @property
     def name(self) -> str:  # type: ignore[override]  # read-only here
-        return f"{'a plan of ' if self.plan is not None else ''}{self.mechanism.name}"
+        return f"{'a plan of ' if self.planned else ''}{self.mechanism.name}"
 
     @cached_property
     def parts(self) -> tuple[Part, ...] | None:
         return linear_parts(self.mechanism) if self.statistic is None else None
 
     def batch(self, pair: NeighbourPair) -> int:
-        return 1 if self.parts is None else max(1, _BATCH_NUMBERS // max(8 * len(self.parts), pair.with_record.size))
+        width = 8 * len(self.parts or ())
+        most = max(1, _BATCH_NUMBERS // max(8, width, pair.with_record.size))
+        return min(most, _BATCH_OUTPUTS) if self.parts is None else most
 
     def pairs(self) -> list[NeighbourPair]:
         return worst_pairs(
@@ -130,30 +138,22 @@ class MechanismTarget(Target):
             self.mechanism.profile,
             delta=self.delta,
             n_features=self.n_features,
-            company=self.parts is None,
+            company=0 if self.parts is not None else company_of(self.mechanism),
         )
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
+        bits = draws.bits()
+        frame = SumFrame.of(pair, self.ball, self.rule)
         if self.parts is not None:
-            released = measure_many(
-                self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=draws.bits()
-            )
-            return SumFrame.of(pair, self.ball, self.rule).look(self.parts, released)
-        outputs = [self._once(rows, draws) for _ in range(runs)]
+            released = measure_many(self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=bits)
+            return frame.look(self.parts, released)
+        outputs = measure_each(self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=bits)
         if self.statistic is not None:
             return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
         centers = [output for output in outputs if isinstance(output, KMeansValue)]
-        if len(centers) == runs:
-            origin = np.zeros(rows.shape[1]) if self.ball.center is None else np.asarray(self.ball.center)
-            return look_at_centers(centers, pair.record, origin)
+        if isinstance(self.mechanism, KMeans) and len(centers) == runs:
+            return look_at_centers(centers, pair.record, frame, self.mechanism.rounds[-1])
         return coordinates(outputs, runs)
-
-    def _once(self, rows: FloatArray, draws: Draws) -> object:
-        if self.plan is not None:
-            return run(self.plan, rows, random_state=draws.generator if draws.seeded else None).value
-        bits = draws.bits()
-        kept = sample(rows, ball=self.ball, rule=self.rule, random_state=bits)
-        return self.mechanism.measure(kept.spend("an audit"), self.ball, bits)
 
 
 def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
@@ -163,3 +163,10 @@ def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
     if ball.center is not None:
         return len(ball.center)
     return mechanism.n_features if isinstance(mechanism, KMeans) else 2
+
+
+def company_of(mechanism: Mechanism) -> int:
+    """Rows beside the record: of k-means so many that their cluster is told from the record's by its noisy count."""
+    if not isinstance(mechanism, KMeans):
+        return _COMPANY
+    return min(_MOST_COMPANY, max(_COMPANY, math.ceil(6.0 * mechanism.rounds[-1].count_noise.scale)))
