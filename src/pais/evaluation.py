@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from threadpoolctl import threadpool_limits
 
 from pais import _validate
 from pais._numerics import FloatArray
 from pais.engines import Block, Fold, source
+from pais.engines.threads import one_blas_thread
 from pais.errors import DataError
 
 _PIECE_ROWS = 4096
@@ -32,7 +32,7 @@ def cost(rows: object, centers: ArrayLike) -> float:
             f"centers must have one row for each and {engine.n_features} columns. Pass as many as the rows."
         )
     # Blocks are shared among threads already.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with one_blas_thread():
         return float(engine.fold(_Cost(centers=places), seeded=False)[0])
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from pais._numerics import FloatArray
 from pais.domain import Ball
@@ -16,8 +14,7 @@ from pais.engines import WeightedRows
 from pais.engines.memory import MemoryEngine
 from pais.errors import MismatchError
 from pais.lattice import Lattice
-from pais.mechanisms import Joint, KMeans, Mechanism, NoiseLaw, WeightedCount, WeightedMean, WeightedSum
-from pais.mechanisms.lloyd import LloydSample
+from pais.mechanisms import Joint, Mechanism, NoiseLaw, WeightedCount, WeightedMean, WeightedSum
 from pais.randomness import BitSource, RandomState, bit_source
 from pais.rules import Rule
 from pais.sampler import sample
@@ -109,26 +106,12 @@ def measure_each(
     """
     bits = bit_source(random_state)
     content, run_of = _samples(rows, ball, rule, runs, bits)
-    measure = _measurement(mechanism)
     # Rows are kept in their order, so those of a run stand together.
     ends = np.searchsorted(run_of, np.arange(runs + 1))
-    with threadpool_limits(limits=1, user_api="blas"):
-        return [
-            measure(WeightedRows(rows=content.rows[start:end], weights=content.weights[start:end]), ball, bits)
-            for start, end in pairwise(ends)
-        ]
-
-
-def _measurement(mechanism: Mechanism) -> Callable[[WeightedRows, Ball, BitSource], object]:
-    """What a release does with its sample.
-
-    A release of k-means looks up the libraries whose threads it limits, which takes longer than a small table; here
-    that is done once for all runs. A mechanism that measures in its own way does so here too.
-    """
-    if isinstance(mechanism, KMeans) and type(mechanism).measure is KMeans.measure:
-        rounds = mechanism.rounds
-        return lambda content, ball, bits: mechanism._measure(LloydSample(content, ball, rounds), ball, bits)
-    return mechanism.measure
+    return [
+        mechanism.measure(WeightedRows(rows=content.rows[start:end], weights=content.weights[start:end]), ball, bits)
+        for start, end in pairwise(ends)
+    ]
 
 
 def _samples(

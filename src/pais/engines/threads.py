@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -47,3 +50,14 @@ def results(work: Callable[[T], U], tasks: Sequence[T]) -> Iterator[U]:
 def _threads(process: int, number: int) -> ThreadPoolExecutor:
     """Threads that are kept; a forked process has none of its parent's, so it makes its own."""
     return ThreadPoolExecutor(number)
+
+
+@functools.cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> contextlib.AbstractContextManager[object]:
+    """A context in which BLAS has one thread. Libraries are looked up once: that takes longer than a small table."""
+    found: contextlib.AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
+    return found

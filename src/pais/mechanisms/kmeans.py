@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from pais._numerics import FloatArray
 from pais.domain import Ball
 from pais.engines import WeightedRows
+from pais.engines.threads import one_blas_thread
 from pais.errors import MismatchError
 from pais.mechanisms import refine
 from pais.mechanisms.lloyd import LloydSample, Round, Summary, add_profiles, count_lattice, sum_lattice
@@ -99,7 +99,7 @@ class KMeans(Mechanism):
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
         # Small matrices: many threads of BLAS only wait for each other, and rows are shared among threads already.
-        with threadpool_limits(limits=1, user_api="blas"):
+        with one_blas_thread():
             return self._measure(LloydSample(content, ball, self.rounds), ball, bits)
 
     def _measure(self, sample: LloydSample, ball: Ball, bits: BitSource) -> KMeansValue:
