@@ -177,7 +177,7 @@ def test_a_certified_sum_is_never_below_the_exact_one_and_never_above_what_was_s
     assert Fraction(spent) + Fraction(left) <= Fraction(stated)
     assert Fraction(sum_up([spent, left])) >= Fraction(spent) + Fraction(left)
     assert sum_up([spent, left]) <= stated
-    assert left >= (stated - spent) * (1.0 - 1e-15)
+    assert left >= stated - spent - 1e-15 * stated
 
 
 @settings(max_examples=50, deadline=None)

@@ -301,7 +301,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
         found = survey(table, epsilon=1.0, random_state=None)
         assert found.secure_randomness
         names = [item.name for item in fields(Survey)]
-        assert names == ["ball", "norms", "epsilon", "secure_randomness", "above_noise"]
+        assert names == ["ball", "norms", "epsilon", "secure_randomness", "above_noise", "name"]
         assert not hasattr(found, "rows")
         shown.append((repr(found), found.describe(), found.norms.norms.size))
     (text, public, atoms), (other_text, other_public, other_atoms) = shown
