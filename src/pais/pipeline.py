@@ -12,7 +12,7 @@ from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
-from pais.profiles import Assumptions, Finding, Verdict
+from pais.profiles import Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
 from pais.release import Release, Spent, certified_epsilon, certified_release
 from pais.rules import Rule
@@ -79,9 +79,7 @@ def explain(plan: Plan) -> str:
     probability = plan.rule.probability(share * plan.ball.radius)
     for part, kept, loss in zip(share, probability, record_losses(plan, share * plan.ball.radius), strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5f}   {loss:24.6g}")
-    profile = plan.mechanism.profile
-    found = profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
-    return "\n".join([*lines, "", *_assumption_lines(found)])
+    return "\n".join([*lines, "", *assumption_lines(plan)])
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
@@ -128,8 +126,9 @@ _IF_NOT = {
 }
 
 
-def _assumption_lines(found: Assumptions) -> list[str]:
+def assumption_lines(plan: Plan) -> list[str]:
     """What the guarantee rests on, apart from the paper's conditions that tell how rows can be kept and no more."""
+    found = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
     lines = ["assumes", f"   {found.monotone}", ""]
     lines.append('not needed for the guarantee, and no fault where it says "no": further conditions of the paper')
     for field in fields(found):

@@ -10,7 +10,7 @@ import numpy as np
 from pais._numerics import FloatArray
 from pais.kmeans import KMeansFit
 from pais.mechanisms import KMeans, NoiseLaw
-from pais.pipeline import record_losses
+from pais.pipeline import assumption_lines, record_losses
 from pais.release import Certificate
 from pais.report.charts import LineChart, stacked_bar, swatch
 from pais.report.heat import heat_map
@@ -287,20 +287,22 @@ def limits(fit: KMeansFit) -> str:
         f"<strong>Public facts.</strong> {facts}",
         "<strong>Per row.</strong> Someone who owns several rows has a multiple of the loss. Aggregate to one row per "
         "person first.",
-        "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows.",
+        "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows; a "
+        "ledger does it for you.",
         "<strong>Labels are not protected.</strong> Which training row belongs to which center, and errors measured on "
         "training rows, are not part of this release.",
         "<strong>Small clusters.</strong> A count within its noise says that the center stands for few rows or none.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
-    found_lines = str(plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta))
-    checked = "".join(f"<li>{escaped(line)}</li>" for line in found_lines.splitlines())
     return section(
         "limits",
         "What this rests on",
         "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>",
         paragraph("The full list, with what to do about each, is in LIMITS, beside the documentation of pais.", "soft"),
-        details("Assumptions on the loss, and what is known of each", f"<ul>{checked}</ul>"),
+        details(
+            "Assumptions on the loss, and what is known of each",
+            f"<pre>{escaped(chr(10).join(assumption_lines(plan)))}</pre>",
+        ),
     )
 
 
