@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,3 +114,15 @@ def test_a_plan_for_an_endless_epsilon_is_refused(sampling: Any) -> None:
 def test_more_rows_than_a_float_can_count_are_refused() -> None:
     with pytest.raises(ArgumentError, match="hold some row"):
         pais.NormDistribution(norms=np.array([1.0, 2.0]), masses=np.array([1e308, 1e308]), radius=2.0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="names of files are letters elsewhere")
+def test_a_name_of_a_file_that_is_no_text_is_shown_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "[bold]\udcff.json"
+    out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", out)
+    books.ledger_table(pais.Ledger(epsilon=1.0, path=path))
+    out.seek(0)
+    assert "[bold]\\udcff.json" in "".join(out.read().split())

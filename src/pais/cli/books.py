@@ -7,9 +7,9 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from pais.accounting import Ledger
+from pais.cli.show import plain
 from pais.errors import ArgumentError
 
 
@@ -44,13 +44,13 @@ def ledger_description(ledger: Ledger) -> dict[str, Any]:
 
 def ledger_table(ledger: Ledger) -> None:
     spent, left = ledger.spent, ledger.remaining
-    table = Table(title=f"Ledger {ledger.path}", title_justify="left")
+    table = Table(title=plain(f"Ledger {ledger.path}", "italic"), title_justify="left")
     for name, justify in (("release", "left"), ("epsilon", "right"), ("delta", "right"), ("randomness", "left")):
         table.add_column(name, justify=justify)  # type: ignore[arg-type]  # two of the words it takes
     table.add_column("when")
     for entry in ledger.entries:
         words = (entry.what, f"{entry.epsilon:.6g}", f"{entry.delta:.3g}", entry.note, entry.when)
-        table.add_row(*(Text(word) for word in words))
+        table.add_row(*map(plain, words))
     table.add_section()
     for what, sums in (("spent", spent), ("remaining", left), ("budget", ledger.budget)):
         table.add_row(what, f"{sums.epsilon:.6g}", f"{sums.delta:.3g}", "", "")

@@ -47,14 +47,19 @@ HISTOGRAM_BINS = 12
 _BAR = 36
 
 
+def plain(text: str, style: str = "") -> Text:
+    """A text as it is, without markup; a byte of a file's name that is no letter is told by its number."""
+    return Text(text.encode(errors="backslashreplace").decode(), style=style)
+
+
 def warn(text: str, console: Console | None = None) -> None:
     """A line on stderr; on the console of a bar, above the bar."""
-    (console or Console(stderr=True)).print(Text(text, style="bold red"), soft_wrap=True)
+    (console or Console(stderr=True)).print(plain(text, "bold red"), soft_wrap=True)
 
 
 def say(text: str) -> None:
     """Plain lines, as they are: no markup, no wrapping."""
-    Console(soft_wrap=True).print(Text(text))
+    Console(soft_wrap=True).print(plain(text))
 
 
 def print_json(content: dict[str, Any]) -> None:
@@ -121,7 +126,7 @@ def facts_table(title: str, facts: list[tuple[str, str]]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts:
-        table.add_row(Text(name), Text(value))
+        table.add_row(plain(name), plain(value))
     Console().print(table)
 
 

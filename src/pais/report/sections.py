@@ -294,15 +294,13 @@ def limits(fit: KMeansFit) -> str:
         "<strong>Small clusters.</strong> A count within its noise says that the center stands for few rows or none.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
+    checked = "".join(f"<li>{escaped(line)}</li>" for line in assumption_lines(plan) if line)
     return section(
         "limits",
         "What this rests on",
         "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>",
         paragraph("The full list, with what to do about each, is in LIMITS, beside the documentation of pais.", "soft"),
-        details(
-            "Assumptions on the loss, and what is known of each",
-            f"<pre>{escaped(chr(10).join(assumption_lines(plan)))}</pre>",
-        ),
+        details("Assumptions on the loss, and what is known of each", f"<ul>{checked}</ul>"),
     )
 
 
