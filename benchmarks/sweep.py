@@ -212,7 +212,8 @@ def _certificate(setting: Setting, plan: pais.Calibration, seed: int) -> str | N
         # The smallest double that is not below the sum.
         if not Fraction(math.nextafter(told[what], 0.0)) < exactly <= Fraction(told[what]):
             return f"{what} is not the sum of the parts, rounded up"
-    return None if told["epsilon"] <= setting.epsilon + 0.125 else f"epsilon {told['epsilon']!r} above the target"
+    cost = told["parts"][-1]["epsilon"]
+    return None if cost <= setting.epsilon else f"epsilon {cost!r} above the target"
 
 
 def _moments(setting: Setting, noise: float, seed: int) -> str | None:
