@@ -3,8 +3,9 @@
     python -m benchmarks.kill_ledger --kills 1000
 
 Each release is the command `pais kmeans ... --ledger budget.json` in a process forked from this one, ended by SIGKILL
-after a random time. What must hold after each: the ledger can be read; an output directory is complete or not there at
-all; every complete output has its spend in the ledger.
+after a random time; every other one makes a survey first, which is an entry of its own. Runs that end before their kill
+are counted apart. What must hold after each: the ledger can be read; an output directory is complete or not there at
+all; every complete output has all its parts in the ledger.
 """
 
 from __future__ import annotations
@@ -24,16 +25,19 @@ from pathlib import Path
 import pais
 from pais.cli import app
 from pais.cli.files import CERTIFICATE, RELEASE
+from pais.kmeans import FULL_SURVEY_SHARE
+from pais.release import what_is_left
 
 RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """Counts over all kills; the last two must be 0."""
+    """Counts over all runs; the last two must be 0."""
 
-    kills: int
+    killed_while_running: int
     ended_before_the_kill: int
+    surveys_paid_without_a_release: int
     spends_found: int
     releases_found: int
     spends_without_a_release: int
@@ -46,7 +50,13 @@ def price_of(number: int) -> float:
     return round(0.5 + 1e-5 * (number + 1), 5)
 
 
-def start(data: Path, ledger: Path, out: Path, price: float, *more: str) -> int:
+def parts_of(price: float, surveyed: bool) -> list[float]:
+    """What such a run charges: for the survey, if there is one, and last for the release."""
+    survey = FULL_SURVEY_SHARE * price
+    return [survey, what_is_left(price, survey)] if surveyed else [price]
+
+
+def start(data: Path, ledger: Path, out: Path, price: float, surveyed: bool) -> int:
     """A release in a process of its own; its number."""
     child = os.fork()
     if child:
@@ -56,9 +66,9 @@ def start(data: Path, ledger: Path, out: Path, price: float, *more: str) -> int:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        stated = ["--radius", "8", "--norms", "0,2,4,6,8", "--n-rows", "400", "--center", "0,0"]
+        stated = [] if surveyed else ["--radius", "8", "--norms", "0,2,4,6,8", "--n-rows", "400", "--center", "0,0"]
         command = ["kmeans", str(data), "--n-clusters", "2", "--epsilon", str(price), "--out", str(out)]
-        app([*command, *stated, "--ledger", str(ledger), *more], standalone_mode=False)
+        app([*command, *stated, "--ledger", str(ledger)], standalone_mode=False)
         code = 0
     finally:
         os._exit(code)
@@ -91,31 +101,37 @@ def study(place: Path, kills: int, seed: int) -> Summary:
     lines = [f"{rng.gauss(0, 2)},{rng.gauss(0, 2)}" for _ in range(400)]
     data.write_text("\n".join(["height,width", *lines]) + "\n")
     book = pais.Ledger(epsilon=1e5, delta=0.5, path=ledger)
-    span = 0.0
-    for number in range(2):
+    span = {}
+    for surveyed in (False, True):
         begun = time.monotonic()
-        _, status = os.waitpid(start(data, ledger, place / f"whole{number}", price_of(kills + number)), 0)
+        price = price_of(10 * kills + surveyed)
+        _, status = os.waitpid(start(data, ledger, place / f"whole{surveyed}", price, surveyed), 0)
         assert status == 0, "an undisturbed release failed"
-        span = time.monotonic() - begun
+        span[surveyed] = time.monotonic() - begun
     found: Counter[str] = Counter()
-    for number in range(kills):
-        out, price = place / f"out{number}", price_of(number)
+    number = 0
+    while found["killed"] < kills:
+        number += 1
+        out, price, surveyed = place / f"out{number}", price_of(number), number % 2 == 0
         # Half of the kills in the last part of the run, where the spend and the outputs are.
-        moment = rng.uniform(0.0, 1.2) if number % 2 else rng.uniform(0.6, 1.2)
-        ended = wait_and_kill(start(data, ledger, out, price), moment * span)
+        moment = rng.uniform(0.0, 1.2) if number % 4 < 2 else rng.uniform(0.6, 1.2)
+        ended = wait_and_kill(start(data, ledger, out, price, surveyed), moment * span[surveyed])
         # Machines change their pace; the span follows, a little up where nothing ended.
-        span = 1.02 * span if ended is None else 0.7 * span + 0.3 * ended
+        span[surveyed] = 1.02 * span[surveyed] if ended is None else 0.7 * span[surveyed] + 0.3 * ended
         whole = complete(out, price)
-        paid = any(abs(entry.epsilon - price) < 1e-9 for entry in book.entries)
-        found["ended"] += ended is not None
-        found["spends"] += paid
+        prices = {entry.epsilon for entry in book.entries}
+        paid = [part in prices for part in parts_of(price, surveyed)]
+        found["killed" if ended is None else "ended"] += 1
+        found["surveys"] += any(paid) and not paid[-1]
+        found["spends"] += paid[-1]
         found["releases"] += whole is True
         found["half"] += whole is None
-        found["unreleased"] += paid and whole is not True
-        found["unpaid"] += whole is not False and not paid
+        found["unreleased"] += paid[-1] and whole is not True
+        found["unpaid"] += whole is not False and not all(paid)
     return Summary(
-        kills=kills,
+        killed_while_running=found["killed"],
         ended_before_the_kill=found["ended"],
+        surveys_paid_without_a_release=found["surveys"],
         spends_found=found["spends"],
         releases_found=found["releases"],
         spends_without_a_release=found["unreleased"],
@@ -130,9 +146,9 @@ def as_markdown(summary: Summary) -> str:
         [
             "# Releases killed at random moments",
             "",
-            f"`python -m benchmarks.kill_ledger --kills {summary.kills}`: SIGKILL to `pais kmeans --ledger` after a",
-            "random time. A spend without a release is the price of a kill between the two; the other way round would",
-            "be a release that nobody paid for.",
+            f"`python -m benchmarks.kill_ledger --kills {summary.killed_while_running}`: SIGKILL to",
+            "`pais kmeans --ledger` after a random time. A spend without a release is the price of a kill between the",
+            "two; the other way round would be a release that nobody paid for.",
             "",
             "| what | number |",
             "|---|---|",
