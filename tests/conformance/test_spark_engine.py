@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import logging
 import math
 import pickle
 import subprocess
@@ -402,6 +404,36 @@ def test_no_error_and_no_log_quotes_a_value(spark: Any, capfd: pytest.CaptureFix
         assert str(CANARY) not in text
         assert "secret" not in text.replace("tests/", "")
     assert "KeyError" in texts[2]
+
+
+def test_the_log_of_what_is_sent_to_java_does_not_hold_the_bits_of_a_release(frame: Any) -> None:
+    key = bytes(range(100, 132))
+
+    class Known(BitSource):
+        private = True
+
+        def raw(self, n_bytes: int) -> bytes:
+            return key[:n_bytes]
+
+    heard: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: heard.append(record.getMessage())  # type: ignore[method-assign]
+    loggers = [logging.getLogger(name) for name in ("py4j", "py4j.clientserver", "py4j.java_gateway")]
+    before = [logger.level for logger in loggers]
+    loggers[0].addHandler(handler)
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.DEBUG)
+        kept(source(frame, columns=FEATURES), Known())
+        frame.count()
+    finally:
+        loggers[0].removeHandler(handler)
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
+    # It was listened to, and on any of the three ways in which base64 could show the key.
+    assert heard
+    parts = [base64.b64encode(key[start : start + 24]).decode() for start in range(3)]
+    assert not any(part in text for part in parts for text in heard)
 
 
 def test_a_worker_with_another_version_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -563,6 +563,25 @@ def test_an_output_directory_that_becomes_a_file_during_the_run_is_named(
     assert snapshot(tmp_path).keys() == {"rows.parquet", "out"}
 
 
+def test_outputs_are_made_in_their_own_directory_where_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above it may be another disk, or a directory of somebody else's."""
+    data, out, places = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out", []
+    out.mkdir(parents=True)
+    real = outputs._move_in
+
+    def move_in(new: Path, *rest: Any) -> None:
+        places.append(new.parent.parent)
+        real(new, *rest)
+
+    monkeypatch.setattr(outputs, "_move_in", move_in)
+    for made in (out / "survey.json", out / "other.json"):
+        assert pais("survey", data, "--columns", "a,b", "--epsilon", 1, "--out", made).exit_code == 0
+    assert places == [out, out]
+    assert set(snapshot(out)) == {"survey.json", "other.json"}
+
+
 @pytest.mark.parametrize("gone", ["all", "the hidden place"])
 def test_outputs_that_go_while_they_are_written_do_not_take_earlier_ones_along(
     gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -606,8 +625,19 @@ main()
 """
 
 
-@pytest.mark.parametrize("form", ["parquet", "csv", "one.csv"])
-def test_control_c_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing(form: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("form", "asked"),
+    [
+        ("parquet", signal.SIGINT),
+        ("csv", signal.SIGINT),
+        ("one.csv", signal.SIGINT),
+        ("parquet", signal.SIGTERM),
+        ("csv", signal.SIGHUP),
+    ],
+)
+def test_who_is_asked_to_end_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing(
+    form: str, asked: signal.Signals, tmp_path: Path
+) -> None:
     # Files that take a minute each: threads must not go on to their ends.
     home, out = tmp_path / "data", tmp_path / "out"
     home.mkdir()
@@ -633,13 +663,13 @@ def test_control_c_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing
         assert begun.exists()
         time.sleep(0.2)
         sent = time.monotonic()
-        process.send_signal(signal.SIGINT)
+        process.send_signal(asked)
         said = process.communicate(timeout=120.0)
         took = time.monotonic() - sent
     finally:
         process.kill()
     assert process.returncode == 130, said
-    assert said == ("", "interrupted: nothing was written\n")
+    assert said == ("", "interrupted: no output is half written\n")
     assert took < 20.0
     assert snapshot(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"data", "out", "begun"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -30,7 +31,12 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The script `pais`."""
+    """The script `pais`. Whoever asks it to end finds it as after Ctrl-C: what was half written is taken away."""
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        # Who said to ignore it, as nohup does, is heard.
+        if number is not None and signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     app()
 
 

@@ -39,11 +39,12 @@ def require_free(paths: list[Path], *, overwrite: bool) -> None:
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
         if exists and not overwrite:
             raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
-        if not home.is_dir() or not os.access(home, os.W_OK):
+        if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
             raise ArgumentError(f"{path} cannot be written: {home} is not a directory one can write to.")
 
 
 def _existing_home(path: Path) -> Path:
+    """The nearest directory above a path that is there."""
     return next(home for home in path.absolute().parents if home.exists())
 
 
@@ -116,7 +117,8 @@ def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], N
 
 @contextlib.contextmanager
 def _hidden_place(directory: Path) -> Iterator[Path]:
-    place = _existing_home(directory) / f".pais-{uuid.uuid4().hex}"
+    # In the directory itself where it is there: above it may be another disk, or one that others can read.
+    place = _existing_home(directory / "file") / f".pais-{uuid.uuid4().hex}"
     place.mkdir(mode=0o700)
     try:
         yield place

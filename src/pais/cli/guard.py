@@ -49,7 +49,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except PaisError as error:
             code, line = exit_code(error), f"error: {' '.join(str(error).split())}"
         except KeyboardInterrupt:
-            code, line = INTERRUPTED, "interrupted: nothing was written"
+            code, line = INTERRUPTED, "interrupted: no output is half written"
         except Exception as error:
             code, line = FAILED, f"internal error: {type(error).__name__} (its text is not shown: it could quote a row)"
         typer.echo(line, err=True)

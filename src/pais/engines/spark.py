@@ -6,6 +6,7 @@ The only module that knows Spark. What its workers do is in `partition.py`.
 from __future__ import annotations
 
 import io
+import logging
 import operator
 import os
 import re
@@ -290,7 +291,11 @@ def _larger_batches(session: Any, n_features: int) -> Iterator[None]:
 
 def _guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
     """The result, or an error in words of our own: Spark's quote the data, in texts and in logs on the screen."""
-    loggers = [PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")]
+    loggers: list[logging.Logger] = [
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")
+    ]
+    # Set to tell all, these tell what is sent to Java: the bits of a release among it.
+    loggers += [logging.getLogger(f"py4j.{name}") for name in ("clientserver", "java_gateway")]
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:
