@@ -19,6 +19,9 @@ _FARTHEST_CENTER = 1e100
 #: Stands for the power of a finite row that overflows.
 OVERFLOWN = 1e300
 
+# Beyond 8192 columns numpy takes a single row in other pieces than several.
+_PIECE_COLUMNS = 4096
+
 
 @dataclass(frozen=True, kw_only=True)
 class Ball:
@@ -51,9 +54,9 @@ class Ball:
             object.__setattr__(self, "center", tuple(center.tolist()))
 
     def shift(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Rows as float64, relative to the center."""
+        """Rows as float64, relative to the center, one after another in memory."""
         with np.errstate(over="ignore"):
-            block = rows.astype(np.float64, copy=False)
+            block = rows.astype(np.float64, order="C", copy=False)
         return block if self.center is None else block - np.asarray(self.center)
 
     def norms(self, shifted: FloatArray) -> FloatArray:
@@ -69,9 +72,7 @@ class Ball:
     def powers(self, shifted: FloatArray) -> FloatArray:
         """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above."""
         with np.errstate(over="ignore", invalid="ignore"):
-            power: FloatArray = (
-                np.einsum("ij,ij->i", shifted, shifted) if self.order == 2.0 else norms_of(shifted, self.order)
-            )
+            power = _squares(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
         return power if np.all(np.isfinite(power)) else self._rescued(shifted, power)
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
@@ -142,11 +143,12 @@ def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
 
 
 def norms_of(rows: FloatArray, order: float) -> FloatArray:
-    """The l_order norm of each row, without overflow of powers beyond squares."""
+    """The l_order norm of each row, without overflow of powers beyond squares; the same in any company of rows."""
     if order == 2.0:
-        norm: FloatArray = np.einsum("ij,ij->i", rows, rows)
-        return np.sqrt(norm, out=norm)
-    size = np.abs(rows)
+        power = _squares(rows)
+        return np.sqrt(power, out=power)
+    # By rows in memory: by columns, numpy adds up a single row in another order than several.
+    size = np.abs(np.ascontiguousarray(rows))
     if order == 1.0:
         return np.asarray(size.sum(axis=1))
     largest: FloatArray = size.max(axis=1)
@@ -155,6 +157,16 @@ def norms_of(rows: FloatArray, order: float) -> FloatArray:
     scale = np.where(largest > 0.0, largest, 1.0)
     ratio = size / scale[:, None]
     return np.asarray(scale * np.sum(ratio**order, axis=1) ** (1.0 / order))
+
+
+def _squares(rows: FloatArray) -> FloatArray:
+    """The sum of squares of each row, the same in any company of rows."""
+    rows = np.ascontiguousarray(rows)
+    power: FloatArray = np.einsum("ij,ij->i", rows[:, :_PIECE_COLUMNS], rows[:, :_PIECE_COLUMNS])
+    for start in range(_PIECE_COLUMNS, rows.shape[1], _PIECE_COLUMNS):
+        piece = rows[:, start : start + _PIECE_COLUMNS]
+        power += np.einsum("ij,ij->i", piece, piece)
+    return power
 
 
 def _listed(columns: NDArray[np.intp], most: int = 10) -> str:

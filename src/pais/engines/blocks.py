@@ -95,17 +95,19 @@ class ColumnBlock(Block):
         return ball.norms_of_powers(self._powers(ball), len(self._columns))
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        if ball.order not in (1.0, 2.0) or self.n_rows * ball.radius / lattice.step >= _EXACT:
+        # The way is chosen by public numbers: rows are rounded otherwise on the other one, all of them.
+        if ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT:
             return self._by_rows().clipped_sum(ball, lattice)
         power = self._powers(ball)
-        if power.size and power.max() >= OVERFLOWN:
-            return self._by_rows().clipped_sum(ball, lattice)
+        beyond = np.flatnonzero(power >= OVERFLOWN)
         norm = np.sqrt(power, out=power) if ball.order == 2.0 else power
         edge = ball.radius * (1.0 - 2 * (len(self._columns) + 16) * ULP)
         # 1 within the ball, and what brings a row back to its edge beyond it.
         factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
         factor /= lattice.step
-        total = np.empty(len(self._columns), dtype=np.int64)
+        # A row whose power overflows is clipped by itself, and leaves the others as they are.
+        factor[beyond] = 0.0  # [note: engines-1]
+        total: IntArray = lattice.encode(ball.clip(self._gathered(beyond, ball))).sum(axis=0)
         steps = np.empty_like(factor)
         for number, column in enumerate(self._columns):
             if ball.center is None:
@@ -114,7 +116,8 @@ class ColumnBlock(Block):
                 np.subtract(column, ball.center[number], out=steps)
                 steps *= factor
             np.trunc(steps, out=steps)
-            total[number] = int(np.add.reduce(steps))
+            for start in range(0, self.n_rows, _PIECE_ROWS):
+                total[number] += int(np.add.reduce(steps[start : start + _PIECE_ROWS]))
         return total
 
     def rows(self) -> NDArray[np.generic]:

@@ -89,7 +89,8 @@ class KMeans(Mechanism):
         return self.rounds[0].sum_noise.order
 
     def require_lattice(self, extent: Extent) -> None:
-        if extent.radius > self.radius or extent.weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
+        # On a smaller ball the grid would be finer than scores of centers in the larger one allow.
+        if extent.radius != self.radius or extent.weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
             raise MismatchError(
                 f"k-means was planned for radius={self.radius!r} and weights up to {self.largest_weight:.6g}. "
                 "Plan it for this ball and rule."
