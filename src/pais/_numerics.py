@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,3 +131,22 @@ def log_gaussian_delta_rises(log_ratio: FloatArray, mu: FloatArray) -> NDArray[n
     a_mid = np.maximum(a, -30.0)
     area = mills(a_mid) - np.exp(-np.minimum(log_ratio, LARGE)) * mills(a_mid + mu)
     return (a >= 0.0) | ((a > -30.0) & (mu > area))
+
+
+def raised(value: float, digits: int = 6) -> str:
+    """A price for reading: rounded up to so many digits."""
+    return _shown(value, digits, ROUND_CEILING)
+
+
+def lowered(value: float, digits: int = 6) -> str:
+    """What is left, for reading: rounded down to so many digits."""
+    return _shown(value, digits, ROUND_FLOOR)
+
+
+def _shown(value: float, digits: int, way: str) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    # Twelve digits first, so that 0.30000000000000004 is read as 0.3.
+    near = Context(prec=digits, rounding=way).plus(Decimal(f"{value:.12g}"))
+    # A short decimal of at most `digits` digits passes through a double unchanged.
+    return f"{float(near):.{digits}g}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from pais import _validate
-from pais._numerics import FloatArray
+from pais._numerics import FloatArray, raised
 from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
@@ -62,7 +62,7 @@ def explain(plan: Plan) -> str:
     size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
     origin = "the origin" if plan.ball.center is None else "a public center"
     lines = [
-        f"0. earlier    {part.what}: epsilon {part.epsilon:.6g}, delta {part.delta:.3g} (already released)"
+        f"0. earlier    {part.what}: epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)} (already released)"
         for part in plan.spent
     ]
     lines += [
@@ -71,14 +71,15 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.describe())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
         *_noise_lines(plan.mechanism.describe()),
-        f"6. release    may leave   epsilon {plan.epsilon:.6g}, delta {plan.delta:.3g} for adding or removing one row",
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.delta, 3)} for adding or "
+        "removing one row",
         "",
         "   norm / radius   kept with probability   epsilon of such a record",
     ]
     share = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
     probability = plan.rule.probability(share * plan.ball.radius)
     for part, kept, loss in zip(share, probability, record_losses(plan, share * plan.ball.radius), strict=True):
-        lines.append(f"   {part:13.2f}   {kept:21.5f}   {loss:24.6g}")
+        lines.append(f"   {part:13.2f}   {kept:21.5f}   {raised(loss):>24}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
 
 

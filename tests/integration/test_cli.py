@@ -259,7 +259,7 @@ def test_a_sample_is_weighted_clipped_secret_and_said_to_be_no_release(
 def test_explain_reads_certificates_plans_surveys_and_nothing_else(data: Path, surveyed: Path, tmp_path: Path) -> None:
     assert kmeans(data, tmp_path / "out").exit_code == 0
     words = pais("explain", tmp_path / "out" / "certificate.json").stdout
-    assert "e^epsilon = 2.718" in words
+    assert "e^epsilon = 2.719" in words
     assert "Someone who owns several rows" in words
     assert "This is a survey" in pais("explain", surveyed).stdout
     for text in ("{}", "[1]", "not json", '{"parts": 3}', '{"kind": "plan"}'):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -27,6 +28,7 @@ from pais import (
     laplace_noise,
     worst_case,
 )
+from pais._numerics import lowered, raised
 from pais.amplification import amplified_epsilon
 from pais.engines.screen import Screen
 from pais.lattice import Lattice
@@ -190,3 +192,13 @@ def test_the_sum_on_a_certificate_is_never_below_the_exact_sum_of_its_parts(earl
         exactly = sum(Fraction(part[what]) for part in made.certificate.parts)
         stated = getattr(made.certificate, what)
         assert Fraction(math.nextafter(stated, -math.inf)) < exactly <= Fraction(stated)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(1e-12, 1e6), st.integers(2, 8))
+def test_prices_are_shown_rounded_up_and_what_is_left_rounded_down(value: float, digits: int) -> None:
+    near = Decimal(f"{value:.12g}")
+    assert near <= Decimal(raised(value, digits)) <= near * (1 + 10 ** Decimal(2 - digits))
+    assert near * (1 - 10 ** Decimal(2 - digits)) <= Decimal(lowered(value, digits)) <= near
+    assert raised(0.1 + 0.2) == lowered(0.1 + 0.2) == "0.3"
+    assert (raised(1.0000004), raised(1.0049e-6, 3), lowered(1.9999999)) == ("1.00001", "1.01e-06", "1.99999")

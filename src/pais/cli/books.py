@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from pais._numerics import lowered, raised
 from pais.accounting import Ledger
 from pais.cli.show import plain
 from pais.errors import ArgumentError
@@ -49,9 +50,13 @@ def ledger_table(ledger: Ledger) -> None:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]  # two of the words it takes
     table.add_column("when")
     for entry in ledger.entries:
-        words = (entry.what, f"{entry.epsilon:.6g}", f"{entry.delta:.3g}", entry.note, entry.when)
+        words = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, entry.when)
         table.add_row(*map(plain, words))
     table.add_section()
-    for what, sums in (("spent", spent), ("remaining", left), ("budget", ledger.budget)):
-        table.add_row(what, f"{sums.epsilon:.6g}", f"{sums.delta:.3g}", "", "")
+    for what, sums, shown in (
+        ("spent", spent, raised),
+        ("remaining", left, lowered),
+        ("budget", ledger.budget, lowered),
+    ):
+        table.add_row(what, shown(price.epsilon), shown(price.delta, 3), "", "")
     Console().print(table)

@@ -6,7 +6,9 @@ import math
 from pathlib import Path
 from typing import Any
 
+from pais._numerics import raised
 from pais.cli.facts import read_json
+from pais.cli.show import price
 from pais.errors import ArgumentError
 
 
@@ -47,9 +49,7 @@ def _certificate(content: dict[str, Any]) -> str:
             "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
         ]
     lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), "", "What it adds up"]
-    lines += [
-        f"  {part['what']}: epsilon {part['epsilon']:.6g}, delta {part['delta']:.3g}" for part in content["parts"]
-    ]
+    lines += [f"  {part['what']}: {price(part)}" for part in content["parts"]]
     lines += ["", "How", *_how(content)]
     lines += [
         "",
@@ -66,14 +66,14 @@ def _plan(content: dict[str, Any]) -> str:
     lines = ["This is a plan. Nothing was released by it, and no row was read to make it."]
     lines += ["", "Guarantee, once it is run"]
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
-    lines += [f"  On top: {part['what']}, epsilon {part['epsilon']:.6g}, already released." for part in spent]
+    lines += [f"  On top: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
     expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
     lines += ["", "How", *_how(content)]
     lines += [f"  About {expected:,.0f} of {n_rows:,.0f} rows are expected to be kept ({expected / n_rows:.1%}).", ""]
     lines.append("  norm           kept with probability   epsilon of such a record")
     rows = content["by_norm"]
     for norm, kept, loss in zip(rows["norm"], rows["probability"], rows["epsilon"], strict=True):
-        lines.append(f"  {norm:<14.6g} {kept:21.5f}   {loss:24.6g}")
+        lines.append(f"  {norm:<14.6g} {kept:21.5f}   {raised(loss):>24}")
     return "\n".join(lines)
 
 
@@ -96,10 +96,10 @@ def _survey(content: dict[str, Any]) -> str:
 def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
     """(epsilon, delta) for someone who does not know it."""
     lines = [
-        f"  epsilon {epsilon:.6g}, delta {delta:.3g}; neighbours: {neighbours}.",
+        f"  epsilon {raised(epsilon)}, delta {raised(delta, 3)}; neighbours: {neighbours}.",
         "  Whatever one row holds, and whether it is there or not, the probability of any outcome",
-        f"  changes by a factor of at most e^epsilon = {math.exp(min(epsilon, 700.0)):.4g}"
-        + (f", up to a remainder of at most {delta:.3g}." if delta > 0.0 else "."),
+        f"  changes by a factor of at most e^epsilon = {raised(math.exp(min(epsilon, 700.0)), 4)}"
+        + (f", up to a remainder of at most {raised(delta, 3)}." if delta > 0.0 else "."),
         "  No row pays more than this, whatever it holds: it is the price of the costliest row there could be.",
     ]
     # Posterior odds are at most e^epsilon times prior odds; shown for even odds.

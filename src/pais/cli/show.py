@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from pais._numerics import raised
 from pais.kmeans import KMeansFit
 from pais.norms import NormDistribution
 from pais.pipeline import Plan
@@ -161,13 +162,16 @@ def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> No
         say("\n".join(described["explanation"]))
 
 
+def price(part: Mapping[str, Any]) -> str:
+    """What a part of a certificate cost, rounded up."""
+    return f"epsilon {raised(part['epsilon'])}, delta {raised(part['delta'], 3)}"
+
+
 def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str]) -> None:
     """The summary of a release: public values only."""
     certificate, plan = fit.certificate, fit.plan
-    facts = [("guarantee", f"epsilon {certificate.epsilon:.6g}, delta {certificate.delta:.3g}")]
-    facts += [
-        (f"  {part['what']}", f"epsilon {part['epsilon']:.6g}, delta {part['delta']:.3g}") for part in certificate.parts
-    ]
+    facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
+    facts += [(f"  {part['what']}", price(part)) for part in certificate.parts]
     facts += [
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),
@@ -188,7 +192,7 @@ def survey_summary(found: Survey, names: tuple[str, ...] | None, out: Path | Non
     facts_table(
         "Norm survey",
         [
-            ("price", f"epsilon {found.epsilon:.6g}, delta 0"),
+            ("price", f"epsilon {raised(found.epsilon)}, delta 0"),
             ("randomness", "secure randomness" if found.secure_randomness else "seeded, not private"),
             *([] if names is None else [("features", listed(names))]),
             ("rows", f"about {found.norms.n_rows:,.0f}"),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
+
+from pais._numerics import raised
 
 TIMES = "\u00d7"
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -33,11 +35,8 @@ def price(value: float, digits: int = 5) -> str:
     """A loss for reading: never below the loss itself but for the rounding of a double."""
     if not math.isfinite(value) or value <= 0.0:
         return number(value)
-    # Twelve digits first, so that 0.30000000000000004 is read as 0.3.
-    near = Decimal(f"{value:.12g}")
-    raised = Context(prec=digits, rounding=ROUND_CEILING).plus(near)
-    # A short decimal of at most `digits` digits passes through a double unchanged.
-    return f"{raised.normalize():,f}" if 1e3 <= raised < 1e12 else number(float(raised), digits)
+    shown = Decimal(raised(value, digits))
+    return f"{shown.normalize():,f}" if 1e3 <= shown < 1e12 else number(float(shown), digits)
 
 
 def percent(share: float) -> str:
