@@ -53,7 +53,7 @@ def ledger_table(ledger: Ledger) -> None:
         words = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, entry.when)
         table.add_row(*map(plain, words))
     table.add_section()
-    for what, sums, shown in (
+    for what, price, shown in (
         ("spent", spent, raised),
         ("remaining", left, lowered),
         ("budget", ledger.budget, lowered),
