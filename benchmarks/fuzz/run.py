@@ -16,6 +16,7 @@ import json
 import multiprocessing
 import multiprocessing.pool
 import multiprocessing.util
+import resource
 import shutil
 import tempfile
 import time
@@ -32,6 +33,7 @@ CHUNK = {"plan": 20, "arguments": 50}
 _LONG_CHUNK = 1000
 # Seconds between writings of what was done.
 _KEEP = 15.0
+_MOST_MEMORY = 8 << 30
 
 Chunk = tuple[str, int, int, int]
 Counts = dict[str, dict[str, int]]
@@ -42,6 +44,8 @@ _corpus: Corpus | None = None
 def start_worker() -> None:
     """A corpus for this process, in memory where the system has such a place."""
     global _corpus
+    # A case that asks for more is to fail by itself, and not to take the machine along.
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
     place = Path("/dev/shm")
     home = Path(tempfile.mkdtemp(prefix="pais-fuzz-", dir=place if place.is_dir() else None))
     _corpus = corpus_in(home)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pais
+from pais.accounting import Part
 from pais.cli import books, files
 from pais.cli.explain import explain_file
 from pais.cli.facts import read_json, read_survey, surveyed
@@ -126,3 +127,19 @@ def test_a_name_of_a_file_that_is_no_text_is_shown_all_the_same(
     books.ledger_table(pais.Ledger(epsilon=1.0, path=path))
     out.seek(0)
     assert "[bold]\\udcff.json" in "".join(out.read().split())
+
+
+def test_a_rule_of_a_billion_knots_is_refused_and_counts_with_its_price_in_a_ledger(tmp_path: Path) -> None:
+    profile = pais.LinearProfile(0.02, 0.2)
+    for rule in (
+        lambda: pais.ConstrainedRule(profile=profile, radius=1.0, epsilon=1.0, n_knots=10**9),
+        lambda: pais.FunctionRule(function=lambda norm: norm, radius=1.0, n_knots=10**9),
+    ):
+        with pytest.raises(ArgumentError, match="n_knots"):
+            rule()
+    ledger = pais.Ledger(epsilon=9.0, path=tmp_path / "budget.json")
+    rule = pais.ConstrainedRule(profile=profile, radius=1.0, epsilon=1.0, n_knots=77)
+    part = Part(what="sum", epsilon=1.0, rule=rule, profile=profile, ball=pais.Ball(radius=1.0))
+    ledger.spend(what="sum", epsilon=1.0, parts=[part])
+    ledger.path.write_text(ledger.path.read_text().replace(": 77", f": {10**9}"))
+    assert pais.Ledger(path=ledger.path).record_losses(np.zeros((2, 1))).tolist() == pytest.approx([1.0, 1.0])
