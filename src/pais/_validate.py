@@ -150,7 +150,9 @@ def flat(name: str, values: object) -> FloatArray:
 
 def as_array(values: object) -> NDArray[np.generic] | None:
     """The values as an array, or None; no exception is kept that could speak of them."""
-    if isinstance(values, np.ma.MaskedArray):
+    # numpy takes masked values for ordinary ones, in a list too.
+    rows = values if isinstance(values, (list, tuple)) else [values]
+    if any(isinstance(one, np.ma.MaskedArray) for one in rows):
         return None
     return attempt(lambda: np.asarray(values))
 

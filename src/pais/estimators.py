@@ -285,7 +285,10 @@ def _readable(X: Any) -> Any:
     array = _validate.as_array(X)
     if array is None:
         raise DataError("X cannot be read as a table of numbers. Pass rows of one length, without a mask.")
-    if array.dtype.kind == "c":
+    if array.dtype.kind == "c" or (
+        # numpy would drop their imaginary parts, with a warning for each.
+        array.dtype.kind == "O" and any(isinstance(cell, np.complexfloating) for cell in array.flat)
+    ):
         raise DataError("Complex data not supported. Pass real numbers.")
     if array.ndim != 2:
         raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")
@@ -313,9 +316,12 @@ def _require_columns(width: int) -> None:
 
 def _refusal(X: Any, said: str) -> DataError:
     """An error in place of scikit-learn's, in its words where they are harmless."""
-    names = _columns_of_no_numbers(X) if _is_frame(X) else []
-    if names:
-        return _columns_refused(names)
+    if _is_frame(X):
+        names = _columns_of_no_numbers(X)
+        if names:
+            return _columns_refused(names)
+        if len(set(X.columns)) < len(X.columns):
+            return DataError("a name of a column is in X more than once. Give each a name of its own.")
     if _HARMLESS.match(said):
         return DataError(said)
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
@@ -335,7 +341,10 @@ def _columns_of_no_numbers(X: Any) -> list[str]:
     """Columns of a frame that cannot be converted, by name."""
 
     def is_number(name: Any, kind: Any) -> bool:
-        return not _is_time(kind) and attempt(lambda: np.asarray(X[name]).astype(np.float64)) is not None
+        column = None if _is_time(kind) else attempt(lambda: np.asarray(X[name]))
+        if column is None or column.dtype.kind == "c":
+            return False
+        return attempt(lambda: column.astype(np.float64)) is not None
 
     found = [str(name) for name, kind in zip(X.columns, X.dtypes, strict=True) if not is_number(name, kind)]
     return list(dict.fromkeys(found))

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
-from pais._validate import attempt
+from pais._validate import as_array, attempt
 from pais.errors import ArgumentError, DataError
 
 Missing = Literal["refuse", "drop"]
@@ -26,7 +26,7 @@ Missing = Literal["refuse", "drop"]
 _SHOWN = 8
 
 # What a cell of a row can hold, and no name of a column does. Arrow reads these words as missing or as truths.
-_CELL_WORDS = {*pa_csv.ConvertOptions().null_values, "true", "false"}
+_CELL_WORDS = {*pa_csv.ConvertOptions().null_values, "none", "true", "false"}
 _CELL_MARKS = re.compile(
     r"[;|]|\d{5}"  # another separator; an id, or a number of more digits than a year has
     r"|(?<![^\W\d_])\d{1,4}([-/.:])\d{1,2}\1\d{1,4}"  # a date or a time
@@ -243,7 +243,7 @@ def from_array(source: object) -> NDArray[np.generic]:
     """Anything that is an array of numbers."""
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
-    array = attempt(lambda: np.asarray(source))
+    array = as_array(source)
     if array is not None and array.dtype.kind == "O":
         found = array
         array = attempt(lambda: found.astype(np.float64))

@@ -506,6 +506,8 @@ def assert_silent(act: Callable[[], object], *, match: str | None = None) -> Non
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
     assert not [one for one in warned if HALF in str(one.message) or DIGITS in str(one.message)]
+    # One for each row would tell how many there are.
+    assert len(warned) < 10
 
 
 def test_the_search_of_errors_finds_what_is_there() -> None:
@@ -556,6 +558,8 @@ AWKWARD: dict[str, Callable[[], Any]] = {
     "a dict in a cell": lambda: cells({WORD: 1}),
     "a huge whole number": lambda: cells(int(DIGITS) * 10**400),
     "a complex number": lambda: cells(complex(float(DIGITS), 1.0)),
+    "complex numbers of numpy": lambda: cells(np.complex128(float(DIGITS) + 1j)),
+    "masked rows": lambda: [np.ma.masked_array([1.0, float(DIGITS)], mask=[False, True])] * N_ROWS,
     "a date": lambda: np.full((N_ROWS, 2), np.datetime64("1981-07-26")),
     "records": lambda: np.array([(float(DIGITS), 1)] * N_ROWS, dtype=[("a", float), ("b", int)]),
     "a mask": lambda: np.ma.masked_greater(ROWS, 5.0),
@@ -577,11 +581,13 @@ AWKWARD: dict[str, Callable[[], Any]] = {
         {"a": [WORD] * N_ROWS, "b": pd.Series([10**400] * N_ROWS, dtype=object)}
     ),
     "pandas of huge numbers": lambda: pd.DataFrame({"b": pd.Series([int(DIGITS) * 10**400] * N_ROWS, dtype=object)}),
+    "pandas of complex numbers": lambda: pd.DataFrame(beside(complex(float(DIGITS), 1.0))),
     "pandas of dicts": lambda: pd.DataFrame(beside({WORD: 1})),
     "pandas of lists": lambda: pd.DataFrame(beside([float(DIGITS)])),
     "pandas of dates": lambda: pd.DataFrame(beside(pd.Timestamp("1981-07-26"))),
     "pandas of what cannot be read": lambda: pd.DataFrame(beside(Unreadable(RuntimeError))),
     "pandas of two kinds of names": lambda: pd.DataFrame({"a": [WORD] * 3, 1: [1.0] * 3}),
+    "pandas of one name": lambda: pd.DataFrame([[float(DIGITS), 1.0]] * N_ROWS, columns=["a", "a"]),
     "polars column": lambda: pl.Series("a", [float(DIGITS)] * N_ROWS),
     "polars of text": lambda: pl.DataFrame(beside(WORD)),
     "polars of dates": lambda: pl.DataFrame(beside(datetime.date(1981, 7, 26))),

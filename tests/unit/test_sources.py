@@ -319,6 +319,7 @@ ROWS_FOR_NAMES = [
     ["P12345"],
     ["NA"],
     ["n/a"],
+    ["None"],
     ["TRUE"],
     [" false "],
     ["true0", "true1", "true2"],
