@@ -5,9 +5,12 @@ Scalars a caller configures are public and shown. Entries of arrays may come fro
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from numbers import Real
+from typing import ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,15 +18,47 @@ from numpy.typing import ArrayLike, NDArray
 from pais._numerics import FloatArray
 from pais.errors import ArgumentError
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def attempt(action: Callable[[], T]) -> T | None:
+    """The result, or None. No exception is kept: whatever its type, its text may quote a value of the data."""
+    try:
+        return action()
+    except MemoryError:
+        pass
+    except Exception:
+        return None
+    raise _ran_out()
+
+
+def without_sizes(work: Callable[P, T]) -> Callable[P, T]:
+    """Work that tells, when memory runs out, just that: numpy would tell how many rows there are, or were kept."""
+
+    @functools.wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except MemoryError:
+            pass
+        # Here, and not within the except block, where the first error would be kept as its context.
+        raise _ran_out()
+
+    return run
+
+
+def _ran_out() -> MemoryError:
+    return MemoryError("memory ran out. Ask for a smaller sample, take fewer columns, or stream the rows from a file.")
+
 
 def number(name: str, value: object, *, rule: str, low: float, high: float, open_low: bool, open_high: bool) -> float:
     """A real scalar in an interval, or an error that shows it."""
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise ArgumentError(f"{name} must be a number, and it is of type {type(value).__name__}. Pass {rule}.")
-    try:
-        result = float(value)
-    except OverflowError:
-        raise ArgumentError(f"{name} is beyond any float. Pass {rule}.") from None
+    result = attempt(lambda: float(value))
+    if result is None:
+        raise ArgumentError(f"{name} is beyond any float. Pass {rule}.")
     inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
     if math.isnan(result) or not inside:
         raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
@@ -65,10 +100,10 @@ def freeze(*arrays: FloatArray) -> None:
 
 def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
     """Arrays in one shape."""
-    try:
-        return tuple(np.broadcast_arrays(*arrays))
-    except ValueError:
-        raise ArgumentError("the arrays do not fit together. Pass arrays of one shape, or single numbers.") from None
+    fitting = attempt(lambda: np.broadcast_arrays(*arrays))
+    if fitting is None:
+        raise ArgumentError("the arrays do not fit together. Pass arrays of one shape, or single numbers.")
+    return tuple(fitting)
 
 
 def target_epsilon(value: object) -> float:
@@ -115,12 +150,11 @@ def flat(name: str, values: object) -> FloatArray:
 
 def as_array(values: object) -> NDArray[np.generic] | None:
     """The values as an array, or None; no exception is kept that could speak of them."""
-    if isinstance(values, np.ma.MaskedArray):
+    # numpy takes masked values for ordinary ones, in a list too.
+    rows = values if isinstance(values, (list, tuple)) else [values]
+    if any(isinstance(one, np.ma.MaskedArray) for one in rows):
         return None
-    try:
-        return np.asarray(values)
-    except (ValueError, TypeError):
-        return None
+    return attempt(lambda: np.asarray(values))
 
 
 def kind_of(array: NDArray[np.generic]) -> str:

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pais import _validate
 from pais._numerics import FloatArray
+from pais._validate import attempt, without_sizes
 from pais.accounting import LeftBehind, accounts, travelling
 from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError
 from pais.evaluation import cost
 from pais.kmeans import KMeansSettings, private_kmeans
 from pais.report import write_report
-from pais.sources import Table, attempt, listed, read
+from pais.sources import Table, listed, read
 
 _BLOCK_ROWS = 8192
 _FLOATS = [np.float64, np.float32]
+
+# Refusals of scikit-learn that tell widths and names of columns and nothing else, where others quote values and sizes.
+_HARMLESS = re.compile(
+    r"X has \d+ features, but \w+ is expecting \d+ features as input\.?$|The feature names should match those that "
+    r"were passed during fit\.|Feature names are only supported if all input features have string names"
+)
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]  # untyped bases
@@ -112,6 +119,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.norms = norms
         self.ledger = ledger
 
+    @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
         """Release centers of the rows.
 
@@ -166,14 +174,17 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self)
         return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
 
+    @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Nearest center of each row."""
         return np.asarray(self._distances(X).argmin(axis=1))
 
+    @without_sizes
     def transform(self, X: Any) -> FloatArray:
         """Distance of each row to each center."""
         return np.sqrt(self._distances(X))
 
+    @without_sizes
     def score(self, X: Any, y: object = None) -> float:
         """Minus the sum of squared distances of the rows to their nearest centers. Not protected."""
         if is_streamed(X):
@@ -219,54 +230,124 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 "labels and distances of rows that are not in memory cannot be held. Read a part of them, and pass "
                 "that; score and pais.cost take any source."
             )
-        if isinstance(X, (str, Path, pa.Table)):
+        if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
             return self._named_rows(read(X), reset=reset)
-        _refuse_quotable(X)
-        names: list[str] = []
-        text = False
+        given, said = _readable(X), None
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                rows = validate_data(self, X, reset=reset, dtype=_FLOATS, ensure_all_finite=False)
-        except (ValueError, TypeError) as error:
-            # Some texts of the library quote what could not be converted, and none names its column.
-            names = _columns_of_no_numbers(X)
-            text = "could not convert" in str(error)
-            if not names and not text:
-                raise
-        if names:
-            raise DataError(f"column(s) {listed(names)} of X hold no numbers. Leave them out or convert them.")
-        if text:
-            raise DataError("X holds text where numbers are needed. Leave out or convert those columns.")
+                rows = validate_data(self, given, reset=reset, dtype=_FLOATS, ensure_all_finite=False)
+        except MemoryError:
+            raise
+        except Exception as error:
+            said = str(error)
+        # Only here is nothing kept of the library's error, which may quote values and sizes.
+        if said is not None:
+            raise _refusal(X, said)
         _require_finite(np.asarray(rows), getattr(self, "feature_names_in_", None), fitting=reset)
         return np.asarray(rows)
 
     def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
         """Rows of a file or an Arrow table, whose names scikit-learn does not see."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            rows = np.asarray(check_array(table.rows, dtype=_FLOATS, ensure_all_finite=False))
-        names = np.asarray(table.names, dtype=object)
-        # Empty values were refused as the table was read: what is left would not be dropped as missing.
-        _require_finite(rows, names, fitting=False)
-        if reset:
-            self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
-        elif rows.shape[1] != self.n_features_in_ or not np.array_equal(
-            getattr(self, "feature_names_in_", names), names
+        rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
+        if not reset and (
+            rows.shape[1] != self.n_features_in_ or not np.array_equal(getattr(self, "feature_names_in_", names), names)
         ):
             raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
+        # Names of a file are shown where they are those of the model. Empty values were refused as the table was read:
+        # what is left would not be dropped as missing.
+        _require_finite(rows, names if reset else getattr(self, "feature_names_in_", None), fitting=False)
+        if reset:
+            self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
         return rows
 
 
-def _columns_of_no_numbers(X: Any) -> list[str]:
-    """Columns of a table that cannot be converted, by name; none of an array."""
+class _ObjectError(DataError, TypeError):
+    """Objects that are no numbers: to scikit-learn that is an error of type."""
 
-    def is_number(name: Any) -> bool:
-        column = attempt(lambda: np.asarray(X[name]))
-        # Times would convert, and are no numbers all the same.
-        if column is None or column.dtype.kind in "mM":
+
+def _is_frame(X: Any) -> bool:
+    """Whether this is a pandas or polars frame, whose names scikit-learn sees; without importing either."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in ("pandas", "polars")
+        for kind in type(X).__mro__
+    )
+
+
+def _readable(X: Any) -> Any:
+    """A frame as it is, else an array of numbers; refused here is what the library would refuse with the data."""
+    if sparse.issparse(X):
+        raise DataError("Sparse data are not supported. Pass a dense array, such as X.toarray().")
+    if _is_frame(X):
+        _require_columns(X.shape[1])
+        if any(map(_is_time, X.dtypes)):
+            raise _columns_refused(_columns_of_no_numbers(X))
+        return X
+    array = _validate.as_array(X)
+    if array is None:
+        raise DataError("X cannot be read as a table of numbers. Pass rows of one length, without a mask.")
+    if array.dtype.kind == "c" or (
+        # numpy would drop their imaginary parts, with a warning for each.
+        array.dtype.kind == "O" and any(isinstance(cell, np.complexfloating) for cell in array.flat)
+    ):
+        raise DataError("Complex data not supported. Pass real numbers.")
+    if array.ndim != 2:
+        raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")
+    _require_columns(array.shape[1])
+    if array.shape[0] == 0:
+        raise DataError("X has no rows. Pass at least one row.")
+    if array.dtype.kind in "OUS":
+        floats = attempt(lambda: array.astype(np.float64))
+        if floats is None:
+            raise _ObjectError(
+                "X holds text or objects where numbers are needed: an argument must be a string or a real number that "
+                "a float can hold. Leave out or convert those columns."
+            )
+        return floats
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"X must hold real numbers, and it holds {_validate.kind_of(array)}. Convert them to floats.")
+    return array
+
+
+def _require_columns(width: int) -> None:
+    if width == 0:
+        # The words of scikit-learn, but for the number of rows.
+        raise DataError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass at least one column.")
+
+
+def _refusal(X: Any, said: str) -> DataError:
+    """An error in place of scikit-learn's, in its words where they are harmless."""
+    if _is_frame(X):
+        names = _columns_of_no_numbers(X)
+        if names:
+            return _columns_refused(names)
+        if len(set(X.columns)) < len(X.columns):
+            return DataError("a name of a column is in X more than once. Give each a name of its own.")
+    if _HARMLESS.match(said):
+        return DataError(said)
+    return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
+
+
+def _columns_refused(names: list[str]) -> DataError:
+    return DataError(f"column(s) {listed(names)} of X hold no numbers. Leave them out or convert them.")
+
+
+def _is_time(kind: Any) -> bool:
+    """Whether a column of this type holds dates, times or spans: they would convert, and are no numbers."""
+    is_temporal = getattr(kind, "is_temporal", None)
+    return bool(is_temporal()) if callable(is_temporal) else getattr(kind, "kind", None) in ("m", "M")
+
+
+def _columns_of_no_numbers(X: Any) -> list[str]:
+    """Columns of a frame that cannot be converted, by name."""
+
+    def is_number(name: Any, kind: Any) -> bool:
+        column = None if _is_time(kind) else attempt(lambda: np.asarray(X[name]))
+        if column is None or column.dtype.kind == "c":
             return False
         return attempt(lambda: column.astype(np.float64)) is not None
 
-    return [str(name) for name in dict.fromkeys(getattr(X, "columns", ())) if not is_number(name)]
+    found = [str(name) for name, kind in zip(X.columns, X.dtypes, strict=True) if not is_number(name, kind)]
+    return list(dict.fromkeys(found))
 
 
 def _require_finite(rows: NDArray[np.generic], names: Any, *, fitting: bool) -> None:
@@ -280,14 +361,3 @@ def _require_finite(rows: NDArray[np.generic], names: Any, *, fitting: bool) -> 
     found = listed([str(place if names is None else names[place]) for place in places])
     drop = ' pais.source(X, missing="drop") drops rows with missing values.' if fitting and names is not None else ""
     raise DataError(f"column(s) {found} of X have NaN or infinite values. Fill them, or leave those rows out.{drop}")
-
-
-def _refuse_quotable(X: Any) -> None:
-    """Refuse what the library would refuse with the data in its text."""
-    if sparse.issparse(X) or hasattr(X, "__dataframe__"):
-        return
-    array = _validate.as_array(X)
-    if array is not None and array.dtype.kind == "c":
-        raise DataError("Complex data not supported. Pass real numbers.")
-    if array is not None and array.ndim != 2:
-        raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")

@@ -96,6 +96,7 @@ def _told(found: Survey) -> str:
     return "survey" if found.above_noise else "survey (too few rows for its price: columns of unit size assumed)"
 
 
+@_validate.without_sizes
 def private_kmeans(
     rows: object, settings: KMeansSettings, *, random_state: RandomState = None, ledger: Ledger | Accounts | None = None
 ) -> KMeansFit:

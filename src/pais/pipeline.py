@@ -142,6 +142,7 @@ def assumption_lines(plan: Plan) -> list[str]:
     return lines
 
 
+@_validate.without_sizes
 def run(
     plan: Plan,
     rows: object,
@@ -167,6 +168,7 @@ def run(
     return charged_run(plan, rows, charged, random_state=random_state, strategy=strategy)
 
 
+@_validate.without_sizes
 def charged_run(
     plan: Plan, rows: object, charged: Accounts, *, random_state: RandomState = None, strategy: Strategy = "auto"
 ) -> Release:
@@ -178,6 +180,7 @@ def charged_run(
     )
 
 
+@_validate.without_sizes
 def release(
     mechanism: Mechanism,
     sample: WeightedSample,

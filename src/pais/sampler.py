@@ -78,6 +78,7 @@ class WeightedSample:
     __copy__ = __deepcopy__ = __reduce_ex__ = __getstate__ = _no_copy
 
 
+@_validate.without_sizes
 def sample(
     rows: object,
     *,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,13 +17,21 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
+from pais._validate import as_array, attempt
 from pais.errors import ArgumentError, DataError
 
-T = TypeVar("T")
 Missing = Literal["refuse", "drop"]
 
 # Names of columns shown at a time.
 _SHOWN = 8
+
+# What a cell of a row can hold, and no name of a column does. Arrow reads these words as missing or as truths.
+_CELL_WORDS = {*pa_csv.ConvertOptions().null_values, "none", "true", "false"}
+_CELL_MARKS = re.compile(
+    r"[;|]|\d{5}"  # another separator; an id, or a number of more digits than a year has
+    r"|(?<![^\W\d_])\d{1,4}([-/.:])\d{1,2}\1\d{1,4}"  # a date or a time
+    r"|^\s*[+-]?0[xX][\da-fA-F]+\s*$"
+)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,6 +63,11 @@ class Columns:
     key: str | None = None
     missing: Missing = "refuse"
 
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """Columns that are named and are no features."""
+        return self.carry if self.key is None else (*self.carry, self.key)
+
     def __post_init__(self) -> None:
         if self.missing not in ("refuse", "drop"):
             raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'refuse' or 'drop'.")
@@ -78,34 +92,40 @@ class Layout:
         One for each number: ``vector[0]``, ``vector[1]``, ... where a column holds vectors.
     widths : tuple of int
         Numbers of each feature column: 0 for a plain one, the length for one of vectors.
+    titles : tuple of str
+        What errors call each feature column: its name, or its place where the name is not shown.
     """
 
     columns: Columns
     features: tuple[str, ...]
     widths: tuple[int, ...]
     names: tuple[str, ...]
+    titles: tuple[str, ...]
 
     @classmethod
-    def of(cls, schema: pa.Schema, columns: Columns, where: str) -> Layout:
-        """The layout of a table of this schema; `where` says whose it is, for people."""
-        set_aside = [*columns.carry, *([] if columns.key is None else [columns.key])]
-        features = columns.features
-        if features is None:
-            # The index of a pandas table names rows; it is no feature.
-            index = (schema.pandas_metadata or {}).get("index_columns", [])
-            features = tuple(name for name in schema.names if name not in index and name not in set_aside)
-        wanted = dict.fromkeys((*features, *set_aside))
+    def of(cls, schema: pa.Schema, columns: Columns, where: str, *, shown: bool = True) -> Layout:
+        """The layout of a table of this schema; `where` says whose it is, for people.
+
+        Names are schema, and public. Those of a CSV file could be a row, if it has no header: with `shown` false,
+        errors repeat the names that a user typed, and call other columns by their places.
+        """
+        features = _all_features(schema, columns, where) if columns.features is None else columns.features
+        wanted = dict.fromkeys((*features, *columns.set_aside))
         missing = [str(name) for name in wanted if name not in schema.names]
         if missing:
-            raise DataError(f"column(s) {listed(missing)} do not exist in {where}. {_meant(missing, schema.names)}")
+            hint = _meant(missing, schema.names) if shown else "Pass names that stand in its first line."
+            raise DataError(f"column(s) {listed(missing)} do not exist in {where}. {hint}")
+        shown = shown or columns.features is not None
         doubled = [name for name in wanted if schema.names.count(name) > 1]
         if doubled:
-            raise DataError(
-                f"column(s) {', '.join(doubled)} are in {where} more than once. Give each a name of its own."
-            )
+            which = f"column(s) {', '.join(doubled)} are in {where}" if shown else f"a name of a column is in {where}"
+            raise DataError(f"{which} more than once. Give each a name of its own.")
         if not features:
             raise DataError(f"{where} has no columns. Pass at least one feature.")
-        widths = tuple(_width(name, schema.field(name).type, where) for name in features)
+        titles = tuple(repr(name) if shown else f"{schema.names.index(name) + 1} from the left" for name in features)
+        widths = tuple(
+            _width(title, schema.field(name).type, where) for title, name in zip(titles, features, strict=True)
+        )
         names = tuple(
             label
             for name, width in zip(features, widths, strict=True)
@@ -113,13 +133,12 @@ class Layout:
         )
         if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
             raise DataError(f"column {columns.key!r} of {where} holds no whole numbers. Name another key.")
-        return cls(columns=columns, features=features, widths=widths, names=names)
+        return cls(columns=columns, features=features, widths=widths, names=names, titles=titles)
 
     @property
     def to_read(self) -> list[str]:
         """Columns a file must be asked for, once each."""
-        key = [] if self.columns.key is None else [self.columns.key]
-        return list(dict.fromkeys([*self.features, *self.columns.carry, *key]))
+        return list(dict.fromkeys([*self.features, *self.columns.set_aside]))
 
     @property
     def by_rows(self) -> bool:
@@ -128,13 +147,13 @@ class Layout:
 
     def whole(self, batch: pa.RecordBatch, where: str) -> NDArray[np.bool_] | None:
         """Which rows have all features, None where all have; or an error that names the column."""
-        found = [(name, batch.column(name)) for name in self.features]
-        holes = [(name, column) for name, column in found if column.null_count or _has_hollow_vectors(column)]
+        found = [(title, batch.column(name)) for title, name in zip(self.titles, self.features, strict=True)]
+        holes = [(title, column) for title, column in found if column.null_count or _has_hollow_vectors(column)]
         if not holes:
             return None
         if self.columns.missing == "refuse":
             raise DataError(
-                f"column {holes[0][0]!r} of {where} has missing values. Fill them, or drop these rows: missing='drop', "
+                f"column {holes[0][0]} of {where} has missing values. Fill them, or drop these rows: missing='drop', "
                 "--drop-missing."
             )
         whole = np.ones(batch.num_rows, dtype=bool)
@@ -203,7 +222,8 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
     """
     chosen = Columns(features=None if columns is None else tuple(columns))
     if isinstance(source, (str, Path)):
-        return from_arrow(_read_file(Path(source), chosen), chosen)
+        path = Path(source)
+        return from_arrow(_read_file(path, chosen), chosen, shown=not is_csv(path.name))
     if hasattr(source, "__arrow_c_stream__"):
         return from_arrow(as_table(source), chosen)
     if columns is not None:
@@ -223,7 +243,7 @@ def from_array(source: object) -> NDArray[np.generic]:
     """Anything that is an array of numbers."""
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
-    array = attempt(lambda: np.asarray(source))
+    array = as_array(source)
     if array is not None and array.dtype.kind == "O":
         found = array
         array = attempt(lambda: found.astype(np.float64))
@@ -232,10 +252,10 @@ def from_array(source: object) -> NDArray[np.generic]:
     return array
 
 
-def from_arrow(table: pa.Table, columns: Columns) -> Table:
+def from_arrow(table: pa.Table, columns: Columns, *, shown: bool = True) -> Table:
     """The rows of an Arrow table."""
     require_rows(table)
-    layout = Layout.of(table.schema, columns, "the source")
+    layout = Layout.of(table.schema, columns, "the source", shown=shown)
     return Table(rows=layout.rows(present_rows(table, layout)[0]), names=layout.names)
 
 
@@ -255,33 +275,41 @@ def present_rows(table: pa.Table, layout: Layout) -> tuple[pa.RecordBatch, NDArr
     return (batch, places) if whole is None else (batch.filter(pa.array(whole)), places[whole])
 
 
-def attempt(action: Callable[[], T]) -> T | None:
-    """The result, or None. No exception is kept: a library's own text may quote a value of the data."""
-    try:
-        return action()
-    except (pa.ArrowException, ValueError, TypeError, KeyError, OSError):
-        return None
-
-
 def is_csv(name: str) -> bool:
     return name.lower().removesuffix(".gz").removesuffix(".bz2").endswith((".csv", ".txt"))
 
 
-def require_header(names: list[str], where: str) -> None:
-    """Refuse a first line that looks like a row: numbers in it, other than a running count of the columns."""
-    counts = ([str(i + start) for i in range(len(names))] for start in (0, 1))
-    if names not in counts and any(_is_number(name) for name in names):
+def require_header(names: Sequence[str], where: str) -> None:
+    """Refuse a first line that could be a row, without quoting it: its cells would be published as names.
+
+    Refused is a name that is empty or has no letter; that is a number, an amount, a date, a time, a truth or a word for
+    a missing value; that has five digits in a row, or a semicolon, tab or bar, which separate the cells of other files.
+    A running count of three or more columns, as `0,1,2` or `x1,x2,x3`, is a header.
+    """
+    if not _is_count(names) and any(_is_cell(name) for name in names):
         raise DataError(
-            f"{where} has a first line with numbers in it, not a header. Put the names of the columns there."
+            f"{where} has a first line that looks like a row of values, not like names of columns. Write a header with "
+            "commas between names that have letters (none empty), or pass a table that has names."
         )
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
+def _is_count(names: Sequence[str]) -> bool:
+    first = re.fullmatch(r"(\D*)([01])", names[0]) if len(names) >= 3 else None
+    if first is None or (first[1] and _is_cell(first[1])):
         return False
-    return True
+    return all(name == f"{first[1]}{number}" for number, name in enumerate(names, int(first[2])))
+
+
+def _is_cell(name: str) -> bool:
+    """Whether a cell of a row could look so, and a name not."""
+    # Spark appends a number to a name that is there twice.
+    word = name.strip().rstrip("0123456789")
+    if {name, word, word.casefold()} & _CELL_WORDS or not any(letter.isalpha() for letter in name):
+        return True
+    if not name.isprintable() or _CELL_MARKS.search(name):
+        return True
+    plain = re.sub(r"[\s,'\"()\[\]$€£¥%]", "", name)
+    return attempt(lambda: float(plain)) is not None
 
 
 def _read_file(path: Path, columns: Columns) -> pa.Table:
@@ -300,12 +328,32 @@ def _read_file(path: Path, columns: Columns) -> pa.Table:
     return table
 
 
-def _width(name: str, kind: pa.DataType, where: str) -> int:
+def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str, ...]:
+    """All columns that nobody set aside. The index of a pandas table names rows; it is no feature."""
+    index: object = []
+    if b"pandas" in (schema.metadata or {}):
+        notes = attempt(lambda: schema.pandas_metadata)
+        index = notes.get("index_columns", []) if isinstance(notes, dict) else None
+    if not isinstance(index, list) or not all(isinstance(one, (str, dict, type(None))) for one in index):
+        raise DataError(f"what pandas noted of its index in {where} is damaged. Name the columns to use.")
+    return tuple(name for name in schema.names if name not in index and name not in columns.set_aside)
+
+
+def kind_of(kind: pa.DataType) -> str:
+    """A type in a word: the rest can be row content, as fields of a struct are where dicts were read."""
+    return re.split(r"[<\[(]", str(kind), maxsplit=1)[0]
+
+
+def _width(title: str, kind: pa.DataType, where: str) -> int:
     """0 for a column of numbers, the length for one of vectors of numbers; anything else is refused."""
     if pa.types.is_fixed_size_list(kind) and _is_numeric(kind.value_type):
+        if kind.list_size == 0:
+            raise DataError(f"column {title} of {where} holds vectors without a number. Leave it out.")
         return int(kind.list_size)
     if not _is_numeric(kind):
-        raise DataError(f"column {name!r} of {where} is of type {kind}, not a number. Leave it out or convert it.")
+        raise DataError(
+            f"column {title} of {where} is of type {kind_of(kind)}, not a number. Leave it out or convert it."
+        )
     return 0
 
 
@@ -324,9 +372,12 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _as_floats(column: pa.Array) -> FloatArray:
-    if not pa.types.is_float64(column.type):
-        column = pc.cast(column, pa.float64(), safe=False)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    if pa.types.is_float64(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    floats = attempt(lambda: pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    if floats is None:
+        raise DataError(f"a column of type {kind_of(column.type)} cannot be read as doubles. Convert it first.")
+    return np.asarray(floats)
 
 
 def _vectors(column: pa.FixedSizeListArray, width: int) -> FloatArray:

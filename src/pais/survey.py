@@ -71,6 +71,7 @@ class Survey:
         }
 
 
+@_validate.without_sizes
 def survey(
     rows: object,
     *,
@@ -111,6 +112,7 @@ def survey(
     )
 
 
+@_validate.without_sizes
 def charged_survey(
     rows: object,
     charged: Accounts,

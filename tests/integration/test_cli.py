@@ -447,8 +447,11 @@ def test_an_internal_error_shows_its_type_only(data: Path, tmp_path: Path, monke
 
 def test_columns_that_are_counted_are_a_header(tmp_path: Path) -> None:
     data = tmp_path / "rows.csv"
-    np.savetxt(data, blobs(), delimiter=",", header="0,1", comments="")
+    np.savetxt(data, np.hstack([blobs(), blobs()]), delimiter=",", header="0,1,2,3", comments="")
     assert kmeans(data, tmp_path / "out").exit_code == 0
+    # Two columns could be a row of zero and one.
+    np.savetxt(data, blobs(), delimiter=",", header="0,1", comments="")
+    assert kmeans(data, tmp_path / "other").exit_code == 2
 
 
 def test_progress_is_shown_on_a_terminal_only(

@@ -161,7 +161,8 @@ def test_rows_with_missing_values_are_refused_or_dropped(form: str, engine: str,
     ):
         refused = pais(*command, "--engine", engine)
         assert refused.exit_code == 2
-        assert "column 'b' of file" in refused.stderr
+        # What a CSV file has for names could be a row.
+        assert f"column {'2 from the left' if form == 'csv' else repr('b')} of file" in refused.stderr
         assert not Path(str(command[-1])).exists()
         done(*command, "--engine", engine, "--drop-missing")
     counts = pq.read_table(tmp_path / "out" / "centers.parquet")["noisy_count"].to_numpy()

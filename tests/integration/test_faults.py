@@ -376,7 +376,7 @@ def test_a_bad_csv_file_is_named(
 
 def test_a_csv_column_without_numbers_at_first_and_one_of_truth_values_are_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n,true\n,false\n")
-    with pytest.raises(DataError, match="column 'a' of file"):
+    with pytest.raises(DataError, match="column 1 from the left of file"):
         source(tmp_path / "rows.csv").held()
     (tmp_path / "rows.csv").write_text("a,b\n1,true\n0.5,false\n")
     kept = sample(tmp_path / "rows.csv", ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test")

@@ -7,6 +7,7 @@ and files. The searches are shown to find what is there.
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import io
 import json
 import logging
@@ -15,6 +16,8 @@ import os
 import pickle
 import re
 import struct
+import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,10 +25,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from scipy import sparse
 from typer.testing import CliRunner
 
 import pais
@@ -35,6 +40,7 @@ from pais.engines import WeightedRows
 from pais.mechanisms.lloyd import LloydSample
 from pais.report import report_html, write_report
 from pais.sampler import WeightedSample
+from pais.sources import read
 
 Floats = NDArray[np.float64]
 
@@ -476,6 +482,354 @@ def test_what_breaks_in_the_middle_of_a_run_is_shown_by_its_type_alone_on_the_co
     assert not Path("out").exists()
 
 
+# ---------------------------------------------------------------- awkward input, by the table
+
+DIGITS = WORD.split("-")[1]
+HALF = WORD.split("-")[0]
+
+
+def told(error: BaseException) -> list[str]:
+    """Where an error, or what hangs on it or is printed of it, tells a planted word or the number of rows."""
+    shown = ["".join(traceback.format_exception(error)), *map(repr, pieces(error)), *map(str, pieces(error))]
+    secret = (HALF, DIGITS, str(N_ROWS), f"{N_ROWS:,}")
+    # Paths of tests have their names in them, and no secrets.
+    return [f"{one} in {text!r:.400}" for text in shown for one in secret if one in text]
+
+
+def assert_silent(act: Callable[[], object], *, match: str | None = None) -> None:
+    """Refused by this package, in words of its own, with nothing behind them."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(pais.DataError, match=match) as caught:
+            act()
+    assert told(caught.value) == []
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None
+    assert not [one for one in warned if HALF in str(one.message) or DIGITS in str(one.message)]
+    # One for each row would tell how many there are.
+    assert len(warned) < 10
+
+
+def test_the_search_of_errors_finds_what_is_there() -> None:
+    behind = ValueError("nothing")
+    behind.__context__ = KeyError(WORD)
+    noted = ValueError("nothing")
+    noted.__notes__ = [f"{N_ROWS} rows"]
+    for error in (ValueError(f"{N_ROWS:,}"), behind, noted, json.JSONDecodeError("bad", WORD, 0)):
+        assert told(error)
+    assert told(ValueError("column 3")) == []
+
+
+class Unreadable:
+    """A value, or a table, that tells its secret as it fails."""
+
+    def __init__(self, error: type[Exception]) -> None:
+        self._error = error
+
+    def __float__(self) -> float:
+        raise self._error(f"cannot parse {WORD}")
+
+    def __array__(self, *_: object, **__: object) -> Any:
+        raise self._error(f"cannot parse {WORD}")
+
+
+def cells(value: object) -> NDArray[Any]:
+    rows = np.ones((N_ROWS, 2), dtype=object)
+    for place in (0, N_ROWS // 2):
+        rows[place, 1] = value
+    return rows
+
+
+def beside(value: object, n: int = N_ROWS) -> dict[str, list[object]]:
+    return {"a": [1.0] * n, "b": [value] * n}
+
+
+# None of them is a table of numbers, in whatever it comes.
+AWKWARD: dict[str, Callable[[], Any]] = {
+    "ragged list": lambda: [[1.0, 2.0]] * (N_ROWS - 1) + [[1.0]],
+    "a list in a cell": lambda: [[1.0, 2.0]] * (N_ROWS - 1) + [[1.0, [float(DIGITS)]]],
+    "an array in a cell": lambda: cells(np.array([float(DIGITS)] * 3)),
+    "no columns": lambda: np.ones((N_ROWS, 0)),
+    "no columns, pandas": lambda: pd.DataFrame(index=range(N_ROWS)),
+    "one dimension": lambda: np.full(N_ROWS, float(DIGITS)),
+    "three dimensions": lambda: np.full((N_ROWS, 2, 2), float(DIGITS)),
+    "text": lambda: np.array([[WORD, "1"]] * N_ROWS),
+    "text objects": lambda: cells(WORD),
+    "a dict in a cell": lambda: cells({WORD: 1}),
+    "a huge whole number": lambda: cells(int(DIGITS) * 10**400),
+    "a complex number": lambda: cells(complex(float(DIGITS), 1.0)),
+    "complex numbers of numpy": lambda: cells(np.complex128(float(DIGITS) + 1j)),
+    "masked rows": lambda: [np.ma.masked_array([1.0, float(DIGITS)], mask=[False, True])] * N_ROWS,
+    "a date": lambda: np.full((N_ROWS, 2), np.datetime64("1981-07-26")),
+    "records": lambda: np.array([(float(DIGITS), 1)] * N_ROWS, dtype=[("a", float), ("b", int)]),
+    "a mask": lambda: np.ma.masked_greater(ROWS, 5.0),
+    **{f"a cell with {kind.__name__}": lambda kind=kind: cells(Unreadable(kind))
+       for kind in (ValueError, TypeError, RuntimeError, OverflowError, KeyError, ZeroDivisionError)},
+    **{f"a table with {kind.__name__}": lambda kind=kind: Unreadable(kind)
+       for kind in (ValueError, TypeError, RuntimeError, OverflowError)},
+    "record batch of text": lambda: pa.record_batch(beside(WORD)),
+    "arrow of text": lambda: pa.table(beside(WORD)),
+    "reader of text": lambda: pa.table(beside(WORD)).to_reader(),
+    "arrow column": lambda: pa.chunked_array([[float(DIGITS)] * N_ROWS]),
+    "arrow of structs": lambda: pa.table(beside({WORD: 1})),
+    "arrow of lists of structs": lambda: pa.table(beside([{WORD: 1}])),
+    "arrow of empty vectors": lambda: pa.table({"a": pa.array([[]] * N_ROWS, pa.list_(pa.float64(), 0))}),
+    "pandas column": lambda: pd.Series([float(DIGITS)] * N_ROWS),
+    "pandas of text": lambda: pd.DataFrame(beside(WORD)),
+    "pandas of categories": lambda: pd.DataFrame({"a": [1.0] * N_ROWS, "b": pd.Categorical([WORD] * N_ROWS)}),
+    "pandas of text and huge numbers": lambda: pd.DataFrame(
+        {"a": [WORD] * N_ROWS, "b": pd.Series([10**400] * N_ROWS, dtype=object)}
+    ),
+    "pandas of huge numbers": lambda: pd.DataFrame({"b": pd.Series([int(DIGITS) * 10**400] * N_ROWS, dtype=object)}),
+    "pandas of complex numbers": lambda: pd.DataFrame(beside(complex(float(DIGITS), 1.0))),
+    "pandas of dicts": lambda: pd.DataFrame(beside({WORD: 1})),
+    "pandas of lists": lambda: pd.DataFrame(beside([float(DIGITS)])),
+    "pandas of dates": lambda: pd.DataFrame(beside(pd.Timestamp("1981-07-26"))),
+    "pandas of what cannot be read": lambda: pd.DataFrame(beside(Unreadable(RuntimeError))),
+    "pandas of two kinds of names": lambda: pd.DataFrame({"a": [WORD] * 3, 1: [1.0] * 3}),
+    "pandas of one name": lambda: pd.DataFrame([[float(DIGITS), 1.0]] * N_ROWS, columns=["a", "a"]),
+    "polars column": lambda: pl.Series("a", [float(DIGITS)] * N_ROWS),
+    "polars of text": lambda: pl.DataFrame(beside(WORD)),
+    "polars of dates": lambda: pl.DataFrame(beside(datetime.date(1981, 7, 26))),
+    "polars of moments": lambda: pl.DataFrame(beside(datetime.datetime(1981, 7, 26))),
+    "polars of spans": lambda: pl.DataFrame(beside(datetime.timedelta(days=int(DIGITS)))),
+    "polars of structs": lambda: pl.DataFrame(beside({WORD: 1})),
+    "polars of lists": lambda: pl.DataFrame(beside([float(DIGITS)])),
+    "polars of objects": lambda: pl.DataFrame({"a": [Unreadable(RuntimeError)] * 9}),
+    "sparse": lambda: sparse.csr_matrix(np.full((N_ROWS, 2), float(DIGITS))),
+    "nothing": lambda: None,
+    "a dict": lambda: {WORD: [float(DIGITS)] * N_ROWS},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", AWKWARD)
+def test_what_is_no_table_of_numbers_is_refused_by_the_model_without_a_trace(case: str) -> None:
+    assert_silent(lambda: fitted(AWKWARD[case]()))
+    assert_silent(lambda: fitted(AWKWARD[case](), **STATED))
+    model = fitted(np.ones((50, 2)), **STATED)
+    for act in (model.predict, model.transform, model.score):
+        assert_silent(lambda act=act: act(AWKWARD[case]()))
+
+
+@pytest.mark.parametrize("case", AWKWARD)
+def test_what_is_no_table_of_numbers_is_refused_by_sources_without_a_trace(case: str) -> None:
+    assert_silent(lambda: pais.survey(AWKWARD[case](), epsilon=1.0))
+    assert_silent(lambda: pais.sample(AWKWARD[case](), ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5)))
+    assert_silent(lambda: pais.cost(AWKWARD[case](), np.ones((1, 2))))
+
+
+@pytest.mark.parametrize("method", ["predict", "transform", "score"])
+def test_rows_of_another_width_or_other_names_are_refused_by_the_model_without_a_trace(method: str) -> None:
+    plain, named = fitted(ROWS, **STATED), fitted(frame()[list(NAMES)], **STATED)
+    for X in (np.full((N_ROWS, 2), float(DIGITS)), np.full((N_ROWS, 4), float(DIGITS)).tolist()):
+        assert_silent(lambda X=X: getattr(plain, method)(X), match="features")
+    other = pd.DataFrame(np.full((N_ROWS, 3), float(DIGITS)), columns=["height", "span", "other"])
+    for X in (other, pl.DataFrame(other), pa.table(other), pa.record_batch(other), pa.table(other).to_reader()):
+        assert_silent(lambda X=X: getattr(named, method)(X), match="feature names")
+
+
+# First lines that are rows, each above more of its like; none is quoted, and none becomes the names of columns.
+HEADERLESS: dict[str, str] = {
+    "semicolons": f"{DIGITS};987654321",
+    "tabs": f"{DIGITS}\t987654321",
+    "bars": f"{DIGITS}|987654321",
+    "blanks": f"{DIGITS} 987654321",
+    "semicolons and text": f"{HALF};b;1",
+    "quoted decimal commas": f'"{DIGITS},5","1,5"',
+    "thousands": '"8,172","6,354"',
+    "points for thousands": '"8.172,5","6.354,5"',
+    "short quoted decimal commas": '"1,5","2,5"',
+    "dollars": f"${DIGITS},$1",
+    "few dollars": "$12,$13",
+    "euros": "12 €,13 €",
+    "currency words": "USD 12,12 EUR",
+    "per cent": f"{DIGITS}%,12%",
+    "few per cent": "11%,12%",
+    "brackets": f"({DIGITS}),(12)",
+    "quotes": f"'{DIGITS}','12'",
+    "ids": f"P{DIGITS},,true",
+    "ids of text": f"P{DIGITS},x",
+    "hex": "0x1f,0xAB",
+    "dates": "1981-07-26,2024-01-31",
+    "moments": "1981-07-26T07:26:35Z,2024-01-31T00:00:00Z",
+    "other dates": "26/07/1981,31.01.2024",
+    "times": "07:26,19:26 pm",
+    "doubled text": f"{HALF},{HALF}",
+    "text": f"{HALF},{HALF} b",
+    "text and a number": f"{HALF},5",
+    "truths": "true,false",
+    "loud truths": "TRUE,False",
+    "bits": "0,1",
+    "a bit": "1",
+    "no values": "NA,null",
+    "truth and no value": "true,NA",
+    "an empty cell": f"{HALF},",
+    "empty cells": ",",
+    "a question": f"{HALF},?",
+    "a question and no more": "?,-",
+    "not finite": "inf,-inf",
+    "signs": "+5,-5",
+    "exponents": "1e5,2E-3",
+    "two lines in a cell": f'"{HALF}\n{DIGITS}",x',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", HEADERLESS)
+def test_a_first_line_that_is_a_row_is_neither_quoted_nor_published(case: str, tmp_path: Path) -> None:
+    text = f"{HEADERLESS[case]}\n" * 60
+    path = written(tmp_path, text)
+    model = fitted(np.ones((50, 2)), **STATED)
+    for act in (
+        lambda: pais.source(path),
+        lambda: pais.survey(path, epsilon=1.0),
+        lambda: fitted(path, **STATED),
+        lambda: model.predict(path),
+        lambda: pais.source(path, columns=["height", "b"]),
+        lambda: pais.source(tmp_path, columns=["height"], carry=["weight"]),
+        lambda: read(path),
+        lambda: read(path, columns=["height"]),
+    ):
+        assert_silent(act)
+    done = command("kmeans", path, "--n-clusters", 2, "--epsilon", 1, "--out", "out")
+    assert done.exit_code == 2, done.output
+    assert not any(secret in done.output for secret in (HALF, DIGITS))
+    assert not Path("out").exists()
+
+
+CSV_FAULTS: dict[str, str] = {
+    "text": f"{HALF},x\nword,1\n",
+    "doubled": f"{HALF},{HALF}\n1,2\n",
+    "missing": f"{HALF},x\n,1\n2,3\n",
+    "late text": f"{HALF},x\n" + "1,2\n" * 200 + "word,1\n",
+    "no rows": f"{HALF},x\n",
+}
+
+
+@pytest.mark.parametrize("case", CSV_FAULTS)
+def test_names_in_a_csv_file_that_nobody_typed_are_not_quoted(case: str, tmp_path: Path) -> None:
+    path = written(tmp_path, CSV_FAULTS[case])
+    model = fitted(np.ones((50, 2)), **STATED)
+    for act in (lambda: pais.survey(path, epsilon=1.0), lambda: fitted(path, **STATED), lambda: model.predict(path)):
+        assert_silent(act)
+    (tmp_path / "rows.csv").rename(tmp_path / "more.csv")
+    written(tmp_path, "u,v\n1,2\n", "a.csv")
+    assert_silent(lambda: pais.survey(tmp_path, epsilon=1.0))
+
+
+def test_names_that_were_typed_are_repeated_and_others_are_called_by_their_place(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{HALF},typed,late\n1,word,\n2,word,3\n")
+    assert_silent(lambda: pais.source(path), match="column 2 from the left of file")
+    assert_silent(lambda: pais.source(path, columns=["typed"]), match="column 'typed' of file")
+    assert_silent(lambda: pais.source(path, columns=["late"]).held(), match="column 'late' of file")
+    assert_silent(lambda: pais.source(path, columns=["typo"]), match=r"column\(s\) typo do not exist in file")
+    written(tmp_path, f"{HALF},late\n1,\n2,3\n")
+    assert_silent(lambda: pais.source(path).held(), match="column 2 from the left of file")
+
+
+def test_a_csv_file_whose_numbers_are_not_finite_is_refused_by_predict_without_its_names(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{HALF},x\n1,inf\n")
+    assert_silent(lambda: fitted(np.ones((50, 2)), **STATED).predict(path), match=r"column\(s\) 1 of X")
+    assert_silent(lambda: fitted(pd.DataFrame({"a": [1.0], "x": [1.0]}), **STATED).predict(path), match="feature names")
+
+
+def test_types_are_told_by_their_kind_alone(tmp_path: Path) -> None:
+    structs = pa.table({"a": [1.0], "j": [{WORD: 1}]})
+    assert_silent(lambda: pais.survey(structs, epsilon=1.0), match="of type struct, not")
+    assert_silent(lambda: pais.survey(structs.to_pandas(), epsilon=1.0), match="of type struct, not")
+    lists = pa.table({"a": [1.0], "j": [[{WORD: 1}]]})
+    assert_silent(lambda: pais.survey(lists, epsilon=1.0), match="of type list, not")
+    for name, one in (("a", structs), ("b", lists), ("c", pa.table({"a": [1.0], "j": [{DIGITS: 1}]}))):
+        pq.write_table(one, tmp_path / f"{name}.parquet")
+    for pattern in ("[ab].parquet", "[ac].parquet"):
+        assert_silent(
+            lambda pattern=pattern: pais.source(str(tmp_path / pattern), columns=["a"], carry=["j"]), match="of type"
+        )
+
+
+def test_values_in_names_of_directories_are_left_out(tmp_path: Path) -> None:
+    for part, column in (("1", [1.0, None]), ("2", [1.0, 2.0])):
+        home = tmp_path / "data" / f"ssn={DIGITS}{part}" / f"name={WORD}"
+        home.mkdir(parents=True)
+        pq.write_table(pa.table({"b": column}), home / f"{part}.parquet")
+    whole = tmp_path / "data"
+    assert_silent(lambda: pais.survey(whole, epsilon=1.0), match=r"ssn=\.\.\./name=\.\.\./1\.parquet has missing")
+    assert_silent(lambda: pais.source(whole, columns=["c"]), match=r"ssn=\.\.\./name=\.\.\./1\.parquet")
+    (whole / f"ssn={DIGITS}2" / f"name={WORD}" / "2.parquet").write_bytes(b"no parquet")
+    assert_silent(lambda: pais.source(whole), match=r"ssn=\.\.\./name=\.\.\./2\.parquet cannot be read")
+    # What was typed may be repeated.
+    with pytest.raises(pais.DataError, match="ssn=5"):
+        pais.source(whole / "ssn=5")
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [f'{{"index_columns": [{DIGITS}', f"[{N_ROWS}]", '{"index_columns": 5}', '{"index_columns": [[1]]}', "\xff"],
+)
+def test_notes_of_pandas_that_are_damaged_are_refused_and_not_quoted(notes: str, tmp_path: Path) -> None:
+    schema = pa.schema([("a", pa.float64())], metadata={b"pandas": notes.encode("latin-1")})
+    table = pa.table({"a": [1.0] * N_ROWS}, schema=schema)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    for data in (table, tmp_path / "rows.parquet"):
+        assert_silent(lambda data=data: pais.source(data), match="Name the columns")
+        assert pais.source(data, columns=["a"]).names == ("a",)
+
+
+def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = fitted(ROWS, **STATED)
+    pq.write_table(pa.table(dict(zip(NAMES, ROWS.T, strict=True))), tmp_path / "rows.parquet")
+
+    def runs_out(*_: Any, **__: Any) -> Any:
+        raise MemoryError(f"Unable to allocate 1 GiB for an array with shape ({N_ROWS}, 8)")
+
+    def assert_no_size(act: Callable[[], object]) -> None:
+        with pytest.raises(MemoryError, match="memory") as caught:
+            act()
+        assert told(caught.value) == []
+        assert caught.value.__context__ is None
+
+    ball, every = pais.Ball(radius=RADIUS), pais.UniformRule(rate=1.0)
+    data = (ROWS, tmp_path / "rows.parquet")
+    tables = (frame()[list(NAMES)], pa.table(dict(zip(NAMES, ROWS.T, strict=True))))
+    with monkeypatch.context() as change:
+        change.setattr("pais.engines.base.Thinning.keep", runs_out)
+        for rows in data:
+            assert_no_size(lambda rows=rows: pais.sample(rows, ball=ball, rule=every))
+            assert_no_size(
+                lambda rows=rows: pais.run(plan_of(pais.WeightedCount(noise=pais.laplace_noise(20.0))), rows)
+            )
+    with monkeypatch.context() as change:
+        for name in ("together", "np.concatenate"):
+            change.setattr(f"pais.engines.memory.{name}", runs_out)
+            change.setattr(f"pais.engines.arrow.{name}", runs_out)
+        assert_no_size(lambda: pais.sample(ROWS, ball=ball, rule=every))
+        assert_no_size(lambda: pais.source(data[1]).held())
+    with monkeypatch.context() as change:
+        change.setattr(sys.modules["pais.survey"]._NormCounts, "of", runs_out)
+        for rows in data:
+            assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
+            assert_no_size(lambda rows=rows: fitted(rows))
+    with monkeypatch.context() as change:
+        change.setattr(LloydSample, "_assign", runs_out)
+        for rows in data:
+            assert_no_size(lambda rows=rows: fitted(rows, **STATED))
+    with monkeypatch.context() as change:
+        change.setattr("pais.estimators.np.empty", runs_out)
+        for act in (model.predict, model.transform, model.score):
+            assert_no_size(lambda act=act: act(ROWS))
+    with monkeypatch.context() as change:
+        change.setattr("pais.sources.np.empty", runs_out)
+        for rows in tables:
+            assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
+    with monkeypatch.context() as change:
+        change.setattr("pais._validate.np.asarray", runs_out)
+        assert_no_size(lambda: fitted(ROWS.tolist()))
+        assert_no_size(lambda: pais.survey(ROWS.tolist(), epsilon=1.0))
+    with monkeypatch.context() as change:
+        change.setattr("pais.estimators.validate_data", runs_out)
+        assert_no_size(lambda: fitted(ROWS))
+        assert_no_size(lambda: model.predict(tables[0]))
+
+
 # ---------------------------------------------------------------- files and commands
 
 
@@ -689,3 +1043,22 @@ def test_a_survey_of_neighbours_has_the_same_keys_types_and_shapes() -> None:
     assert shape_of(one) == shape_of(dataclasses.replace(other, name=one.name))
     assert shape_of(one.describe()) == shape_of(other.describe())
     assert len(one.name) == len(other.name)
+
+
+def test_memory_that_runs_out_in_a_mechanism_tells_no_size() -> None:
+    class Hungry(pais.WeightedCount):
+        def measure(self, content: Any, ball: pais.Ball, bits: Any) -> float:
+            raise MemoryError(f"Unable to allocate an array with shape ({len(content.weights)}, 8)")
+
+    plan = pais.Plan(
+        ball=pais.Ball(radius=3.0),
+        rule=pais.UniformRule(rate=0.5),
+        mechanism=Hungry(noise=pais.laplace_noise(1.0)),
+        epsilon=9.0,
+    )
+    kept = pais.sample(ROWS, ball=plan.ball, rule=plan.rule)
+    for call in (lambda: pais.run(plan, ROWS), lambda: pais.release(plan.mechanism, kept)):
+        with pytest.raises(MemoryError, match="memory ran out") as raised:
+            call()
+        assert "shape" not in "".join(traceback.format_exception(raised.value))
+        assert raised.value.__context__ is None

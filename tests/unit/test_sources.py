@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais import DataError
-from pais.sources import Table, is_tabular, read
+from pais.sources import Table, is_tabular, read, require_header
 
 NAMES = ("age", "income", "member")
 VALUES = np.array([[30.0, 1.5, 1.0], [41.0, -2.25, 0.0], [59.0, 1e6, 1.0]])
@@ -261,3 +261,79 @@ def test_a_table_shows_none_of_its_rows() -> None:
     table = read(np.array([[4711.0]]))
     assert isinstance(table, Table)
     assert "4711" not in repr(table)
+
+
+HEADERS = [
+    "height,width",
+    "x1,x2",
+    "feature_10,feature_11",
+    "2020 sales,2021 sales",
+    "V1",
+    "p_99,p99.9",
+    "Na,Mg,Al",
+    "USD,EUR",
+    "price ($),share (%)",
+    "h (cm),area [m2],24h",
+    "größe,高さ,имя",
+    "sepal length (cm),sepal width (cm)",
+    "Unnamed: 0,a",
+    "truth,nullity,falsehood,nano",
+    "t,f,yes,no",
+    "v1.2.3",
+    "e5,1st,3d",
+    "0,1,2",
+    "1,2,3,4",
+    "x0,x1,x2",
+    ",".join(f"gene{number}" for number in range(12_000)),
+]
+
+
+@pytest.mark.parametrize("line", HEADERS, ids=lambda line: line[:30])
+def test_a_line_of_ordinary_names_is_a_header(line: str) -> None:
+    require_header(line.split(","), "file rows.csv")
+
+
+ROWS_FOR_NAMES = [
+    ["1.5", "height"],
+    ["height", ""],
+    ["0", "1"],
+    ["1", "2"],
+    ["1"],
+    ["1", "2", "4"],
+    ["2", "3", "4"],
+    ["height;width"],
+    ["height\twidth"],
+    ["height|width"],
+    ["1,5", "b"],
+    ["1.234,5"],
+    ["12%"],
+    ["$ 12"],
+    ["(12)"],
+    ["'12'"],
+    ["1 e5"],
+    ["-0x1F"],
+    ["2024-01-31"],
+    ["2024-01-31T07:00Z"],
+    ["on 31.1.2024"],
+    ["123-45-6789 ssn"],
+    ["P12345"],
+    ["NA"],
+    ["n/a"],
+    ["None"],
+    ["TRUE"],
+    [" false "],
+    ["true0", "true1", "true2"],
+    ["nan"],
+    ["-inf"],
+    ["?"],
+    ["a\nb"],
+]
+
+
+@pytest.mark.parametrize("names", ROWS_FOR_NAMES, ids=repr)
+def test_a_line_that_could_be_a_row_is_no_header_and_is_not_quoted(names: list[str]) -> None:
+    with pytest.raises(DataError, match="first line") as caught:
+        require_header(names, "file rows.csv")
+    assert not any(name in str(caught.value) for name in names if len(name.strip()) > 1)
+    with pytest.raises(DataError):
+        require_header(["height", *names], "file rows.csv")

@@ -48,6 +48,9 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             raise
         except PaisError as error:
             code, line = exit_code(error), f"error: {' '.join(str(error).split())}"
+        except MemoryError:
+            # Its own text tells how many rows there are, or were kept.
+            code, line = BAD_ARGUMENT, "error: memory ran out. Ask for a smaller sample, or fewer clusters or columns."
         except KeyboardInterrupt:
             code, line = INTERRUPTED, "interrupted: no output is half written"
         except Exception as error:

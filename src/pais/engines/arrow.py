@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import operator
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -18,6 +19,7 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pais._validate import attempt, without_sizes
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
 from pais.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.engines.memory import MemoryEngine
@@ -25,7 +27,7 @@ from pais.engines.screen import Screen
 from pais.engines.threads import in_threads
 from pais.errors import DataError
 from pais.randomness import BitSource, KeyedBits, RowBits, row_bits
-from pais.sources import Columns, Layout, attempt, is_csv, require_header
+from pais.sources import Columns, Layout, is_csv, kind_of, require_header
 
 T = TypeVar("T")
 
@@ -57,13 +59,15 @@ class DataFile:
 
     @property
     def where(self) -> str:
-        return f"file {self.path}"
+        return where_of(self.path)
 
     def guarded(self, action: Callable[[], T]) -> T:
         """The result, or an error that names the file and quotes nothing of it."""
         try:
             return action()
-        except (pa.ArrowException, OSError, EOFError, ValueError, KeyError, TypeError):
+        except MemoryError:
+            raise
+        except Exception:
             pass
         causes = "it is damaged, cut short or gone"
         if self.metadata is None:
@@ -148,6 +152,7 @@ class ArrowEngine(Engine):
         counts = [None if file.metadata is None else int(file.metadata.num_rows) for file in self._files]
         return None if None in counts else sum(count for count in counts if count is not None)
 
+    @without_sizes
     def held(self) -> Engine:
         parts = [found for part in self._parts(places=True) for found in self._blocks(part, by_rows=True)]
         self._require_rows(parts)
@@ -159,6 +164,7 @@ class ArrowEngine(Engine):
             identity=np.concatenate([block.identity for block, _ in parts]),
         )
 
+    @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         def of_part(part: Part, stop: Event) -> NDArray[Any] | None:
             found = [fold.of(block) for block, _ in self._blocks(part, by_rows=seeded, stop=stop)]
@@ -168,6 +174,7 @@ class ArrowEngine(Engine):
         self._require_rows(found)
         return reduce(operator.add, found)
 
+    @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
         parts = list(self._parts(places=isinstance(draws, KeyedBits)))
@@ -256,10 +263,16 @@ def _require_same_carried(file: DataFile, first: DataFile) -> None:
     for name in file.layout.columns.carry:
         kinds = [one.schema.field(name).type for one in (file, first)]
         if not any(pa.types.is_null(kind) for kind in kinds) and kinds[0] != kinds[1]:
+            one, other = map(kind_of, kinds)
             raise DataError(
-                f"column {name!r} of {file.where} is of type {kinds[0]}, and of type {kinds[1]} in {first.where}. "
-                "Convert one of them, or do not carry the column."
+                f"column {name!r} of {file.where} is of type {one}, and of {'another ' if one == other else ''}type "
+                f"{other} in {first.where}. Convert one of them, or do not carry the column."
             )
+
+
+def where_of(path: str) -> str:
+    """A file for people, without the values that directories are named by: `city=Oslo` is a value of rows."""
+    return "file " + re.sub(r"([^/=]+)=[^/]+", r"\1=...", path)
 
 
 def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
@@ -285,12 +298,10 @@ def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
 
 
 def _filesystem(text: str) -> tuple[pa_fs.FileSystem, str]:
-    try:
-        filesystem, path = pa_fs.FileSystem.from_uri(text)
-    except (pa.ArrowException, OSError, ValueError):
-        filesystem = None
-    if filesystem is None:
+    found = attempt(lambda: pa_fs.FileSystem.from_uri(text))
+    if found is None:
         raise DataError(f"{text} is not an address that can be opened. Check its scheme and your access.")
+    filesystem, path = found
     return filesystem, path
 
 
@@ -340,23 +351,26 @@ def open_csv(filesystem: pa_fs.FileSystem, path: str, **convert: Any) -> pa_csv.
 
 def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
     """A file with its columns checked, before any row is read."""
-    where = f"file {path}"
-    try:
+    where = where_of(path)
+
+    def look() -> tuple[pa.Schema, list[str], pq.FileMetaData | None, tuple[int | None, int | None]]:
         stamp = stamp_of(filesystem, path)
         if is_csv(path):
             with open_csv(filesystem, path) as reader:
-                schema, metadata = reader.schema, None
-        else:
-            metadata = pq.read_metadata(filesystem.open_input_file(path))
-            schema = metadata.schema.to_arrow_schema()
-        names = schema.names
-    except (pa.ArrowException, OSError, ValueError):
-        schema = None
-    if schema is None:
+                return reader.schema, reader.schema.names, None, stamp
+        metadata = pq.read_metadata(filesystem.open_input_file(path))
+        schema = metadata.schema.to_arrow_schema()
+        return schema, schema.names, metadata, stamp
+
+    found = attempt(look)
+    if found is None:
         raise DataError(f"{where} cannot be read as Parquet or CSV. Check the file.")
+    schema, names, metadata, stamp = found
     if metadata is None:
         require_header(names, where)
-    layout = Layout.of(schema if metadata is not None else _with_numbers(schema, columns), columns, where)
+        layout = Layout.of(_with_numbers(schema, columns), columns, where, shown=False)
+    else:
+        layout = Layout.of(schema, columns, where)
     return DataFile(filesystem=filesystem, path=path, schema=schema, layout=layout, metadata=metadata, stamp=stamp)
 
 

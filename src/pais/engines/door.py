@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.dataset as pa_dataset
 import pyarrow.fs as pa_fs
 
+from pais._validate import without_sizes
 from pais.domain import table_of
 from pais.engines.arrow import ArrowEngine, files_of
 from pais.engines.base import Engine
@@ -17,6 +18,7 @@ from pais.errors import DataError
 from pais.sources import Columns, Layout, Missing, as_table, present_rows, require_rows
 
 
+@without_sizes
 def source(
     data: object,
     *,
@@ -33,7 +35,12 @@ def source(
     data : array, table, path, dataset or Spark DataFrame
         An array of numbers; a pandas, polars or Arrow table; the path of a Parquet or CSV file, a directory of them, a
         pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a pyarrow dataset of
-        files; a Spark DataFrame. Files are streamed and never held in memory.
+        files; a Spark DataFrame. Files are streamed and never held in memory. A CSV file must begin with the names of
+        its columns, which are published with a release. A first line that could be a row is refused: a name that is
+        empty, has no letter, has five digits in a row, has a semicolon, tab or bar in it, or is a number, an amount, a
+        date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
+        pass a table. A row of words above columns of numbers cannot be told from names, and is taken for them. Errors
+        about CSV files call columns by their places, unless you named them.
     columns : sequence of str, optional
         Features, by name; None takes all columns that are not named below.
     carry : sequence of str

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pais._validate import without_sizes
 from pais.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, together
 from pais.engines.blocks import RowBlock
 from pais.engines.threads import in_threads
@@ -42,10 +43,12 @@ class MemoryEngine(Engine):
         if self._rows.shape[0] == 0:
             raise DataError("rows is empty. Pass at least one row.")
 
+    @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         step = self._step(_BLOCK_BYTES)
         return reduce(operator.add, in_threads(lambda start: fold.of(self._block(start, step)), self._starts(step)))
 
+    @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
         if thinning.read_all is None:

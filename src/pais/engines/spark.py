@@ -190,7 +190,7 @@ def _layout(frame: Any, columns: Columns) -> Layout:
             types[name] = pa.float64()
         else:
             raise DataError(
-                f"column {name!r} of the source is of type {found.simpleString()}, not a number. Leave it out or "
+                f"column {name!r} of the source is of type {found.typeName()}, not a number. Leave it out or "
                 "convert it."
             )
     for name in columns.carry:

@@ -28,7 +28,7 @@ _PIECE = 1 << 14
 _MOST_KNOTS = 2**20
 
 
-def _knots(value: object) -> int:
+def _counted(value: object) -> int:
     found = _validate.count("n_knots", value)
     if found > _MOST_KNOTS:
         raise ArgumentError(f"n_knots={found} is more than {_MOST_KNOTS}. Pass fewer: a table is held in memory.")
@@ -109,7 +109,7 @@ class ConstrainedRule(Rule):
         object.__setattr__(self, "radius", _validate.radius(self.radius))
         object.__setattr__(self, "epsilon", _validate.target_epsilon(self.epsilon))
         object.__setattr__(self, "delta", _validate.target_delta(self.delta))
-        object.__setattr__(self, "n_knots", _knots(self.n_knots))
+        object.__setattr__(self, "n_knots", _counted(self.n_knots))
         knots = knot_norms(self.radius, self.n_knots)
         try:
             weights = solve_weights(self.profile, knots, self.epsilon, self.delta)
@@ -180,7 +180,7 @@ class FunctionRule(Rule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", _validate.radius(self.radius))
-        object.__setattr__(self, "n_knots", _knots(self.n_knots))
+        object.__setattr__(self, "n_knots", _counted(self.n_knots))
         knots = knot_norms(self.radius, self.n_knots)
         try:
             values = self.function(knots)
