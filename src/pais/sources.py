@@ -289,7 +289,8 @@ def require_header(names: Sequence[str], where: str) -> None:
     if not _is_count(names) and any(_is_cell(name) for name in names):
         raise DataError(
             f"{where} has a first line that looks like a row of values, not like names of columns. Write a header with "
-            "commas between names that have letters (none empty), or pass a table that has names."
+            "commas between names that have letters, none empty (pandas writes an empty one for its index: pass "
+            "index=False), or pass a table that has names."
         )
 
 

@@ -753,8 +753,9 @@ def test_a_fitted_model_takes_its_ledger_along_and_is_loaded_where_that_is_not(t
     with memory:
         elsewhere = pickle.loads(pickle.dumps(model().fit(rows())))
         copied = copy.copy(copy.deepcopy(model(ledger=memory).fit(rows())))
-    with pytest.raises(pais.ArgumentError, match="set_params"):
-        elsewhere.fit(rows())
+    for use in (lambda: elsewhere.fit(rows()), lambda: elsewhere.ledger.spend(what="x", epsilon=0.1)):
+        with pytest.raises(pais.ArgumentError, match="set_params"):
+            use()
     copied.fit(rows())
     assert len(memory.entries) == 3
     # Stored once more, and loaded where no ledger is: it predicts.
