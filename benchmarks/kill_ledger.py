@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pais
+from benchmarks.kmeans import source_state
 from pais.cli import app
 from pais.cli.files import CERTIFICATE, RELEASE
 from pais.kmeans import FULL_SURVEY_SHARE
@@ -149,6 +150,7 @@ def as_markdown(summary: Summary) -> str:
             f"`python -m benchmarks.kill_ledger --kills {summary.killed_while_running}`: SIGKILL to",
             "`pais kmeans --ledger` after a random time. A spend without a release is the price of a kill between the",
             "two; the other way round would be a release that nobody paid for.",
+            f"Measured at {source_state()}.",
             "",
             "| what | number |",
             "|---|---|",

@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pais
+from benchmarks.kmeans import source_state
 from pais._numerics import FloatArray
 from pais.lattice import Lattice
 from pais.mechanisms.noise import NoiseLaw
@@ -337,7 +338,8 @@ def write_results(state: dict[str, Any], results: Path) -> str:
         "",
         f"`make sweep`: {sum(kinds.values()):,} seeds, {sum(checks.values()):,} checks, {len(state['failures'])} "
         f"failures in {state['seconds']:,.0f} s on {state['jobs']} processes: as many configurations as one a minute "
-        f"makes in {sum(kinds.values()) / 1440:,.1f} days. A run goes on where the last one ended.",
+        f"makes in {sum(kinds.values()) / 1440:,.1f} days. A run goes on where the last one ended. Measured at "
+        f"{source_state()}.",
         "",
         "| check | times |",
         "|---|---:|",

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz.targets import SHARES, Corpus, Crash, as_errors, corpus_in, outcome_of, smaller
+from benchmarks.kmeans import source_state
 
 RESULTS = Path(__file__).parent.parent / "results"
 CHUNK = {"plan": 20, "arguments": 50}
@@ -157,7 +158,7 @@ def write_results(state: dict[str, Any], results: Path) -> str:
         "Each is a right file or argument vector with a little damage; each must end in success or in an error the "
         "package declares, warnings being errors. Not fuzzed: Spark, remote addresses, the rows themselves.",
         "",
-        f"Crashes: {len(crashes)}.",
+        f"Crashes: {len(crashes)}. Measured at {source_state()}.",
         "",
         "| target | cases | ms a case | outcomes |",
         "|---|---:|---:|---|",

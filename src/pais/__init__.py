@@ -29,6 +29,7 @@ from pais.errors import (
     MismatchError,
     PaisError,
     SpentError,
+    SurveyWarning,
     UnreachableError,
 )
 from pais.estimators import DPKMeans
@@ -111,6 +112,7 @@ __all__ = [
     "Spent",
     "SpentError",
     "Survey",
+    "SurveyWarning",
     "UniformRule",
     "UnreachableError",
     "Verdict",

@@ -69,5 +69,9 @@ class SpentError(PaisError, RuntimeError):
     """A weighted sample was offered to a second mechanism."""
 
 
+class SurveyWarning(UserWarning):
+    """A survey found nothing above its noise: what was planned from it rests on assumptions."""
+
+
 class ConvergenceError(PaisError, ArithmeticError):
     """A solver did not reach its tolerance; no number is returned in its place."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from pais._numerics import FloatArray
 from pais._validate import attempt, without_sizes
 from pais.accounting import LeftBehind, accounts, travelling
 from pais.engines import Engine, is_streamed, source
-from pais.errors import DataError
+from pais.errors import DataError, SurveyWarning
 from pais.evaluation import cost
 from pais.kmeans import KMeansSettings, private_kmeans
 from pais.report import write_report
@@ -147,6 +148,13 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
         )
         fitted = private_kmeans(rows, settings, random_state=self._seed(), ledger=charged)
+        if fitted.survey is not None and not fitted.survey.above_noise:
+            warnings.warn(
+                "there are too few rows for this price: the survey found nothing above its noise, and columns of unit "
+                "size were assumed. Raise epsilon, or state radius, center and norms.",
+                SurveyWarning,
+                stacklevel=3,
+            )
         self.cluster_centers_ = fitted.value.centers
         self.certificate_ = fitted.certificate
         self.plan_ = fitted.plan

@@ -13,7 +13,7 @@ from pais.engines import Engine, source
 from pais.mechanisms import KMeansValue
 from pais.norms import NormDistribution
 from pais.pipeline import Plan, charged_run
-from pais.planning import Algorithm, MechanismName, plan_kmeans
+from pais.planning import Algorithm, MechanismName, plan_kmeans, require_wishes
 from pais.randomness import RandomState
 from pais.release import Certificate, Spent, what_is_left
 from pais.rules import Rule
@@ -93,7 +93,7 @@ def surveyed_facts(
 
 
 def _told(found: Survey) -> str:
-    return "survey" if found.above_noise else "survey (too few rows for its price: columns of unit size assumed)"
+    return "survey" if found.above_noise else "survey (too few rows for its price)"
 
 
 @_validate.without_sizes
@@ -113,7 +113,12 @@ def private_kmeans(
     epsilon = _validate.target_epsilon(settings.epsilon)
     charged = accounts(ledger)
     charged.check(epsilon=epsilon, delta=settings.delta)
+    # All that can be refused is refused before a survey is paid for.
+    wishes = settings.sampling, settings.sample_size, settings.mechanism, settings.algorithm
+    require_wishes(settings.n_clusters, epsilon, settings.delta, *wishes)
+    stated = Ball(radius=1.0 if settings.radius is None else settings.radius, center=settings.center)
     engine = source(rows)
+    engine.require_width(stated)
     ball, norms, found = surveyed_facts(engine, settings, charged, random_state)
     spent = (
         ()

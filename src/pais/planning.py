@@ -96,11 +96,12 @@ def plan_kmeans(
     Guarantee. The plan costs at most (epsilon, delta) on the whole ball, checked when it is made:
     `tests/theory/test_planning.py`. No argument depends on rows except through what was released.
     """
-    k, d = _validate.count("n_clusters", n_clusters), _validate.count("n_features", n_features)
-    epsilon, delta = _validate.target_epsilon(epsilon), _validate.target_delta(delta)
+    require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
+    k, d = int(n_clusters), _validate.count("n_features", n_features)
+    epsilon, delta = float(epsilon), float(delta)
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
-    _require_fit(mechanism, algorithm, delta, ball)
+    _require_order(mechanism, ball)
     norms = _clipped(norms, ball.radius)
     n_iterations = _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
@@ -138,8 +139,23 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
     return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
 
 
-def _require_fit(mechanism: str, algorithm: str, delta: float, ball: Ball) -> None:
-    """Refuse words that are not known, and parts that do not go together."""
+def require_wishes(
+    n_clusters: int,
+    epsilon: float,
+    delta: float,
+    sampling: object,
+    sample_size: float | None,
+    mechanism: str,
+    algorithm: str,
+) -> None:
+    """Refuse what no facts about the rows could mend, before a survey of these is paid for."""
+    _validate.count("n_clusters", n_clusters)
+    _validate.target_epsilon(epsilon)
+    delta = _validate.target_delta(delta)
+    if sample_size is not None:
+        _validate.positive("sample_size", sample_size)
+    if not isinstance(sampling, Rule) and sampling not in ("constrained", "coreset", "uniform", "none"):
+        raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'.")
     if mechanism not in ("gaussian", "laplace", "l2"):
         raise ArgumentError(f"mechanism={mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
     if algorithm not in ("refined", "paper") or (algorithm == "paper" and mechanism == "gaussian"):
@@ -149,6 +165,9 @@ def _require_fit(mechanism: str, algorithm: str, delta: float, ball: Ball) -> No
             f"mechanism={mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
             "'laplace' and 'l2' need delta = 0."
         )
+
+
+def _require_order(mechanism: str, ball: Ball) -> None:
     if ball.order != (1.0 if mechanism == "laplace" else 2.0):
         raise MismatchError(
             f"mechanism={mechanism!r} does not go with a ball of order {ball.order:g}. Use order 1 for "
@@ -182,8 +201,6 @@ def _calibrated(
         return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
     if sampling == "none":
         return calibrate("uniform", profile, norms, epsilon=epsilon, delta=delta, sample_size=norms.n_rows)
-    if sampling not in ("constrained", "coreset", "uniform"):
-        raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'.")
     if sampling == "constrained":
         if sample_size is not None:
             try:

@@ -479,3 +479,19 @@ def test_the_command_runs_in_a_process_of_its_own(data: Path, tmp_path: Path) ->
     assert refused.returncode == 2
     assert refused.stdout == ""
     assert refused.stderr.startswith("error: ")
+
+
+def test_numbers_that_promise_little_are_named(tmp_path: Path) -> None:
+    stated = ("--radius", 6, "--norms", "0,1,2,6", "--n-rows", 400, "--n-features", 2, "--n-clusters", 2)
+    assert pais("plan", *stated, "--epsilon", 1, "--delta", 1e-6).stderr == ""
+    said = pais("plan", *stated, "--epsilon", 50, "--delta", 0.5).stderr
+    assert "epsilon 50 promises hardly anything" in said
+    assert "delta 0.5 is large" in said
+
+
+def test_a_certificate_that_contradicts_itself_is_not_explained(data: Path, tmp_path: Path) -> None:
+    assert pais("kmeans", data, "--n-clusters", 2, "--epsilon", 1, "--out", tmp_path / "o").exit_code == 0
+    path = tmp_path / "o" / "certificate.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "epsilon": 0.1}))
+    assert pais("explain", path).exit_code == 2

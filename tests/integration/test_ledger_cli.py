@@ -182,3 +182,25 @@ def test_whoever_is_killed_leaves_no_release_without_its_spend_and_no_half_writt
     assert found["half_written_outputs"] == found["releases_without_a_spend"] == 0
     # Else the kills came too early or too late to tell anything.
     assert 0 < found["spends_found"] < 30 + found["ended_before_the_kill"]
+
+
+def test_who_fails_after_the_charge_is_told_of_it(
+    book: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files, "_rename_in", full)
+    result = kmeans(data, tmp_path / "out", book)
+    assert result.exit_code == 2
+    assert "The ledger was charged before this failed" in " ".join(result.stderr.split())
+    refused = kmeans(data, tmp_path / "out", book, "--n-clusters", 0)
+    assert "charged" not in refused.stderr
+
+
+def test_a_ledger_without_delta_says_what_it_refuses(tmp_path: Path, data: Path) -> None:
+    book = tmp_path / "pure.json"
+    assert "will be refused" in " ".join(command("ledger", book, "--epsilon", 5).stderr.split())
+    refused = kmeans(data, tmp_path / "out", book)
+    assert refused.exit_code == 3
+    assert "delta does not suffice" in refused.stderr

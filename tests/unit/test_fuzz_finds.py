@@ -143,3 +143,25 @@ def test_a_rule_of_a_billion_knots_is_refused_and_counts_with_its_price_in_a_led
     ledger.spend(what="sum", epsilon=1.0, parts=[part])
     ledger.path.write_text(ledger.path.read_text().replace(": 77", f": {10**9}"))
     assert pais.Ledger(path=ledger.path).record_losses(np.zeros((2, 1))).tolist() == pytest.approx([1.0, 1.0])
+
+
+def test_a_coreset_of_norms_that_are_all_zero_is_refused() -> None:
+    nothing = pais.NormDistribution.from_quantiles(lambda level: 0.0 * level, n_rows=10, radius=6.0)
+    for size in (None, 5.0):
+        with pytest.raises(ArgumentError, match=r"all 0|mean_square_norm=0"):
+            pais.plan_kmeans(
+                n_clusters=2,
+                n_features=2,
+                epsilon=1.0,
+                delta=1e-6,
+                ball=pais.Ball(radius=6.0),
+                norms=nothing,
+                sampling="coreset",
+                sample_size=size,
+            )
+
+
+def test_an_audit_may_have_all_the_time_there_is() -> None:
+    pair = pais.NeighbourPair(with_record=[[1.0]], without_record=np.empty((0, 1)))
+    found = pais.audit(lambda rows, generator: 0.0, pair=pair, epsilon=1.0, runs=10, seconds=1e308, random_state=0)
+    assert found.runs == 5

@@ -509,6 +509,29 @@ def test_what_fails_is_charged_if_noise_was_drawn_and_not_before(draws: bool) ->
     assert len(ledger.entries) == int(draws)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"n_clusters": 0},
+        {"n_clusters": 2.5},
+        {"delta": 0.0},
+        {"sample_size": -5.0},
+        {"mechanism": "laplce"},
+        {"sampling": "foo"},
+        {"radius": 0.0},
+        {"center": (0.0, 0.0, 0.0)},
+        {"epsilon": math.inf},
+    ],
+    ids=str,
+)
+def test_what_could_never_be_run_is_refused_before_a_survey_is_paid_for(wrong: dict[str, Any]) -> None:
+    ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
+    stated = {"n_clusters": 2, "epsilon": 1.0, "delta": 1e-6, **wrong}
+    with pytest.raises(pais.PaisError):
+        pais.DPKMeans(**stated, ledger=ledger).fit(rows())
+    assert ledger.entries == ()
+
+
 class Witness(BitSource):
     """Bits that look at the ledger each time they are asked for."""
 

@@ -146,6 +146,8 @@ def entry_from(described: object) -> Entry:
     words = {name: described[name] for name in ("what", "when", "note", "id")}
     if not all(isinstance(word, str) and word for word in [*words.values(), described["release"] or "-"]):
         raise ArgumentError("an entry holds no text where a ledger writes one. Restore the file from a copy.")
+    if parts and not _adds_up(parts, price.epsilon, price.delta):
+        raise ArgumentError("the parts of an entry do not add up to its price. Restore the file from a copy.")
     return Entry(**words, epsilon=price.epsilon, delta=price.delta, parts=tuple(parts), release=described["release"])
 
 
@@ -160,6 +162,11 @@ def parts_of(entry: Entry) -> tuple[Part, ...]:
     except (KeyError, TypeError, ValueError, AttributeError, PaisError):
         return whole
     return parts if parts and priced_as(parts, entry.epsilon, entry.delta) else whole
+
+
+def _adds_up(parts: list[dict[str, Any]], epsilon: float, delta: float) -> bool:
+    prices = [amount(part.get("epsilon"), part.get("delta")) for part in parts]
+    return priced_as(tuple(Part(what="-", epsilon=one.epsilon, delta=one.delta) for one in prices), epsilon, delta)
 
 
 def priced_as(parts: tuple[Part, ...], epsilon: float, delta: float) -> bool:

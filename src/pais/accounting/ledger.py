@@ -202,9 +202,10 @@ class Ledger:
         if epsilon <= exact(self._budget.epsilon) and delta <= exact(self._budget.delta):
             return
         left = self._left(entries)
+        short = "delta" if epsilon <= exact(self._budget.epsilon) else "epsilon"
         raise BudgetError(
-            f"this would cost epsilon={price.epsilon!r}, delta={price.delta!r}, and the ledger has "
-            f"epsilon={left.epsilon!r}, delta={left.delta!r} left. Ask for less; nothing was released.",
+            f"{short} does not suffice: this would cost epsilon={price.epsilon!r}, delta={price.delta!r}, and the "
+            f"ledger has epsilon={left.epsilon!r}, delta={left.delta!r} left. Ask for less; nothing was released.",
             cost=price.epsilon,
         )
 

@@ -137,8 +137,9 @@ def _target(
     plan = target if isinstance(target, Plan) else None
     if plan is not None:
         target, rule, ball = plan.mechanism, plan.rule, plan.ball
+        # At another delta the claim is what is certified there.
+        claimed = plan.epsilon if claimed is None and stated in (None, plan.delta) else claimed
         stated = plan.delta if stated is None else stated
-        claimed = plan.epsilon if claimed is None else claimed
     if isinstance(target, Mechanism):
         _validate.instance("ball", ball, Ball, "A mechanism is audited with ball= and rule=.")
         _validate.instance("rule", rule, Rule, "A mechanism is audited with ball= and rule=.")

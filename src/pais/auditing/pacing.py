@@ -32,5 +32,5 @@ def chunk_sizes(runs: int, *, most: int, seconds: float | None) -> Iterator[int]
             # Multiplied out: a chunk may take no time that the clock can see.
             if spare * size < spent or spare <= 0.0:
                 return
-            affordable = most if spent <= 0.0 else min(most, int(spare * size / spent))
+            affordable = most if spare * size >= most * spent else int(spare * size / spent)
             size = min(affordable, _GROWTH * size)

@@ -109,7 +109,7 @@ def survey(
     stated, order = facts.center_of(center), plans.order_of(mechanism.value)
     book = books.opened(ledger, epsilon=epsilon)
     wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
-    with show.watch(quiet=quiet) as bar:
+    with books.told(book), show.watch(quiet=quiet) as bar:
         bar.begin("open")
         rows = wanted.open(bar)
         bar.begin("survey")
@@ -165,6 +165,7 @@ def plan(
         mechanism=mechanism.value,
         algorithm=algorithm.value,
     )
+    show.warn_of_weak(epsilon, request.delta)
     described = plans.plan_description(request, request.plan(), facts.surveyed_columns(survey))
     if out is not None:
         files.write_json(out, described)
@@ -296,6 +297,8 @@ def ledger(
 ) -> None:
     """Make the ledger of a set of rows, or show what was spent and what remains."""
     found = Ledger(epsilon=epsilon, delta=delta, path=file)
+    if epsilon is not None and delta == 0.0:
+        show.warn("Its delta is 0: releases with Gaussian noise, the default, will be refused.")
     if as_json:
         show.print_json(books.ledger_description(found))
     else:
@@ -310,7 +313,7 @@ def _warn_of_seed(seed: int | None) -> None:
 def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, as_json: bool, quiet: bool) -> None:
     """Open, run, write; then say what was released, of which columns, and where it is."""
     book = books.opened(ledger, epsilon=work.epsilon, delta=work.delta)
-    with show.watch(quiet=quiet) as bar:
+    with books.told(book), show.watch(quiet=quiet) as bar:
         bar.begin("open")
         rows = wanted.open(bar)
         names = files.require_names(rows.names, files.COUNT_COLUMN)
@@ -319,6 +322,8 @@ def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, 
         found = work.run(rows, book)
         bar.begin("write")
         paths = files.write_release(out, found, names)
+    if found.survey is not None and not found.survey.above_noise:
+        show.warn(show.NOISE_WARNING)
     show.release_or_json(found, names, paths, as_json=as_json, quiet=quiet)
 
 

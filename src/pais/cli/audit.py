@@ -20,7 +20,7 @@ def audit(
         float | None, typer.Option("--seconds", min=0.1, help="Time limit; the runs made until then count.")
     ] = 60.0,
     confidence: Annotated[float, typer.Option("--confidence", help="Of the lower bound.")] = 0.99,
-    seed: options.Seed = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Repeats the audit.")] = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:

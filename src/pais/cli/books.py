@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,8 @@ from rich.table import Table
 
 from pais._numerics import lowered, raised
 from pais.accounting import Ledger
-from pais.cli.show import plain
-from pais.errors import ArgumentError
+from pais.cli.show import plain, warn
+from pais.errors import ArgumentError, PaisError
 
 
 def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger | None:
@@ -28,6 +30,19 @@ def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger |
     found = Ledger(path=path)
     found.check(epsilon=epsilon, delta=delta)
     return found
+
+
+@contextlib.contextmanager
+def told(book: Ledger | None) -> Iterator[None]:
+    """Say, when work fails, that it was charged: what has drawn noise is."""
+    before = None if book is None else book.spent
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(PaisError):
+            if book is not None and book.spent != before:
+                warn(f"The ledger was charged before this failed. See `pais ledger {book.path}`.")
+        raise
 
 
 def ledger_description(ledger: Ledger) -> dict[str, Any]:

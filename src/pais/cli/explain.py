@@ -42,6 +42,9 @@ def explanation(path: Path) -> dict[str, Any]:
 
 def _certificate(content: dict[str, Any]) -> str:
     epsilon, delta = float(content["epsilon"]), float(content["delta"])
+    for total, name in ((epsilon, "epsilon"), (delta, "delta")):
+        if not math.isclose(total, sum(float(part[name]) for part in content["parts"]), rel_tol=1e-9, abs_tol=1e-300):
+            raise ValueError
     lines = ["This is a certificate of something that was released."]
     if content["secure_randomness"] is not True:
         lines += [
@@ -104,7 +107,8 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
     ]
     # Posterior odds are at most e^epsilon times prior odds; shown for even odds.
     guess = 1.0 / (1.0 + math.exp(-epsilon))
-    lines.append(f"  Who finds it even whether a row is there is at most {guess:.1%} sure of it afterwards.")
+    sure = raised(100.0 * guess, 3)
+    lines.append(f"  Someone who thought it 50:50 whether a row is there is at most {sure} % sure of it afterwards.")
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", that remainder aside."
     return lines

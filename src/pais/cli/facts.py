@@ -149,7 +149,7 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
             name=text(described["name"]),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
-        raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out {path}`.") from None
+        raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out survey.json`.") from None
     require_sound(path, found, rehearsal=rehearsal)
     return found
 

@@ -39,8 +39,19 @@ def require_free(paths: list[Path], *, overwrite: bool) -> None:
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
         if exists and not overwrite:
             raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
-        if not home.is_dir() or not os.access(home, os.W_OK | os.X_OK):
+        if not _can_be_written(home):
             raise ArgumentError(f"{path} cannot be written: {home} is not a directory one can write to.")
+
+
+def _can_be_written(home: Path) -> bool:
+    """Tried, as no right tells it for sure: some systems have directories in which nothing can be made."""
+    place = home / f".pais-{uuid.uuid4().hex}"
+    try:
+        place.mkdir(mode=0o700)
+        place.rmdir()
+    except OSError:
+        return False
+    return True
 
 
 def _existing_home(path: Path) -> Path:

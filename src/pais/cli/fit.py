@@ -11,6 +11,7 @@ import typer
 from pais.accounting import Ledger, accounts
 from pais.cli.facts import read_survey, require_sound, require_surveyed_columns, surveyed
 from pais.cli.plans import PlanRequest, order_of, read_request, require_as_written, require_planned_columns
+from pais.cli.show import warn_of_weak
 from pais.engines import Engine
 from pais.errors import ArgumentError
 from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans, survey_passes
@@ -32,6 +33,7 @@ class Work:
 
 def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -> Work:
     """A k-means of settings, and of a survey made earlier where there is one."""
+    warn_of_weak(settings.epsilon, settings.delta)
     if survey is None:
         return Work(
             epsilon=settings.epsilon,

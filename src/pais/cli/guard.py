@@ -52,7 +52,10 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             # Its own text tells how many rows there are, or were kept.
             code, line = BAD_ARGUMENT, "error: memory ran out. Ask for a smaller sample, or fewer clusters or columns."
         except KeyboardInterrupt:
-            code, line = INTERRUPTED, "interrupted: no output is half written"
+            code, line = (
+                INTERRUPTED,
+                "interrupted: no output is half written",
+            )
         except Exception as error:
             code, line = FAILED, f"internal error: {type(error).__name__} (its text is not shown: it could quote a row)"
         typer.echo(line, err=True)

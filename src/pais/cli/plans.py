@@ -143,7 +143,7 @@ def read_request(path: Path) -> PlanRequest:
         request = None
     known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
     if request is None or not known or len(request.facts.spent) > 1:
-        raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out {path}`.")
+        raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out plan.json`.")
     return request
 
 

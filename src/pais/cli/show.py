@@ -45,6 +45,7 @@ SAMPLE_WARNING = (
     "the data's owner."
 )
 HISTOGRAM_BINS = 12
+_WEAK_EPSILON, _WEAK_DELTA = 8.0, 1e-3
 _BAR = 36
 
 
@@ -56,6 +57,16 @@ def plain(text: str, style: str = "") -> Text:
 def warn(text: str, console: Console | None = None) -> None:
     """A line on stderr; on the console of a bar, above the bar."""
     (console or Console(stderr=True)).print(plain(text, "bold red"), soft_wrap=True)
+
+
+def warn_of_weak(epsilon: float, delta: float) -> None:
+    """A word on numbers that promise little."""
+    if epsilon > _WEAK_EPSILON:
+        warn(f"epsilon {epsilon:g} promises hardly anything: outcomes may differ by a factor of e^{epsilon:g}.")
+    if delta > _WEAK_DELTA:
+        warn(
+            f"delta {delta:g} is large: with that probability the promise may fail. Stay far below 1 / number of rows."
+        )
 
 
 def say(text: str) -> None:

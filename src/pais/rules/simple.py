@@ -121,4 +121,6 @@ class CoresetRule(Rule):
 
 def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
     """Largest expected size at which a coreset rule stays a probability on the whole ball (erratum 11: exact)."""
+    if mean_square_norm <= 0.0:
+        raise ArgumentError("the norms are all 0, and a coreset rule divides by their mean square. Use another rule.")
     return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]
