@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import warnings
 from pathlib import Path
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pais import _validate
 from pais._numerics import FloatArray
 from pais._validate import attempt, without_sizes
-from pais.accounting import LeftBehind, accounts, travelling
+from pais.accounting import accounts, travelling
 from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError, SurveyWarning
 from pais.evaluation import cost
@@ -148,6 +149,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
         )
         fitted = private_kmeans(rows, settings, random_state=self._seed(), ledger=charged)
+        self.cluster_centers_ = fitted.value.centers
+        self.certificate_ = fitted.certificate
+        self.plan_ = fitted.plan
+        self.fit_ = fitted
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "there are too few rows for this price: the survey found nothing above its noise, and columns of unit "
@@ -155,10 +160,6 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
                 SurveyWarning,
                 stacklevel=3,
             )
-        self.cluster_centers_ = fitted.value.centers
-        self.certificate_ = fitted.certificate
-        self.plan_ = fitted.plan
-        self.fit_ = fitted
         return self
 
     def __getstate__(self) -> Any:
@@ -167,15 +168,24 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         A fitted one can be loaded where that ledger is not, to predict; it asks for it when it is fitted again.
         """
         state = dict(super().__getstate__())
-        ledger = travelling(self.ledger)
-        fitted = hasattr(self, "cluster_centers_")
-        state["ledger"] = ledger.left_behind() if fitted and ledger is not None else ledger
+        if not hasattr(self, "cluster_centers_"):
+            state["ledger"] = travelling(self.ledger)
+            return state
+        ledger = travelling(None) if self.ledger is None else self.ledger
+        state["ledger"] = None if ledger is None else ledger.left_behind()
         return state
 
-    def __setstate__(self, state: Any) -> None:
-        ledger = state.get("ledger")
-        # Copied within this process, where the ledger is.
-        super().__setstate__({**state, "ledger": ledger.ledger} if isinstance(ledger, LeftBehind) else state)
+    def __copy__(self) -> DPKMeans:
+        """A copy within this process, where the ledgers are: it is not bound to those that are active now."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DPKMeans:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
 
     def write_report(self, path: str | Path) -> Path:
         """Write a self-contained HTML page about the fit, for people. Public values only."""

@@ -63,7 +63,7 @@ class SeededBits(BitSource):
 
 
 class PaidBits(BitSource):
-    """Bits of another source, paid for before the first is drawn: there is no noise that was not charged."""
+    """Bits of another source, paid for before the first is drawn: rows are read first, and may be refused for free."""
 
     def __init__(self, bits: BitSource, pay: Callable[[], None]) -> None:
         self.private = bits.private
@@ -71,15 +71,12 @@ class PaidBits(BitSource):
         self._lock, self._paid = threading.Lock(), False
 
     def raw(self, n_bytes: int) -> bytes:
-        self.settle()
-        return self._bits.raw(n_bytes)
-
-    def settle(self) -> None:
-        """Pay, unless that is done. If it is refused, so is every bit."""
+        # If it is refused, so is every bit.
         with self._lock:
             if not self._paid:
                 self._pay()  # [note: ledger-3]
                 self._paid = True
+        return self._bits.raw(n_bytes)
 
 
 class StreamBits(BitSource):

@@ -15,7 +15,7 @@ from pais.domain import Ball
 from pais.errors import BudgetError, MismatchError
 from pais.mechanisms import Extent, Mechanism
 from pais.profiles import GaussianProfile
-from pais.randomness import BitSource, PaidBits, RandomState, bit_source
+from pais.randomness import BitSource, RandomState, bit_source
 from pais.rules import Rule
 from pais.sampler import WeightedSample
 
@@ -155,7 +155,7 @@ def certified_release(
 ) -> Release:
     """Spend a sample on one mechanism, and certify what that costs: see `pais.release`.
 
-    `pay` is told the price, and whether it is for secure randomness, before any noise is drawn; it raises to refuse.
+    `pay` is told the price, and whether it is for secure randomness, before the mechanism runs; it raises to refuse.
 
     Notes
     -----
@@ -168,10 +168,9 @@ def certified_release(
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
-    paid = PaidBits(bits, lambda: pay(cost, secure))
-    value = mechanism.measure(content, sample.ball, paid)
-    # A mechanism that drew nothing is paid for as well.
-    paid.settle()
+    # Before the mechanism sees the sample: from here on every outcome is paid for, an exception too.
+    pay(cost, secure)  # [note: ledger-4]
+    value = mechanism.measure(content, sample.ball, bits)
     parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]

@@ -193,7 +193,7 @@ def test_who_fails_after_the_charge_is_told_of_it(
     monkeypatch.setattr(files, "_rename_in", full)
     result = kmeans(data, tmp_path / "out", book)
     assert result.exit_code == 2
-    assert "The ledger was charged before this failed" in " ".join(result.stderr.split())
+    assert "The ledger was charged while this ran" in " ".join(result.stderr.split())
     refused = kmeans(data, tmp_path / "out", book, "--n-clusters", 0)
     assert "charged" not in refused.stderr
 

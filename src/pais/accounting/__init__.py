@@ -3,14 +3,13 @@
 from pais.accounting.amounts import Budget
 from pais.accounting.entries import Entry, Part, new_name
 from pais.accounting.individual import RecordLosses, record_loss
-from pais.accounting.ledger import Accounts, Ledger, LeftBehind, accounts, travelling
+from pais.accounting.ledger import Accounts, Ledger, accounts, travelling
 
 __all__ = [
     "Accounts",
     "Budget",
     "Entry",
     "Ledger",
-    "LeftBehind",
     "Part",
     "RecordLosses",
     "accounts",

@@ -235,7 +235,7 @@ class Ledger:
                 "a ledger in memory cannot be pickled or go to another process. Give it a path: "
                 "pais.Ledger(..., path='budget.json')."
             )
-        return _reopened, (self._path, self._budget)
+        return _reopened, (str(self._path), self._budget)
 
     def left_behind(self) -> LeftBehind:
         """What a fitted model takes along when it is stored or sent: it can be loaded where this ledger is not."""
@@ -248,18 +248,18 @@ class LeftBehind:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
 
-    def __deepcopy__(self, memo: object) -> LeftBehind:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopened, (self.ledger.path, self.ledger.budget)
+        path = self.ledger.path
+        return _reopened, (None if path is None else str(path), self.ledger.budget)
 
 
-def _reopened(path: Path | None, budget: Budget) -> Ledger:
+def _reopened(path: str | None, budget: Budget) -> Ledger:
     """A ledger that came in a pickle. Its file is looked for when it is used, and then it must have the same budget."""
     ledger = Ledger.__new__(Ledger)
-    ledger._path, ledger._budget, ledger._live = path, budget, {}
-    ledger._store = LostStore() if path is None else FileStore(path, budget)
+    # A text, and not a Path: those of other systems cannot be loaded.
+    place = None if path is None else Path(path)
+    ledger._path, ledger._budget, ledger._live = place, budget, {}
+    ledger._store = LostStore() if place is None else FileStore(place, budget)
     return ledger
 
 

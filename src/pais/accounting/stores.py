@@ -128,13 +128,15 @@ class FileStore(Store):
         return cls(path, budget)
 
     def read(self) -> tuple[Entry, ...]:
+        # What was seen before this reading began must be there; who writes meanwhile is not looked for.
+        known = set(self._seen)
         budget, entries = _parsed(self.path)
         if budget != self.budget:
             raise MismatchError(
                 f"the budget in {self.path} was changed since it was opened. Open the ledger again if that is meant."
             )
         names = {entry.id for entry in entries}
-        if not self._seen <= names:
+        if not known <= names:
             raise MismatchError(
                 f"entries are gone from {self.path}: an older copy was restored, or it was made anew. Restore the "
                 "latest copy; what was released stays released."
@@ -242,8 +244,9 @@ def _lock_file(lock: Path) -> int:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 # Whoever deleted the file while this one waited has left a lock that nobody else sees.
-                if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
-                    return descriptor
+                with contextlib.suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(descriptor), lock.stat()):
+                        return descriptor
             except BaseException:
                 os.close(descriptor)
                 raise

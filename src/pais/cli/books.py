@@ -41,7 +41,7 @@ def told(book: Ledger | None) -> Iterator[None]:
     except BaseException:
         with contextlib.suppress(PaisError):
             if book is not None and book.spent != before:
-                warn(f"The ledger was charged before this failed. See `pais ledger {book.path}`.")
+                warn(f"The ledger was charged while this ran. See `pais ledger {book.path}`.")
         raise
 
 

@@ -146,7 +146,7 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
             epsilon=float(described["epsilon"]),
             secure_randomness=described["secure_randomness"] is True,
             above_noise=described["above_noise"] is True,
-            name=text(described["name"]),
+            name=text(described.get("name", "")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out survey.json`.") from None

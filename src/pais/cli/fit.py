@@ -45,12 +45,14 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
         raise ArgumentError("--survey brings radius, center and norms along. Leave out what you state beside it.")
     path, earlier = survey, read_survey(survey, rehearsal=seed is not None)
 
+    known = surveyed(earlier, epsilon=settings.epsilon, order=order_of(settings.mechanism))
+
     def run(rows: Engine, ledger: Ledger | None) -> KMeansFit:
         require_surveyed_columns(path, rows.names)
         request = PlanRequest(
             n_clusters=settings.n_clusters,
             n_features=rows.n_features,
-            facts=surveyed(earlier, epsilon=settings.epsilon, order=order_of(settings.mechanism)),
+            facts=known,
             delta=settings.delta,
             sampling=settings.sampling,
             sample_size=settings.sample_size,
@@ -60,7 +62,7 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
         return fit(request.plan(), rows, earlier=earlier, seed=seed, ledger=ledger)
 
     # The survey may be paid for already.
-    return Work(epsilon=settings.epsilon - earlier.epsilon, delta=settings.delta, passes=1, run=run)
+    return Work(epsilon=known.epsilon, delta=settings.delta, passes=1, run=run)
 
 
 def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
@@ -68,9 +70,9 @@ def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
     _refuse_beside_plan(context)
     request = read_request(path)
     plan, earlier = request.plan(), request.facts.survey()
-    require_as_written(path, request, plan)
     if earlier is not None:
         require_sound(path, earlier, rehearsal=seed is not None)
+    require_as_written(path, request, plan)
 
     def run(rows: Engine, ledger: Ledger | None) -> KMeansFit:
         require_planned_columns(path, request, rows)

@@ -135,7 +135,7 @@ def read_request(path: Path) -> PlanRequest:
                     norms=norms_from(facts["norms"]),
                     epsilon=facts["epsilon"],
                     spent=tuple(Spent(**part) for part in facts["spent"]),
-                    survey_name=text(facts["survey_name"]),
+                    survey_name=text(facts.get("survey_name", "")),
                 ),
             }
         )
@@ -157,7 +157,7 @@ def require_planned_columns(path: Path, request: PlanRequest, rows: Engine) -> N
 def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
     """Refuse to run another plan than the one that people read in the file: it is made anew from its request."""
     written, made = read_json(path), plan_description(request, plan)
-    shown = ("epsilon", "delta", "spent", "ball", "mechanism", "by_norm")
+    shown = ("epsilon", "delta", "spent", "ball", "mechanism", "by_norm", "expected_rows", "n_rows", "explanation")
     if not all(_alike(written.get(name), made[name]) for name in shown):
         raise ArgumentError(
             f"{path} was edited, or made by another version of pais: it does not say what would be run. Plan again."

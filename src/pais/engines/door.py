@@ -40,7 +40,7 @@ def source(
         empty, has no letter, has five digits in a row, has a semicolon, tab or bar in it, or is a number, an amount, a
         date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
         pass a table. A row of words above columns of numbers cannot be told from names, and is taken for them. Errors
-        about CSV files call columns by their places, unless you named them.
+        about CSV files call columns by their places, unless you named them; Spark's call them by name.
     columns : sequence of str, optional
         Features, by name; None takes all columns that are not named below.
     carry : sequence of str

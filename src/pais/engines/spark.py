@@ -296,6 +296,7 @@ def _guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
     ]
     # Set to tell all, these tell what is sent to Java: the bits of a release among it.
     loggers += [logging.getLogger(f"py4j.{name}") for name in ("clientserver", "java_gateway")]
+    loggers.append(logging.getLogger("pyspark.sql.connect.logging"))
     before = [logger.disabled for logger in loggers]
     try:
         for logger in loggers:

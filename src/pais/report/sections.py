@@ -294,13 +294,18 @@ def limits(fit: KMeansFit) -> str:
         "<strong>Small clusters.</strong> A count within its noise says that the center stands for few rows or none.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
-    checked = "".join(f"<li>{escaped(line)}</li>" for line in assumption_lines(plan) if line)
+    # Headings stand out, what is known of each condition is indented.
+    checked = "".join(
+        f"<li>{escaped(line)}</li>" if line.startswith(" ") else f"</ul><p>{escaped(line)}</p><ul>"
+        for line in assumption_lines(plan)
+        if line
+    )
     return section(
         "limits",
         "What this rests on",
         "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>",
         paragraph("The full list, with what to do about each, is in LIMITS, beside the documentation of pais.", "soft"),
-        details("Assumptions on the loss, and what is known of each", f"<ul>{checked}</ul>"),
+        details("Assumptions on the loss, and what is known of each", checked.removeprefix("</ul>") + "</ul>"),
     )
 
 
