@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 import pais
 from benchmarks.kmeans import source_state
 from pais._numerics import FloatArray
+from pais.certify import CERTIFIED_TOLERANCE
 from pais.lattice import Lattice
 from pais.mechanisms.noise import NoiseLaw
 from pais.randomness import bit_source
@@ -147,9 +148,11 @@ def _planned(setting: Setting, profile: pais.profiles.Profile, rng: np.random.Ge
 
 def _accounts(setting: Setting, plan: pais.Calibration) -> str | None:
     if setting.delta > 0.0:
-        found = pais.worst_case(plan.rule, plan.profile, radius=setting.radius, epsilon=setting.epsilon, tolerance=1e-7)
+        found = pais.worst_case(
+            plan.rule, plan.profile, radius=setting.radius, epsilon=setting.epsilon, tolerance=CERTIFIED_TOLERANCE
+        )
         return None if found.upper <= setting.delta else f"delta {found.upper!r} above {setting.delta!r}"
-    found = pais.worst_case(plan.rule, plan.profile, radius=setting.radius, tolerance=1e-7)
+    found = pais.worst_case(plan.rule, plan.profile, radius=setting.radius, tolerance=CERTIFIED_TOLERANCE)
     return None if found.upper <= setting.epsilon else f"epsilon {found.upper!r} above {setting.epsilon!r}"
 
 

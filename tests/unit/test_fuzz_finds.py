@@ -1,4 +1,4 @@
-"""What fuzzing found, each once: these ended in an internal error."""
+"""What fuzzing and sweeps found, each once: these ended in an internal error, or a bit beyond a target."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import pais
+from benchmarks import sweep
 from pais.accounting import Part
 from pais.cli import books, files
 from pais.cli.explain import explain_file
@@ -165,3 +166,10 @@ def test_an_audit_may_have_all_the_time_there_is() -> None:
     pair = pais.NeighbourPair(with_record=[[1.0]], without_record=np.empty((0, 1)))
     found = pais.audit(lambda rows, generator: 0.0, pair=pair, epsilon=1.0, runs=10, seconds=1e308, random_state=0)
     assert found.runs == 5
+
+
+def test_what_was_calibrated_accounts_to_at_most_its_target_to_the_last_bit(tmp_path: Path) -> None:
+    """Of this seed the logarithms were equal, and the numbers were not."""
+    found = sweep.checks_of(3650, tmp_path)
+    assert len(found) >= 8
+    assert [name for name, wrong in found.items() if wrong is not None] == []
