@@ -655,6 +655,8 @@ def test_who_is_asked_to_end_in_the_middle_of_a_pass_ends_soon_with_130_and_writ
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A process that was told to ignore it hands that on.
+        preexec_fn=lambda: signal.signal(asked, signal.SIG_DFL),
     )
     try:
         deadline = time.monotonic() + 120.0
