@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +132,15 @@ def log_gaussian_delta_rises(log_ratio: FloatArray, mu: FloatArray) -> NDArray[n
     a_mid = np.maximum(a, -30.0)
     area = mills(a_mid) - np.exp(-np.minimum(log_ratio, LARGE)) * mills(a_mid + mu)
     return (a >= 0.0) | ((a > -30.0) & (mu > area))
+
+
+def exact(value: float) -> Fraction:
+    """A double as the decimal it is written as: 0.1 is one tenth.
+
+    This is how whoever reads the file would add it up. Doubles and their shortest decimals differ by half an ulp;
+    every noise of this package is raised by more than that over what its epsilon asks for.
+    """
+    return Fraction(repr(float(value)))
 
 
 def raised(value: float, digits: int = 6) -> str:

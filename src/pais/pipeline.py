@@ -168,7 +168,6 @@ def run(
     return charged_run(plan, rows, charged, random_state=random_state, strategy=strategy)
 
 
-@_validate.without_sizes
 def charged_run(
     plan: Plan, rows: object, charged: Accounts, *, random_state: RandomState = None, strategy: Strategy = "auto"
 ) -> Release:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from pais import _validate
+from pais._numerics import exact
 from pais._version import __version__
 from pais.certify import CERTIFIED_TOLERANCE, worst_case
 from pais.domain import Ball
@@ -90,15 +91,11 @@ def what_is_left(budget: float, spent: float) -> float:
 
     A ledger adds prices as the decimals they are written as, a certificate as the doubles they are.
     """
-    room = min(Fraction(budget) - Fraction(spent), _written(budget) - _written(spent))
+    room = min(Fraction(budget) - Fraction(spent), exact(budget) - exact(spent))
     left = float(room)
-    while max(Fraction(left), _written(left)) > room:
+    while max(Fraction(left), exact(left)) > room:
         left = math.nextafter(left, -math.inf)
     return left
-
-
-def _written(value: float) -> Fraction:
-    return Fraction(repr(float(value)))
 
 
 def certified_epsilon(

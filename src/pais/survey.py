@@ -112,7 +112,6 @@ def survey(
     )
 
 
-@_validate.without_sizes
 def charged_survey(
     rows: object,
     charged: Accounts,

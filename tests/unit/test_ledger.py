@@ -29,8 +29,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import pais
+from pais._numerics import exact
 from pais.accounting import stores
-from pais.accounting.amounts import Budget, down, exact, up
+from pais.accounting.amounts import Budget, down, up
 from pais.accounting.entries import Entry, Part, new_entry, parts_of
 from pais.randomness import BitSource
 from pais.release import what_is_left

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pais import _validate
+from pais._numerics import exact
 
 #: Beyond this an epsilon says nothing; a number of that size in a ledger is a slip.
 LARGEST_EPSILON = 1e6
@@ -29,15 +30,6 @@ def amount(epsilon: object, delta: object) -> Budget:
     )
     # The sum with zero turns -0.0 into 0.0.
     return Budget(epsilon=checked + 0.0, delta=_validate.target_delta(delta) + 0.0)
-
-
-def exact(value: float) -> Fraction:
-    """A double as the decimal it is written as: 0.1 is one tenth.
-
-    This is how whoever reads the file would add it up. Doubles and their shortest decimals differ by half an ulp;
-    every noise of this package is raised by more than that over what its epsilon asks for.
-    """
-    return Fraction(repr(float(value)))
 
 
 def total(values: Iterable[float]) -> Fraction:

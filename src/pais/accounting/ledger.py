@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pais import _validate
-from pais.accounting.amounts import Budget, amount, down, exact, total, up
+from pais._numerics import exact
+from pais.accounting.amounts import Budget, amount, down, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, Part, new_entry, parts_of, priced_as
 from pais.accounting.individual import RecordLosses, losses_of_rows
@@ -205,7 +206,7 @@ class Ledger:
         short = "delta" if epsilon <= exact(self._budget.epsilon) else "epsilon"
         raise BudgetError(
             f"{short} does not suffice: this would cost epsilon={price.epsilon!r}, delta={price.delta!r}, and the "
-            f"ledger has epsilon={left.epsilon!r}, delta={left.delta!r} left. Ask for less; nothing was released.",
+            f"ledger has epsilon={left.epsilon!r}, delta={left.delta!r} left. Ask for less; this was not released.",
             cost=price.epsilon,
         )
 
