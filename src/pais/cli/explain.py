@@ -51,7 +51,10 @@ def _certificate(content: dict[str, Any]) -> str:
             "",
             "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
         ]
-    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), "", "What it adds up"]
+    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"]))]
+    if "epsilon_if_kept" in content:
+        lines += _if_kept(epsilon, float(content["epsilon_if_kept"]))
+    lines += ["", "What it adds up"]
     lines += [f"  {part['what']}: {price(part)}" for part in content["parts"]]
     lines += ["", "How", *_how(content)]
     lines += [
@@ -112,6 +115,17 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", that remainder aside."
     return lines
+
+
+def _if_kept(epsilon: float, kept: float) -> list[str]:
+    """What is left of the guarantee once the sample is known."""
+    if not kept >= epsilon:
+        raise ValueError
+    if kept <= epsilon * (1.0 + 1e-6):
+        return ["  It does not rest on the secrecy of a sample."]
+    return [
+        f"  The sample must stay secret: if it becomes known that a row was kept, that row has epsilon {raised(kept)}.",
+    ]
 
 
 def _how(content: dict[str, Any]) -> list[str]:
