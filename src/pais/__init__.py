@@ -1,4 +1,4 @@
-"""Differentially private analysis in one pass: a small weighted sample, a private result, a certificate.
+"""Differentially private analysis: a small weighted sample, a private result, a certificate.
 
 The data's way::
 

@@ -80,6 +80,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     Notes
     -----
+    Whatever was fitted to the rows before they come here is outside the guarantee. ``make_pipeline(StandardScaler(),
+    DPKMeans())`` leaks, because the scaler reads means and deviations off the rows; its certificate looks clean. Scale with
+    public constants instead, for example ``FunctionTransformer(lambda X: X / bounds)`` with bounds that you know without
+    looking at the rows.
+
     There are no `labels_` and no `inertia_`: they depend on the training rows and are not protected. `predict` and
     `score` on rows of your own stay with you; on the training rows their results are not private.
 
@@ -204,7 +209,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     @without_sizes
     def score(self, X: Any, y: object = None) -> float:
-        """Minus the sum of squared distances of the rows to their nearest centers. Not protected."""
+        """Not private: minus the sum of squared distances of the rows to their nearest centers."""
         if is_streamed(X):
             check_is_fitted(self)
             return -cost(X, self.cluster_centers_)

@@ -17,7 +17,9 @@ _PIECE_ROWS = 4096
 
 
 def cost(rows: object, centers: ArrayLike) -> float:
-    """Sum of squared distances of the rows to their nearest centers. NOT PRIVATE: it depends on every row.
+    """Not private: sum of squared distances of the rows to their nearest centers.
+
+    It depends on every row and is for the data's owner.
 
     Parameters
     ----------

@@ -101,9 +101,9 @@ def explain(plan: Plan) -> str:
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
-    """Epsilon of records of given norms under the plan, at its delta.
+    """Not private with norms of real rows: epsilon of records of given norms under the plan, at its delta.
 
-    With norms of real rows this is the data owner's business: the result depends on the rows and is not protected.
+    Norms that you choose give public results. Norms of rows give results that depend on the rows; keep those.
     """
     return record_loss(plan.rule, plan.mechanism.profile, norm, delta=plan.delta)
 
@@ -294,7 +294,7 @@ def _charged_release(
     random_state: RandomState | BitSource,
     max_epsilon_if_kept: float | None,
 ) -> Release:
-    def pay(price: float, secure: bool) -> None:
+    def pay(price: float, secure: bool) -> list[str]:
         part = Part(
             what=mechanism.name,
             epsilon=price,
@@ -306,7 +306,7 @@ def _charged_release(
             # Planned from what was released earlier, a survey say.
             follows=bool(spent),
         )
-        charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
+        return charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
 
     return certified_release(
         mechanism,

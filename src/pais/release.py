@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
@@ -13,6 +13,7 @@ from pais._numerics import exact
 from pais._version import __version__
 from pais.amplification import kept_limit
 from pais.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
+from pais.digest import digest
 from pais.domain import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.mechanisms import Extent, Mechanism
@@ -22,8 +23,8 @@ from pais.rules import Rule
 from pais.rules.base import SMALLEST_PROBABILITY
 from pais.sampler import WeightedSample
 
-#: Charges an epsilon, for secure randomness or not.
-Pay = Callable[[float, bool], None]
+#: Charges an epsilon, for secure randomness or not, and returns the ids of the ledger entries.
+Pay = Callable[[float, bool], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,11 @@ class Certificate:
         The same in words: "secure randomness", or "seeded, not private".
     mechanism, rule, ball : dict
         What was run, how rows were kept, and the public bounds.
+    values_sha256 : str or None
+        Fingerprint of the released values; `matches` compares it. None where a mechanism of the user's own returns a
+        kind of value that has no fingerprint.
+    ledger_entries : list of str
+        Ids of the entries under which ledgers were charged for this release; empty where there was no ledger.
     version : str
         Version of the package that issued it.
     """
@@ -71,10 +77,16 @@ class Certificate:
     mechanism: dict[str, object]
     rule: dict[str, object]
     ball: dict[str, object]
+    values_sha256: str | None
+    ledger_entries: list[str]
     version: str
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)
+
+    def matches(self, value: object) -> bool:
+        """Whether these are the values that the certificate was issued for."""
+        return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +232,7 @@ def certified_release(
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
     # Before the mechanism sees the sample: from here on every outcome is paid for, an exception too.
-    pay(price.epsilon, secure)  # [note: ledger-4]
+    entries = pay(price.epsilon, secure)  # [note: ledger-4]
     value = mechanism.measure(content, sample.ball, bits)
     parts = (*spent, Spent(what=mechanism.name, epsilon=price.epsilon, delta=delta))
     certificate = Certificate(
@@ -235,6 +247,8 @@ def certified_release(
         mechanism=mechanism.describe(),
         rule=sample.rule.describe(),
         ball=sample.ball.describe(),
+        values_sha256=digest(value),
+        ledger_entries=list(entries),
         version=__version__,
     )
     return Release(value=value, certificate=certificate)

@@ -22,6 +22,7 @@ ROOMS = [
     "_numerics",
     "_rootfind",
     "_validate",
+    "digest",
     "amplification",
     "randomness",
     "lattice",

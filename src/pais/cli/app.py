@@ -13,7 +13,7 @@ from pais.accounting import Ledger
 from pais.cli import books, facts, files, fit, options, plans, show
 from pais.cli import demo as demonstration
 from pais.cli.audit import audit
-from pais.cli.explain import explain_file, explanation
+from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import guarded
 from pais.cli.rows import Wanted, names_of, passes, sample_table
 from pais.errors import ArgumentError
@@ -23,7 +23,7 @@ from pais.survey import survey as survey_rows
 
 app = typer.Typer(
     name="pais",
-    help="Differentially private analysis: one pass, a small weighted sample, a private result, a certificate.",
+    help="Differentially private analysis: a small weighted sample, a private result, a certificate.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -276,13 +276,20 @@ app.command()(audit)
 @guarded
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, plan or survey: a JSON file of pais.")],
+    values: Annotated[
+        Path | None, typer.Option("--values", help="Released centers (CSV or Parquet) to check against a certificate.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say in plain words what a certificate, a plan or a survey says."""
+    if values is not None:
+        require_values(file, values)
     if as_json:
         show.print_json(explanation(file))
     else:
         show.say(explain_file(file))
+        if values is not None:
+            show.say(f"\n{values} holds the values that this certificate was issued for.")
 
 
 @app.command()

@@ -92,7 +92,7 @@ class GaussianProfile(Profile):
             sampling_never_lowers=Finding(
                 statement="sampling never lowers a delta",
                 verdict=refuted,
-                reason="a record kept with probability below delta is formally covered; no rule here uses that branch",
+                reason="delta is at most the probability; the limit on kept records keeps rules away from that",
             ),
         )
 
