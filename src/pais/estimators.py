@@ -80,10 +80,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     Notes
     -----
-    Whatever was fitted to the rows before they come here is outside the guarantee. ``make_pipeline(StandardScaler(),
-    DPKMeans())`` leaks, because the scaler reads means and deviations off the rows; its certificate looks clean. Scale with
-    public constants instead, for example ``FunctionTransformer(lambda X: X / bounds)`` with bounds that you know without
-    looking at the rows.
+    Whatever was fitted to the rows before they come here is outside the guarantee. For example,
+    ``make_pipeline(StandardScaler(), DPKMeans())`` leaks: the scaler reads means and deviations off the rows, and the
+    certificate does not show it. Scale with public constants instead, for example with
+    ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
 
     There are no `labels_` and no `inertia_`: they depend on the training rows and are not protected. `predict` and
     `score` on rows of your own stay with you; on the training rows their results are not private.
