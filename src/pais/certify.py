@@ -245,16 +245,24 @@ def _raised(value: float) -> float:
 
 
 def _lowered(value: float) -> float:
-    # The loss is itself rounded up by at most 64 ulps; what is called attained must not be.
-    return float(round_down(np.array(value, dtype=np.float64), 128.0))
+    # The loss is itself rounded up by at most 64 ulps, and a profile by 2, which sampling can magnify up to 70 times;
+    # what is called attained must not be.
+    return float(round_down(np.array(value, dtype=np.float64), 256.0))
 
 
 def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
-    """What a constrained rule guarantees by construction, when it was built for this very profile."""
-    if not isinstance(rule, ConstrainedRule) or rule.profile != profile:
+    """What a constrained rule guarantees by construction, if it was built for this profile or for a costlier one."""
+    if not isinstance(rule, ConstrainedRule) or not _covers(rule.profile, profile):
         return None
     if not isinstance(profile, GaussianProfile):
         return rule.epsilon
     if epsilon is not None:
         return rule.delta if epsilon >= rule.epsilon else None
     return rule.epsilon if delta is not None and delta >= rule.delta else None
+
+
+def _covers(planned: Profile, profile: Profile) -> bool:
+    """Whether no loss of `profile` exceeds that of the `planned` one, as far as their parameters tell."""
+    if isinstance(planned, LinearProfile) and isinstance(profile, LinearProfile):
+        return profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
+    return planned == profile

@@ -245,7 +245,7 @@ def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) 
     else:
         reachable = float(np.max(profile.loss(np.ones(N_KNOTS + 1), knot_norms(radius, N_KNOTS))))
     return UnreachableError(
-        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable:.10g} "
+        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable!r} "
         "at weight 1. Raise epsilon or the noise, or lower the radius.",
         reachable=reachable,
     )

@@ -81,8 +81,9 @@ def constrained_weight(
 
     Notes
     -----
-    Guarantee. Every weight returned is feasible, checked in 50 digits, and within 1e-12 (relative) of the
-    largest: `tests/theory/test_constrained_weight.py`.
+    Guarantee. Every weight returned is feasible for the exact profile: `tests/theory/test_exact_losses.py`. For
+    epsilon >= 1e-3 it is within 1e-12 (relative) of the largest weight for the loss as the profile rounds it:
+    `tests/theory/test_constrained_weight.py`. An ulp of the loss moves the weight by up to 2/epsilon ulps.
 
     Examples
     --------
@@ -164,7 +165,7 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float,
 
     Notes
     -----
-    The constraint is compared with a slack of two ulps of the loss, so the profile must be right to about one.
+    Losses are rounded up by the profile, so the constraint is compared with a slack for its own roundings only.
     Corrected against the paper: the bracket ends at 2 (e^epsilon - v)/mu **+ 2** (erratum 3), weight 1 is
     left when the derivative is below 1 - e^-loss (erratum 4), and the feasible end is returned, not the
     midpoint (erratum 5). The search runs in log(weight), so that brackets of e^1000 cost ten evaluations
@@ -185,7 +186,7 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float,
         with np.errstate(divide="ignore"):
             ratio = -np.log1p((epsilon - share) / share)
         growth = log_exprel(loss)
-        value = growth - goal + ratio + ULP * (2.0 + 4.0 * (growth + goal))  # [note: weight-3]
+        value = growth - goal + ratio + ULP * (1.0 + 4.0 * (growth + goal))  # [note: weight-3]
         # The loss never falls in the weight: the weights within the limit are an interval from 1, too.
         return np.where(loss <= limit * _KEPT_ROOM, value, np.maximum(value, 1.0))  # [note: kept-3]
 
