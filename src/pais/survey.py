@@ -178,7 +178,7 @@ class _NormCounts(Fold):
     ball: Ball
 
     def of(self, block: Block) -> IntArray:
-        return np.bincount(block.norm_bins(self.ball, _bin_of), minlength=_N_BINS)
+        return np.bincount(block.norm_bins(self.ball, _bin_of, _edges()[1:]), minlength=_N_BINS)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,12 +16,15 @@ from pais.engines.screen import Screen
 from pais.lattice import IntArray, Lattice
 
 Index = NDArray[np.intp]
+BinOf = Callable[[FloatArray], Index]
 
 # Powers are added up in pieces that stay in the cache from column to column.
 _PIECE_ROWS = 1 << 15
 
-# Norms are sorted into bins in pieces that stay in the cache, and are measured at once where columns are few.
-_BINNED_ROWS = 1 << 13
+# Rows are clipped in pieces of this many numbers for the same reason.
+_PIECE_NUMBERS = 1 << 17
+
+# Up to here norms in the fixed order are as quick as rough ones.
 _FEW_COLUMNS = 4
 
 # Whole numbers up to here add up exactly in doubles.
@@ -41,8 +44,8 @@ class Block(ABC):
     def norms(self, ball: Ball) -> FloatArray:
         """Norms of all rows about the ball's center."""
 
-    def norm_bins(self, ball: Ball, bin_of: Callable[[FloatArray], Index]) -> Index:
-        """`bin_of` the norms of all rows; it must never fall in the norm."""
+    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
+        """The bins of the norms of all rows; norms of a bin are below its upper edge."""
         return bin_of(self.norms(ball))
 
     @abstractmethod
@@ -71,23 +74,22 @@ class RowBlock(Block):
     def norms(self, ball: Ball) -> FloatArray:
         return ball.norms(ball.shift(self._rows))
 
-    def norm_bins(self, ball: Ball, bin_of: Callable[[FloatArray], Index]) -> Index:
-        bins = np.empty(self.n_rows, dtype=np.intp)
-        for start in range(0, self.n_rows, _BINNED_ROWS):
-            shifted = ball.shift(self._rows[start : start + _BINNED_ROWS])
-            if shifted.shape[1] <= _FEW_COLUMNS:
-                bins[start : start + _BINNED_ROWS] = bin_of(ball.norms(shifted))
-                continue
-            low, high = ball.norm_bounds(shifted)
-            part = bin_of(low)
-            # Where both bounds are in one bin, so is the norm. Other rows are measured in the fixed order.
-            unsure = np.flatnonzero(bin_of(high) != part)
-            part[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
-            bins[start : start + _BINNED_ROWS] = part
+    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
+        shifted = ball.shift(self._rows)
+        if shifted.shape[1] <= _FEW_COLUMNS:
+            return bin_of(ball.norms(shifted))
+        low, high = ball.norm_bounds(shifted)
+        bins = bin_of(low)
+        # Where both bounds are in one bin, so is the norm. Other rows are measured in the fixed order.
+        unsure = np.flatnonzero(upper.take(bins) <= high)
+        bins[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
         return bins
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        total: IntArray = lattice.encode(ball.clip(ball.shift(self._rows))).sum(axis=0)
+        total = np.zeros(self._rows.shape[1], dtype=np.int64)
+        step = max(1, _PIECE_NUMBERS // total.size)
+        for start in range(0, self.n_rows, step):
+            total += lattice.encode(ball.clip(ball.shift(self._rows[start : start + step]))).sum(axis=0)
         return total
 
     def rows(self) -> NDArray[np.generic]:
