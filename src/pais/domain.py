@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pais import _validate
 from pais._numerics import ULP, FloatArray
+from pais._rowwise import norms_of, rough_norms_of, rough_slack, rough_square_sums, square_sums
 from pais.errors import ArgumentError, DataError
 
 _UNDERFLOW = 1e-150
@@ -18,9 +19,6 @@ _FARTHEST_CENTER = 1e100
 
 #: Stands for the power of a finite row that overflows.
 OVERFLOWN = 1e300
-
-# Beyond 8192 columns numpy takes a single row in other pieces than several.
-_PIECE_COLUMNS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +67,21 @@ class Ball:
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
-    def powers(self, shifted: FloatArray) -> FloatArray:
-        """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above."""
+    def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds of `norms` from below and above, as near as rounding allows and quicker to have."""
+        norm = self.norms_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
+        slack = rough_slack(shifted.shape[1])
+        return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
+
+    def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
+        """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above.
+
+        Rough powers are quicker. They can depend on the other rows in their last bits, so they may only serve where
+        every value within `rough_slack` leads to the same result.
+        """
+        squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
         with np.errstate(over="ignore", invalid="ignore"):
-            power = _squares(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
+            power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
         return power if np.all(np.isfinite(power)) else self._rescued(shifted, power)
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
@@ -91,18 +100,35 @@ class Ball:
 
     def clip(self, shifted: FloatArray) -> FloatArray:
         """Shifted rows, those beyond the radius scaled back to just inside it."""
+        d = shifted.shape[1]
         with np.errstate(over="ignore"):
-            norm = norms_of(shifted, self.order)
-        slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP  # [note: ball-3]
-        outside = np.flatnonzero(~(norm <= self.radius * slack))
-        if outside.size == 0:
+            norm = rough_norms_of(shifted, self.order)
+        near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
+        if near.size == 0:
             return shifted
-        clipped = shifted.copy()
-        # In two steps, so that rows whose norm overflows come back too.
-        part = clipped[outside] / np.max(np.abs(clipped[outside]), axis=1, keepdims=True)
-        factor = self.radius * slack / norms_of(part, self.order)
-        clipped[outside] = part * factor[:, None]  # [note: ball-4]
+        clipped, rows = shifted.copy(), shifted[near]
+        factor, beyond = self.clip_factors(self.powers(rows), d)
+        clipped[near] = rows * factor[:, None]  # [note: ball-4]
+        # In two steps, as the powers of these rows overflow.
+        part = rows[beyond] / np.abs(rows[beyond]).max(axis=1)[:, None]
+        clipped[near[beyond]] = part * (self.edge(d) / norms_of(part, self.order))[:, None]
         return clipped
+
+    def clip_factors(self, power: FloatArray, n_features: int) -> tuple[FloatArray, NDArray[np.intp]]:
+        """What brings each row into the ball, and the rows with a power too large for that, whose factor is 0.
+
+        The factor is exactly 1 for rows inside. The powers are overwritten.
+        """
+        beyond = np.flatnonzero(power >= OVERFLOWN)
+        norm = np.sqrt(power, out=power) if self.order == 2.0 else power
+        edge = self.edge(n_features)
+        factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
+        factor[beyond] = 0.0  # [note: engines-1]
+        return factor, beyond
+
+    def edge(self, n_features: int) -> float:
+        """The largest computed norm of a row that is surely inside."""
+        return self.radius * (1.0 - 2 * (n_features + 16) * ULP)  # [note: ball-3]
 
     def describe(self) -> dict[str, object]:
         order = "infinity" if math.isinf(self.order) else self.order
@@ -140,33 +166,6 @@ def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
             f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
         )
     return array
-
-
-def norms_of(rows: FloatArray, order: float) -> FloatArray:
-    """The l_order norm of each row, without overflow of powers beyond squares; the same in any company of rows."""
-    if order == 2.0:
-        power = _squares(rows)
-        return np.sqrt(power, out=power)
-    # By rows in memory: by columns, numpy adds up a single row in another order than several.
-    size = np.abs(np.ascontiguousarray(rows))
-    if order == 1.0:
-        return np.asarray(size.sum(axis=1))
-    largest: FloatArray = size.max(axis=1)
-    if math.isinf(order):
-        return largest
-    scale = np.where(largest > 0.0, largest, 1.0)
-    ratio = size / scale[:, None]
-    return np.asarray(scale * np.sum(ratio**order, axis=1) ** (1.0 / order))
-
-
-def _squares(rows: FloatArray) -> FloatArray:
-    """The sum of squares of each row, the same in any company of rows."""
-    rows = np.ascontiguousarray(rows)
-    power: FloatArray = np.einsum("ij,ij->i", rows[:, :_PIECE_COLUMNS], rows[:, :_PIECE_COLUMNS])
-    for start in range(_PIECE_COLUMNS, rows.shape[1], _PIECE_COLUMNS):
-        piece = rows[:, start : start + _PIECE_COLUMNS]
-        power += np.einsum("ij,ij->i", piece, piece)
-    return power
 
 
 def _listed(columns: NDArray[np.intp], most: int = 10) -> str:

@@ -20,6 +20,7 @@ ROOMS = [
     "_version",
     "errors",
     "_numerics",
+    "_rowwise",
     "_rootfind",
     "_validate",
     "digest",

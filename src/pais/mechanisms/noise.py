@@ -12,7 +12,8 @@ from scipy import special
 
 from pais import _validate
 from pais._numerics import ULP, FloatArray, divide_up, multiply_down
-from pais.domain import norm_order, norms_of
+from pais._rowwise import norms_of
+from pais.domain import norm_order
 from pais.errors import ConvergenceError
 from pais.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais.profiles import GaussianProfile, LinearProfile
