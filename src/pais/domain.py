@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,18 +63,15 @@ class Ball:
     def norms(self, shifted: FloatArray) -> FloatArray:
         """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
 
-        Raises
-        ------
-        DataError
-            When a column holds NaN or infinity; the column is named, no value is shown.
+        The norm of a row that holds NaN or infinity is NaN. It does not change the norms of other rows.
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
     def powers(self, shifted: FloatArray) -> FloatArray:
-        """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above."""
+        """The sum of squares of each shifted row in the l2 norm, its norm in others; NaN if the row is not finite."""
         with np.errstate(over="ignore", invalid="ignore"):
             power = _squares(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
-        return power if np.all(np.isfinite(power)) else self._rescued(shifted, power)
+        return settled(power, lambda index: shifted[index])
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Norms, from powers, which are overwritten."""
@@ -84,14 +82,9 @@ class Ball:
         norm += _UNDERFLOW  # [note: ball-2]
         return np.minimum(norm, self.radius, out=norm)
 
-    def _rescued(self, shifted: FloatArray, power: FloatArray) -> FloatArray:
-        """Powers of finite rows that overflow stand beyond any radius; or a column is bad."""
-        require_finite(np.flatnonzero(~np.all(np.isfinite(shifted), axis=0)))
-        return np.where(np.isfinite(power), power, OVERFLOWN)
-
     def clip(self, shifted: FloatArray) -> FloatArray:
-        """Shifted rows, those beyond the radius scaled back to just inside it."""
-        with np.errstate(over="ignore"):
+        """Shifted rows, those beyond the radius scaled back to just inside it; rows that are not finite become NaN."""
+        with np.errstate(over="ignore", invalid="ignore"):
             norm = norms_of(shifted, self.order)
         slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP  # [note: ball-3]
         outside = np.flatnonzero(~(norm <= self.radius * slack))
@@ -99,7 +92,9 @@ class Ball:
             return shifted
         clipped = shifted.copy()
         # In two steps, so that rows whose norm overflows come back too.
-        part = clipped[outside] / np.max(np.abs(clipped[outside]), axis=1, keepdims=True)
+        part = clipped[outside]
+        part[~np.isfinite(part).all(axis=1)] = np.nan
+        part /= np.max(np.abs(part), axis=1, keepdims=True)
         factor = self.radius * slack / norms_of(part, self.order)
         clipped[outside] = part * factor[:, None]  # [note: ball-4]
         return clipped
@@ -109,13 +104,15 @@ class Ball:
         return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
 
 
-def require_finite(bad_columns: NDArray[np.intp]) -> None:
-    """Refuse columns that hold NaN or infinity, by their numbers."""
-    if bad_columns.size:
-        raise DataError(
-            f"column(s) {_listed(bad_columns)} hold NaN or infinity. Fill or drop these values before the rows come "
-            "here."
-        )
+def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
+    """Powers without infinity: OVERFLOWN for finite rows whose power overflows, NaN for rows that are not finite.
+
+    Only rows whose own power is not finite are looked at, so no row changes the power of another.
+    """
+    beyond = np.flatnonzero(~np.isfinite(power))
+    if beyond.size:
+        power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-5]
+    return power
 
 
 def norm_order(value: object) -> float:
@@ -167,8 +164,3 @@ def _squares(rows: FloatArray) -> FloatArray:
         piece = rows[:, start : start + _PIECE_COLUMNS]
         power += np.einsum("ij,ij->i", piece, piece)
     return power
-
-
-def _listed(columns: NDArray[np.intp], most: int = 10) -> str:
-    shown = ", ".join(str(column) for column in columns[:most])
-    return shown + (", ..." if columns.size > most else "")

@@ -25,6 +25,7 @@ ROOMS = [
     "amplification",
     "randomness",
     "lattice",
+    "cells",
     "sources",
     "domain",
     "profiles",

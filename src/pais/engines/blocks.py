@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._numerics import ULP, FloatArray
-from pais.domain import OVERFLOWN, Ball, require_finite
+from pais.domain import OVERFLOWN, Ball, settled
 from pais.engines.screen import Screen
 from pais.lattice import IntArray, Lattice
 
@@ -23,7 +23,11 @@ _EXACT = 2.0**53
 
 
 class Block(ABC):
-    """Some rows, and the identity that the draws of a seeded run are keyed by."""
+    """Some rows, and the identity that the draws of a seeded run are keyed by.
+
+    A row that holds NaN or infinity stays in the block and contributes nothing: it has no norm, adds nothing to a sum
+    and is never kept.
+    """
 
     identity: NDArray[np.uint64]
 
@@ -33,21 +37,21 @@ class Block(ABC):
 
     @abstractmethod
     def norms(self, ball: Ball) -> FloatArray:
-        """Norms of all rows about the ball's center."""
+        """Norms about the ball's center of all finite rows."""
 
     @abstractmethod
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        """Sum of all rows, shifted and clipped to the ball, in whole steps truncated toward zero."""
+        """Sum of all finite rows, shifted and clipped to the ball, in whole steps truncated toward zero."""
 
     @abstractmethod
     def rows(self) -> NDArray[np.generic]:
-        """All rows, as an array of shape (n, d)."""
+        """All rows, finite or not, as an array of shape (n, d)."""
 
     @abstractmethod
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         """Places of the rows that a screen lets pass, and these rows, shifted, as an array of shape (m, d).
 
-        `read_all` looks at every row, which finds NaN anywhere and lets fewer pass.
+        `read_all` looks at every row and lets fewer pass. Rows that are not finite may be among them.
         """
 
 
@@ -59,10 +63,12 @@ class RowBlock(Block):
         self.identity = identity
 
     def norms(self, ball: Ball) -> FloatArray:
-        return ball.norms(ball.shift(self._rows))
+        return _present(ball.norms(ball.shift(self._rows)))
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        total: IntArray = lattice.encode(ball.clip(ball.shift(self._rows))).sum(axis=0)
+        clipped = ball.clip(ball.shift(self._rows))
+        bad = np.isnan(clipped[:, 0])  # a row that is not finite is NaN throughout once it is clipped
+        total: IntArray = lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
         return total
 
     def rows(self) -> NDArray[np.generic]:
@@ -91,17 +97,18 @@ class ColumnBlock(Block):
 
     def norms(self, ball: Ball) -> FloatArray:
         if ball.order not in (1.0, 2.0):
-            return ball.norms(ball.shift(self.rows()))
-        return ball.norms_of_powers(self._powers(ball), len(self._columns))
+            return self._by_rows().norms(ball)
+        return _present(ball.norms_of_powers(self._powers(ball), len(self._columns)))
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
         # The way is chosen by public numbers: rows are rounded otherwise on the other one, all of them.
         if ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT:
             return self._by_rows().clipped_sum(ball, lattice)
         power = self._powers(ball)
-        beyond = np.flatnonzero(power >= OVERFLOWN)
+        beyond, bad = np.flatnonzero(power >= OVERFLOWN), np.flatnonzero(np.isnan(power))
         norm = np.sqrt(power, out=power) if ball.order == 2.0 else power
         edge = ball.radius * (1.0 - 2 * (len(self._columns) + 16) * ULP)
+        norm[bad] = edge
         # 1 within the ball, and what brings a row back to its edge beyond it.
         factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
         factor /= lattice.step
@@ -115,6 +122,7 @@ class ColumnBlock(Block):
             else:
                 np.subtract(column, ball.center[number], out=steps)
                 steps *= factor
+            steps[bad] = 0.0  # [note: engines-3]
             np.trunc(steps, out=steps)
             for start in range(0, self.n_rows, _PIECE_ROWS):
                 total[number] += int(np.add.reduce(steps[start : start + _PIECE_ROWS]))
@@ -148,7 +156,7 @@ class ColumnBlock(Block):
         return np.ascontiguousarray(side.T)
 
     def _powers(self, ball: Ball) -> FloatArray:
-        """Sums of squares (order 2) or of sizes (order 1), finite; a column with NaN or infinity is refused."""
+        """Sums of squares (order 2) or of sizes (order 1); NaN for rows that are not finite."""
         power, gap = np.zeros(self.n_rows), np.empty(min(_PIECE_ROWS, self.n_rows))
         square = ball.order == 2.0
         with np.errstate(over="ignore", invalid="ignore"):
@@ -160,8 +168,15 @@ class ColumnBlock(Block):
                     if ball.center is not None:
                         part = np.subtract(part, ball.center[number], out=out)
                     total += np.multiply(part, part, out=out) if square else np.abs(part, out=out)
-        if not (power.size == 0 or power.max() < np.inf):
-            bad = [number for number, column in enumerate(self._columns) if not np.all(np.isfinite(column))]
-            require_finite(np.array(bad, dtype=np.intp))
-            power = np.minimum(power, OVERFLOWN)
-        return power
+        return settled(power, lambda index: self._gathered(index, None))
+
+
+def empty_block(n_features: int) -> Block:
+    """A block without rows: what it contributes to a sum is a zero of the right shape."""
+    return RowBlock(np.empty((0, n_features)), np.empty(0, dtype=np.uint64))
+
+
+def _present(norm: FloatArray) -> FloatArray:
+    """Norms without those of rows that are not finite."""
+    bad = np.isnan(norm)
+    return norm[~bad] if bad.any() else norm
