@@ -372,12 +372,19 @@ def open_csv(
             on_other_line()
         return "skip"
 
-    return pa_csv.open_csv(
-        filesystem.open_input_stream(path),
-        read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
-        parse_options=pa_csv.ParseOptions(invalid_row_handler=leave_out),
-        convert_options=pa_csv.ConvertOptions(**convert),
-    )
+    options = {
+        "read_options": pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
+        "parse_options": pa_csv.ParseOptions(invalid_row_handler=leave_out),
+        "convert_options": pa_csv.ConvertOptions(**convert),
+    }
+    try:
+        return pa_csv.open_csv(filesystem.open_input_stream(path), **options)
+    except pa.ArrowInvalid:
+        # Arrow refuses a header without a line end, which is a table without rows.
+        header = filesystem.open_input_stream(path).read(_CSV_BLOCK_BYTES)
+        if not header.strip() or b"\n" in header or b"\r" in header:
+            raise
+        return pa_csv.open_csv(pa.BufferReader(header + b"\n"), **options)
 
 
 def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
