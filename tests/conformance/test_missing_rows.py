@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, CoresetRule, DataError, DPKMeans, UniformRule
-from pais.engines import Block, Engine, Fold, arrow, source
+from pais.engines import Engine, arrow, source
 from tests.conftest import SPARK
 
 Floats = NDArray[np.float64]
@@ -437,7 +437,7 @@ def require_release(data: object) -> None:
     ball = Ball(radius=1.0)
     kept = pais.sample(data, ball=ball, rule=UniformRule(rate=0.5)).spend("a test")
     assert kept.rows.shape == (0, engine.n_features)
-    assert engine.held().fold(_Count(), seeded=True)[0] >= 0
+    assert not pais.survey(engine.held(), epsilon=0.5).above_noise
     noise = pais.GaussianNoise(scale=100.0)
     for mechanism in (
         pais.WeightedCount(noise=noise),
@@ -452,13 +452,6 @@ def require_release(data: object) -> None:
     assert model.cluster_centers_.shape == (2, engine.n_features)
     assert model.score(data) == 0.0
     DPKMeans(n_clusters=2, epsilon=1.0, delta=0.0, mechanism="laplace", radius=1.0).fit(data)
-
-
-class _Count(Fold):
-    """Rows, finite or not."""
-
-    def of(self, block: Block) -> NDArray[np.int64]:
-        return np.array([block.n_rows])
 
 
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")

@@ -54,6 +54,9 @@ _BATCH_ROWS = 1 << 17
 # Rows by which a column of a CSV file is told to be text or numbers.
 _FIRST_ROWS = 10_000
 
+# Lines with another number of cells than the header are left out, whichever columns are read.
+_CSV_OPTIONS = {"mode": "DROPMALFORMED", "columnPruning": "false"}
+
 _VERSION_MARK = "PAIS_WORKER_VERSION"
 
 
@@ -161,7 +164,7 @@ def read_frame(path: str, *, master: str | None = None) -> Any:
     if not is_csv(path):
         return _guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
     found = _guarded(
-        lambda: reader.csv(path, header=True, inferSchema=True),
+        lambda: reader.options(**_CSV_OPTIONS).csv(path, header=True, inferSchema=True),
         otherwise=f"{path} cannot be read as CSV. Check the file.",
     )
     require_header(found.columns, f"file {path}")
@@ -170,19 +173,17 @@ def read_frame(path: str, *, master: str | None = None) -> Any:
 
 def _with_numbers(frame: Any) -> Any:
     """Columns that Spark takes for text because of some cells, as numbers if most of their first cells are numbers."""
-    texts = [field.name for field in frame.schema.fields if isinstance(field.dataType, kinds.StringType)]
+    fields = frame.schema.fields
+    texts = [f"p{place}" for place, field in enumerate(fields) if isinstance(field.dataType, kinds.StringType)]
     if not texts:
         return frame
-    first = frame.select([_quoted(name) for name in texts]).limit(_FIRST_ROWS).toArrow()
+    renamed = _renamed(frame)
+    first = renamed.select(*texts).limit(_FIRST_ROWS).toArrow()
     for name, column in zip(texts, first.columns, strict=True):
         cells = pa.concat_arrays([pa.nulls(0, pa.string()), *(chunk.cast(pa.string()) for chunk in column.chunks)])
         if not is_text_column(cells, numbers_of_text(cells)):
-            frame = frame.withColumn(name, _quoted(name).try_cast("double"))
-    return frame
-
-
-def _quoted(name: str) -> Any:
-    return F.col("`" + name.replace("`", "``") + "`")
+            renamed = renamed.withColumn(name, F.col(name).try_cast("double"))
+    return renamed.toDF(*frame.columns)
 
 
 def _session(master: str | None) -> Any:
