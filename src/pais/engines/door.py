@@ -11,9 +11,10 @@ import pyarrow.fs as pa_fs
 
 from pais._validate import without_sizes
 from pais.domain import table_of
-from pais.engines.arrow import ArrowEngine, files_of
+from pais.engines.arrow import ArrowEngine
 from pais.engines.base import Engine, require_finite
 from pais.engines.memory import MemoryEngine
+from pais.engines.places import files_of
 from pais.errors import DataError
 from pais.sources import Columns, Layout, Missing, as_table, from_array, one_batch
 
