@@ -278,8 +278,8 @@ def from_array(source: object) -> NDArray[np.generic]:
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
     array = as_array(source)
-    if array is not None and array.dtype.kind in "US" and isinstance(source, (list, tuple)):
-        # NumPy turns the numbers of a list into text if one cell is text.
+    if array is not None and array.dtype.kind in "USc" and isinstance(source, (list, tuple)):
+        # NumPy turns all numbers of a list into text, or into complex numbers, if one cell is.
         array = attempt(lambda: np.asarray(source, dtype=object))
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array of floats.")
