@@ -356,6 +356,9 @@ def _read_file(path: Path, columns: Columns) -> pa.Table:
         table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
         if table is not None:
             require_header(table.column_names, str(path))
+            # A column without a value is one of numbers.
+            kinds = [pa.float64() if pa.types.is_null(field.type) else field.type for field in table.schema]
+            table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     else:
         table = attempt(lambda: pq.read_table(path, columns=chosen))
     if table is None:
