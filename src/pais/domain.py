@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,10 +61,7 @@ class Ball:
     def norms(self, shifted: FloatArray) -> FloatArray:
         """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
 
-        Raises
-        ------
-        DataError
-            When a column holds NaN or infinity; the column is named, no value is shown.
+        The norm of a row that holds NaN or infinity is NaN. It does not change the norms of other rows.
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
@@ -74,7 +72,7 @@ class Ball:
         return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
 
     def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
-        """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above.
+        """The sum of squares of each shifted row in the l2 norm, its norm in others; NaN if the row is not finite.
 
         Rough powers are quicker. They can depend on the other rows in their last bits, so they may only serve where
         every value within `rough_slack` leads to the same result.
@@ -82,7 +80,7 @@ class Ball:
         squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
         with np.errstate(over="ignore", invalid="ignore"):
             power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
-        return power if np.all(np.isfinite(power)) else self._rescued(shifted, power)
+        return settled(power, lambda index: shifted[index])
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Norms, from powers, which are overwritten."""
@@ -93,15 +91,10 @@ class Ball:
         norm += _UNDERFLOW  # [note: ball-2]
         return np.minimum(norm, self.radius, out=norm)
 
-    def _rescued(self, shifted: FloatArray, power: FloatArray) -> FloatArray:
-        """Powers of finite rows that overflow stand beyond any radius; or a column is bad."""
-        require_finite(np.flatnonzero(~np.all(np.isfinite(shifted), axis=0)))
-        return np.where(np.isfinite(power), power, OVERFLOWN)
-
     def clip(self, shifted: FloatArray) -> FloatArray:
-        """Shifted rows, those beyond the radius scaled back to just inside it."""
+        """Shifted rows, those beyond the radius scaled back to just inside it; rows that are not finite become NaN."""
         d = shifted.shape[1]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             norm = rough_norms_of(shifted, self.order)
         near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
         if near.size == 0:
@@ -135,13 +128,15 @@ class Ball:
         return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
 
 
-def require_finite(bad_columns: NDArray[np.intp]) -> None:
-    """Refuse columns that hold NaN or infinity, by their numbers."""
-    if bad_columns.size:
-        raise DataError(
-            f"column(s) {_listed(bad_columns)} hold NaN or infinity. Fill or drop these values before the rows come "
-            "here."
-        )
+def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
+    """Powers without infinity: OVERFLOWN for finite rows whose power overflows, NaN for rows that are not finite.
+
+    Only rows whose own power is not finite are looked at, so no row changes the power of another.
+    """
+    beyond = np.flatnonzero(~np.isfinite(power))
+    if beyond.size:
+        power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
+    return power
 
 
 def norm_order(value: object) -> float:
@@ -166,8 +161,3 @@ def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
             f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
         )
     return array
-
-
-def _listed(columns: NDArray[np.intp], most: int = 10) -> str:
-    shown = ", ".join(str(column) for column in columns[:most])
-    return shown + (", ..." if columns.size > most else "")

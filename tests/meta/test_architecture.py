@@ -27,6 +27,7 @@ ROOMS = [
     "amplification",
     "randomness",
     "lattice",
+    "cells",
     "sources",
     "domain",
     "profiles",
