@@ -101,18 +101,17 @@ def plan_kmeans(
     `tests/theory/test_planning.py`. No argument depends on rows except through what was released.
     """
     require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
-    k, d = int(n_clusters), _validate.count("n_features", n_features)
-    epsilon, delta = float(epsilon), float(delta)
+    d, epsilon, delta = _validate.count("n_features", n_features), float(epsilon), float(delta)
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
     _require_order(mechanism, ball)
     norms = _clipped(norms, ball.radius)
-    n_iterations = _validate.count("n_iterations", n_iterations)
+    plain_rounds = None if algorithm == "refined" else _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
-    limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
-    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, delta, limit)
+    most_rows = MOST_SAMPLE_NUMBERS / d
+    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, delta, max_epsilon_if_kept)
     facts = _Facts(
-        n_clusters=k,
+        n_clusters=int(n_clusters),
         n_features=d,
         n_rows=norms.n_rows,
         radius=ball.radius,
@@ -123,22 +122,16 @@ def plan_kmeans(
         sample_size=chosen.sample_size,
         epsilon=epsilon,
     )
-    largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
-    noise = chosen.noise * (1.0 + _ROOM)  # [note: plan-1]
-    if mechanism == "gaussian":
-        made = _gaussian(facts, unit, noise, largest_weight)
-    else:
-        made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
     # [note: plan-2]
     return Plan(
         ball=ball,
         rule=chosen.rule,
-        mechanism=made,
+        mechanism=_mechanism(facts, unit, chosen, mechanism, plain_rounds),
         epsilon=epsilon,
         delta=delta,
         norms=norms,
         spent=spent,
-        max_epsilon_if_kept=limit,
+        max_epsilon_if_kept=max_epsilon_if_kept,
     )
 
 
@@ -238,6 +231,20 @@ def _calibrated(
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
     return solve(sampling, sample_size)
+
+
+def _mechanism(
+    facts: _Facts,
+    unit: GaussianProfile | LinearProfile,
+    calibration: Calibration,
+    mechanism: MechanismName,
+    plain_rounds: int | None,
+) -> KMeans:
+    largest_weight = 1.0 / calibration.rule.smallest_probability(facts.radius)
+    noise = calibration.noise * (1.0 + _ROOM)  # [note: plan-1]
+    if mechanism == "gaussian":
+        return _gaussian(facts, unit, noise, largest_weight)
+    return _pure(facts, unit, noise, largest_weight, mechanism, plain_rounds)
 
 
 def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:

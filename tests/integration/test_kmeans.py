@@ -152,7 +152,7 @@ def test_certificates_of_neighbouring_data_are_identical_where_all_facts_are_sta
     mechanism: str, sampling: str
 ) -> None:
     fits = [private_kmeans(rows, stated(mechanism, sampling=sampling)) for rows in NEIGHBOURS]
-    assert len({fit.certificate.to_json() for fit in fits}) == 1
+    assert len({replace(fit.certificate, values_sha256=None).to_json() for fit in fits}) == 1
     assert len({fit.plan.explain() for fit in fits}) == 1
     assert fits[0].certificate.secure_randomness
 
