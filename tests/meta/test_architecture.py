@@ -24,6 +24,7 @@ ROOMS = [
     "_validate",
     "amplification",
     "randomness",
+    "keyed",
     "lattice",
     "sources",
     "domain",
