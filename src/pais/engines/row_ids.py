@@ -46,7 +46,7 @@ class RowIds:
 class Occurrences:
     """Counts, for each row of a partition, the equal rows that came before it. Rows are known by their hashes.
 
-    A hash table with linear probing. It takes 24 to 64 bytes for each row of the partition.
+    A hash table with linear probing. It takes up to about 64 bytes for each row of the partition.
     """
 
     def __init__(self, *, room: int = 1 << 16) -> None:
