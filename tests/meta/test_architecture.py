@@ -26,6 +26,7 @@ ROOMS = [
     "digest",
     "amplification",
     "randomness",
+    "keyed",
     "lattice",
     "cells",
     "sources",
