@@ -10,12 +10,14 @@ import numpy as np
 from pais import _validate
 from pais.auditing import pacing
 from pais.auditing.events import Candidate, Event, Observed, best_event, epsilon_lower_bound
+from pais.auditing.fits import FitTarget
 from pais.auditing.pairs import NeighbourPair
 from pais.auditing.report import AuditReport, Direction, Finding
 from pais.auditing.statistics import DISCRIMINANT, Discriminant, Statistics, named
 from pais.auditing.targets import Draws, Function, FunctionTarget, MechanismTarget, Target, width_of
 from pais.domain import Ball
 from pais.errors import ArgumentError
+from pais.estimators import DPKMeans
 from pais.mechanisms import Mechanism
 from pais.pipeline import Plan
 from pais.randomness import RandomState
@@ -29,7 +31,7 @@ _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
 
 
 def audit(
-    target: Function | Mechanism | Plan,
+    target: Function | Mechanism | Plan | DPKMeans,
     *,
     pair: NeighbourPair | None = None,
     rule: Rule | None = None,
@@ -101,8 +103,9 @@ def audit(
     found = _target(target, rule, ball, n_features, statistic, epsilon, delta)
     pairs = found.pairs() if pair is None else [pair]
     _validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
-    # [note: audit-3]
-    search = _Search(target=found, draws=Draws.of(random_state), risk=(1.0 - sure) / len(_DIRECTIONS))
+    draws = Draws.of(random_state)
+    found.prepare(pairs, draws)
+    search = _Search(target=found, draws=draws, risk=(1.0 - sure) / len(_DIRECTIONS))  # [note: audit-3]
     first = list(search.explore_all(pairs, half // len(pairs) + 1, None if limit is None else _FIRST_SHARE * limit))
     chosen = max(first, key=lambda one: one.promise)
     left = None if limit is None else max(limit - (pacing.clock() - begun), 0.0)
@@ -122,7 +125,7 @@ def audit(
 
 
 def _target(
-    target: Function | Mechanism | Plan,
+    target: Function | Mechanism | Plan | DPKMeans,
     rule: Rule | None,
     ball: Ball | None,
     n_features: int | None,
@@ -134,7 +137,7 @@ def _target(
     claimed = None if epsilon is None else _validate.non_negative("epsilon", epsilon)
     stated = None if delta is None else _validate.target_delta(delta)
     width = None if n_features is None else _validate.count("n_features", n_features)
-    plan = target if isinstance(target, Plan) else None
+    plan: Plan | None = target if isinstance(target, Plan) else None
     if plan is not None:
         target, rule, ball = plan.mechanism, plan.rule, plan.ball
         # At another delta the claim is what is certified there.
@@ -156,10 +159,14 @@ def _target(
             n_features=width_of(target, ball, width),
             planned=plan is not None,
         )
-    if not callable(target):
-        raise ArgumentError(f"target cannot be of type {type(target).__name__}. Pass a function, mechanism or plan.")
+    if not callable(target) and not isinstance(target, DPKMeans):
+        raise ArgumentError(
+            f"target cannot be of type {type(target).__name__}. Pass a function, mechanism or plan, or a DPKMeans."
+        )
     if rule is not None or ball is not None:
-        raise ArgumentError("rule and ball go with a mechanism. A function has them inside: leave them out.")
+        raise ArgumentError("rule and ball go with a mechanism. A function or a fit has its own: leave them out.")
+    if isinstance(target, DPKMeans):
+        return FitTarget.of(target, epsilon=claimed, delta=stated, statistic=looks, n_features=width)
     return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=looks)
 
 
