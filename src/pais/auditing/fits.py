@@ -62,6 +62,11 @@ class FitTarget(Target):
     """`model.fit` on a fresh clone in each run, with the random bits of the audit and without any ledger.
 
     A fit that raises is an outcome like any other: its caller sees the class and the text of the error.
+
+    Notes
+    -----
+    Guarantee. A run gives the same numbers as `fit` from the same bits, and no ledger is charged:
+    `tests/statistical/test_audit_fit.py`.
     """
 
     model: DPKMeans
