@@ -19,7 +19,7 @@ from pais.auditing.many import Part
 from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
 from pais.auditing.statistics import Statistic, SumFrame, beside_record, column
 from pais.auditing.targets import Draws, Target
-from pais.errors import ArgumentError, PaisError, SurveyWarning
+from pais.errors import ArgumentError, SurveyWarning
 from pais.estimators import DPKMeans
 from pais.kmeans import KMeansFit
 from pais.mechanisms import KMeans
@@ -30,8 +30,8 @@ from pais.survey import _N_BINS, _bin_of
 # Outputs that are held at a time.
 _BATCH_FITS = 2**12
 
-# Attempts to get one certificate: the noise of a survey can make a plan impossible.
-_ATTEMPTS = 20
+# Attempts on each table to get one certificate: the noise of a survey can make a plan impossible.
+_ATTEMPTS = 5
 
 # Rows beside the record, for a survey to stand out of its noise.
 _MANY = 200
@@ -123,18 +123,18 @@ class FitTarget(Target):
         ]
 
     def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:
-        """Fit once to learn what is claimed. An error is passed on if every attempt raises one."""
+        """Learn what is claimed from the first fit that succeeds, on either table; if none does, raise its error."""
+        tables = [table for pair in pairs for table in (pair.with_record, pair.without_record)] * _ATTEMPTS
         with _quiet():
-            for attempt in range(_ATTEMPTS):
-                pair = pairs[attempt % len(pairs)]
+            for left, table in zip(reversed(range(len(tables))), tables, strict=True):
                 try:
-                    model = self._fitted(pair.with_record, draws)
-                except PaisError:
-                    if attempt == _ATTEMPTS - 1:
+                    model = self._fitted(table, draws)
+                except Exception:
+                    if left == 0:
                         raise
                 else:
                     break
-        self.seen.names = (OUTCOME, MESSAGE, *self._look(model, _Scene.of(pair)))
+        self.seen.names = (OUTCOME, MESSAGE, *self._look(model, _Scene.of(pairs[0])))
         if self.stated_epsilon is None and self.delta < self.seen.delta:
             raise ArgumentError(
                 f"delta={self.stated_delta!r} is below the certified delta={self.seen.delta!r}. Pass the epsilon that "
