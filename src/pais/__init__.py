@@ -1,4 +1,4 @@
-"""Differentially private analysis in one pass: a small weighted sample, a private result, a certificate.
+"""Differentially private analysis: a small weighted sample, a private result, a certificate.
 
 The data's way::
 
@@ -17,7 +17,7 @@ from pais.accounting import Budget, Ledger
 from pais.amplification import amplified_delta, amplified_epsilon, epsilon_at_delta
 from pais.auditing import AuditReport, NeighbourPair, audit
 from pais.calibration import Calibration, calibrate
-from pais.certify import WorstCase, worst_case
+from pais.certify import WorstCase, worst_case, worst_case_if_kept
 from pais.domain import Ball
 from pais.engines import source
 from pais.errors import (
@@ -140,4 +140,5 @@ __all__ = [
     "source",
     "survey",
     "worst_case",
+    "worst_case_if_kept",
 ]

@@ -7,7 +7,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 FloatArray = NDArray[np.float64]
@@ -33,6 +33,105 @@ def round_down(value: FloatArray, ulps: float = 4.0) -> FloatArray:
     """The value pushed toward zero by `ulps` units in the last place."""
     bumped: FloatArray = np.nextafter(value * (1.0 - ulps * ULP), 0.0)
     return bumped
+
+
+# Above this a double keeps all of its bits, and above _TINY so does the error of a product.
+_SMALLEST_FULL = 2.0**-1021
+_TINY = 2.0**-900
+
+# Veltkamp's constant: splits a double into two halves of at most 26 bits each.
+_SPLITTER = 2.0**27 + 1.0
+
+
+def _product_error(one: FloatArray, other: FloatArray, product: FloatArray) -> FloatArray:
+    """The exact one * other - product, for a rounded product of numbers near 1 (Dekker)."""
+    one_high = one * _SPLITTER - (one * _SPLITTER - one)
+    other_high = other * _SPLITTER - (other * _SPLITTER - other)
+    one_low, other_low = one - one_high, other - other_high
+    error: FloatArray = one_high * other_high - product
+    return error + one_high * other_low + one_low * other_high + one_low * other_low
+
+
+def _sum_error(one: FloatArray, other: FloatArray, total: FloatArray) -> FloatArray:
+    """The exact one + other - total, for a rounded total (Knuth)."""
+    part = total - one
+    error: FloatArray = (one - (total - part)) + (other - part)
+    return error
+
+
+def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray, *, up: bool) -> FloatArray:
+    """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
+    toward, wrong = (np.inf, error > 0.0) if up else (0.0, error < 0.0)
+    value: FloatArray = np.ldexp(np.where(wrong, np.nextafter(mantissa, toward), mantissa), exponent)
+    # ldexp rounds to nearest where numbers vanish, and to infinity where they overflow.
+    unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
+    if not up:
+        unsure |= np.isinf(value) & np.isfinite(mantissa)
+    return np.where(unsure, np.nextafter(value, toward), value)
+
+
+def _directed_product(one: ArrayLike, other: ArrayLike, *, up: bool) -> FloatArray:
+    (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
+    with np.errstate(all="ignore"):
+        product = a * b
+        return _scaled(product, a_exponent + b_exponent, _product_error(a, b, product), up=up)
+
+
+def _directed_quotient(one: ArrayLike, other: ArrayLike, *, up: bool) -> FloatArray:
+    (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
+    with np.errstate(all="ignore"):
+        quotient = a / b
+        product = quotient * b
+        # a - product is exact, as the two are within a few ulps; its difference from the error has the exact sign.
+        remainder = (a - product) - _product_error(quotient, b, product)
+        return _scaled(quotient, a_exponent - b_exponent, remainder, up=up)  # [note: round-1]
+
+
+def multiply_up(one: ArrayLike, other: ArrayLike) -> FloatArray:
+    """The smallest double that is not below the product of two numbers >= 0 (near 1e-308, one of the smallest two)."""
+    return _directed_product(one, other, up=True)
+
+
+def multiply_down(one: ArrayLike, other: ArrayLike) -> FloatArray:
+    """The largest double that is not above the product of two numbers >= 0; finite for finite numbers."""
+    return _directed_product(one, other, up=False)
+
+
+def divide_up(one: ArrayLike, other: ArrayLike) -> FloatArray:
+    """The smallest double that is not below one / other, for one >= 0 and other > 0."""
+    return _directed_quotient(one, other, up=True)
+
+
+def divide_down(one: ArrayLike, other: ArrayLike) -> FloatArray:
+    """The largest double that is not above one / other, for one >= 0 and other > 0."""
+    return _directed_quotient(one, other, up=False)
+
+
+def multiply_add_up(addend: ArrayLike, one: ArrayLike, other: ArrayLike) -> FloatArray:
+    """The smallest double that is not below addend + one * other, for numbers >= 0.
+
+    A product below 2**-900 is rounded up first: then the result is a bound, and may not be the smallest.
+    """
+    first = np.asarray(addend, dtype=np.float64)
+    (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
+    with np.errstate(all="ignore"):
+        mantissa, exponent = a * b, a_exponent + b_exponent
+        product = np.ldexp(mantissa, exponent)
+        error = np.ldexp(_product_error(a, b, mantissa), exponent)
+        tiny = (product < _TINY) & (mantissa > 0.0)
+        product = np.where(tiny, np.nextafter(product, np.inf), product)
+        error = np.where(tiny, 0.0, error)
+        # The exact value is first + product + error = total + rest + last.
+        total = first + product
+        carry = _sum_error(first, product, total)
+        tail = carry + error
+        last = _sum_error(carry, error, tail)
+        near = total + tail
+        rest = _sum_error(total, tail, near)
+        above = (rest > 0.0) | ((rest == 0.0) & (last > 0.0))  # [note: round-2]
+        raised: FloatArray = np.where(above, np.nextafter(near, np.inf), near)
+    # An infinite total has no error that could be computed.
+    return np.where(np.isfinite(total), raised, total)
 
 
 def log_expm1(x: FloatArray) -> FloatArray:

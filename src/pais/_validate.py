@@ -117,6 +117,14 @@ def target_delta(value: object) -> float:
     return number("delta", value, rule="a number in [0, 1)", low=0.0, high=1.0, open_low=False, open_high=True)
 
 
+def kept_limit(value: object, *, finite: bool = False) -> float | None:
+    """A limit on the epsilon of a kept record, or None for the default."""
+    if value is None:
+        return None
+    check = positive if finite else positive_or_infinite
+    return check("max_epsilon_if_kept", value)
+
+
 def share(name: str, value: object) -> float:
     return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0, open_low=False, open_high=False)
 

@@ -6,6 +6,8 @@ Every value returned here is an upper bound: it is rounded up by its own roundin
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import overload
 
 import numpy as np
@@ -19,6 +21,9 @@ from pais.errors import ArgumentError
 
 # A bracket on log(kappa) this narrow moves epsilon by less than its own rounding.
 _INVERSE_TOLERANCE = 1e-13
+
+#: How much more than epsilon a record may pay once it is known to be in the sample, unless the user states a limit.
+KEPT_MARGIN = 15.0
 
 
 @overload
@@ -130,6 +135,39 @@ def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) ->
     arrays = _validate.broadcast(delta, _validate.losses("mu", mu), _validate.probabilities(probability))
     flat = invert_delta(*(array.ravel() for array in arrays))
     return _scalar_or_array(flat.reshape(arrays[0].shape))
+
+
+def kept_limit(epsilon: float, limit: float | None) -> float:
+    """Largest epsilon that a record may pay given that it was kept: the stated limit, or epsilon + 15."""
+    return epsilon + KEPT_MARGIN if limit is None else limit
+
+
+@functools.lru_cache(maxsize=256)
+def largest_shift(epsilon: float, delta: float) -> float:
+    """Largest Gaussian shift that costs at most (epsilon, delta) without sampling, rounded down.
+
+    Notes
+    -----
+    Guarantee. The divergence of the returned shift at epsilon is at most delta, and a shift larger by 1e-9 exceeds it:
+    `tests/theory/test_kept_records.py`.
+    """
+    # The divergence is at least Phi(mu/2 - epsilon/mu) - 1/2 for a large shift, so doubling from 1 ends soon.
+    log_delta, ratio = math.log(delta), np.array([epsilon])
+
+    def excess(log_shift: FloatArray, _: NDArray[np.intp]) -> FloatArray:
+        value, error = log_gaussian_delta(ratio, np.exp(log_shift))
+        return np.asarray(value + error - log_delta)
+
+    index = np.zeros(1, dtype=np.intp)
+    low, high = np.zeros(1), np.zeros(1)
+    while excess(high, index)[0] <= 0.0:
+        high += 1.0
+    while excess(low, index)[0] > 0.0:
+        low -= 1.0
+    low, _ = shrink_bracket(
+        excess, low, high, value_low=excess(low, index), value_high=excess(high, index), tolerance=1e-12
+    )  # [note: kept-1]
+    return float(np.exp(low[0])) * (1.0 - 1e-13)
 
 
 def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:

@@ -12,8 +12,8 @@ import numpy as np
 from pais import _validate
 from pais._numerics import ULP
 from pais._rootfind import shrink_bracket
-from pais.amplification import epsilon_at_delta, log_amplified_delta
-from pais.certify import CERTIFIED_TOLERANCE, worst_case
+from pais.amplification import epsilon_at_delta, kept_limit, log_amplified_delta
+from pais.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.norms import NormDistribution
 from pais.profiles import GaussianProfile, LinearProfile, Profile
@@ -49,6 +49,8 @@ class Calibration:
         The guarantee; every norm of the ball is within it.
     noise : float
         Factor on every noise scale of the profile that was passed in.
+    epsilon_if_kept : float
+        What the costliest record pays at `delta` given that it was kept in the sample.
     sample_size : float
         Expected rows under the norm distribution that was passed in.
     rule, profile :
@@ -57,6 +59,7 @@ class Calibration:
 
     epsilon: float
     delta: float
+    epsilon_if_kept: float
     noise: float
     sample_size: float
     rule: Rule
@@ -73,6 +76,7 @@ def calibrate(
     noise: float | None = None,
     sample_size: float | None = None,
     uniform_share: float = 0.5,
+    max_epsilon_if_kept: float | None = None,
 ) -> Calibration:
     """Solve for the one of `epsilon`, `noise` and `sample_size` that is left out.
 
@@ -91,6 +95,9 @@ def calibrate(
         > 0 for a `GaussianProfile`, 0 for a pure one.
     uniform_share : float
         For the coreset rule.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a record may pay given that it was kept; None = epsilon + 15. Noise and probabilities are
+        raised until it holds.
 
     Raises
     ------
@@ -99,7 +106,8 @@ def calibrate(
 
     Notes
     -----
-    Guarantee. The rule and profile returned are within (epsilon, delta) on the whole ball; a solved noise,
+    Guarantee. The rule and profile returned are within (epsilon, delta) on the whole ball, and no kept record pays more
+    than the limit (`tests/theory/test_kept_records.py`); a solved noise,
     epsilon or size is the safe end of a bracket of relative width 1e-9 (1e-7 for the coreset rule), with
     expected size at most the one asked for, and at most 0.1 % below it: `tests/theory/test_calibration.py`.
     """
@@ -112,7 +120,12 @@ def calibrate(
             raise ArgumentError("a rule of your own has its size already. Pass epsilon alone, and the noise is solved.")
         target = _validate.target_epsilon(epsilon)
         own = _Problem(
-            profile=profile, norms=norms, delta=_validate.target_delta(delta), sampling=sampling, uniform_share=0.5
+            profile=profile,
+            norms=norms,
+            delta=_validate.target_delta(delta),
+            sampling=sampling,
+            uniform_share=0.5,
+            limit=_validate.kept_limit(max_epsilon_if_kept, finite=True),
         )
         return own.solve_noise(target, norms.expected_size(sampling))
     if sampling not in ("constrained", "coreset", "uniform"):
@@ -124,7 +137,14 @@ def calibrate(
     _validate.share("uniform_share", uniform_share)
     if isinstance(profile, GaussianProfile) != (delta > 0.0):
         raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
-    problem = _Problem(profile=profile, norms=norms, delta=delta, sampling=sampling, uniform_share=uniform_share)
+    problem = _Problem(
+        profile=profile,
+        norms=norms,
+        delta=delta,
+        sampling=sampling,
+        uniform_share=uniform_share,
+        limit=_validate.kept_limit(max_epsilon_if_kept, finite=True),
+    )
     if epsilon is not None and noise is None and sample_size is None:
         noise = problem.free_noise(epsilon)
     given = sum(value is not None for value in (epsilon, noise, sample_size))
@@ -152,6 +172,7 @@ class _Problem:
     delta: float
     sampling: Sampling | Rule
     uniform_share: float
+    limit: float | None
 
     @property
     def radius(self) -> float:
@@ -190,17 +211,7 @@ class _Problem:
     # -- rules ---------------------------------------------------------------------------------------
 
     def fixed_rule(self, sample_size: float) -> Rule:
-        """The uniform or coreset rule of a size; one that publishes records with probability delta is refused."""
-        rule = self._rule_of_size(sample_size)
-        if rule.largest_probability(self.radius) <= 10.0 * self.delta:  # [note: calibrate-2]
-            raise UnreachableError(
-                f"sample_size={sample_size!r} keeps rows with probabilities near delta={self.delta!r}, where a "
-                "guarantee is formal only. Ask for more rows, or a smaller delta.",
-                reachable=min(20.0 * self.delta * self.norms.n_rows, self.largest_fixed_size()),
-            )
-        return rule
-
-    def _rule_of_size(self, sample_size: float) -> Rule:
+        """The uniform or coreset rule of a size, or the user's rule."""
         if isinstance(self.sampling, Rule):
             return self.sampling
         if self.sampling == "uniform":
@@ -225,7 +236,8 @@ class _Problem:
     def interpolated_size(self, epsilon: float, noise: float) -> float:
         """Expected rows by interpolation between few knots: quick, for a search."""
         knots = knot_norms(self.radius, _SEARCH_KNOTS)
-        weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta)
+        limit = kept_limit(epsilon, self.limit)
+        weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta, limit)
         return float(self.norms.masses @ np.interp(self.norms.norms, knots, 1.0 / weights))
 
     def most_rows(self, epsilon: float, noise: float) -> float:
@@ -237,17 +249,42 @@ class _Problem:
     def constrained_rule(self, epsilon: float, noise: float) -> ConstrainedRule:
         profile = self.profile.with_noise(noise)
         # [note: calibrate-3]
-        return ConstrainedRule(profile=profile, radius=self.radius, epsilon=epsilon, delta=self.delta)
+        return ConstrainedRule(
+            profile=profile,
+            radius=self.radius,
+            epsilon=epsilon,
+            delta=self.delta,
+            max_epsilon_if_kept=kept_limit(epsilon, self.limit),
+        )
+
+    def epsilon_if_kept(self, rule: Rule, noise: float) -> float:
+        profile = self.profile.with_noise(noise)
+        return worst_case_if_kept(rule, profile, radius=self.radius, delta=self.delta).upper
 
     def fixed_rule_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """By how much a rule misses the guarantee; <= 0 is certified. Gaussian deltas need no inverse."""
+        """By how much a rule misses the guarantee or the limit for kept records; <= 0 is certified."""
+        excess = self._guarantee_excess(rule, epsilon, noise)
+        if excess > 0.0:
+            return excess
+        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
+        return excess if kept <= 0.0 else kept
+
+    def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
+        """By how much a rule misses the guarantee. Gaussian deltas need no inverse."""
         profile = self.profile.with_noise(noise)
         if isinstance(profile, GaussianProfile):
-            worst = worst_case(rule, profile, radius=self.radius, epsilon=epsilon, tolerance=CERTIFIED_TOLERANCE)
+            worst = worst_case(
+                rule,
+                profile,
+                radius=self.radius,
+                epsilon=epsilon,
+                tolerance=CERTIFIED_TOLERANCE,
+                enough=0.5 * self.delta,
+            )
             gap = float(np.log(worst.upper) - np.log(self.delta))
             # Logarithms of numbers that differ in the last bits are equal: the numbers themselves decide.
             return gap if worst.upper <= self.delta else max(gap, ULP)
-        worst = worst_case(rule, profile, radius=self.radius, tolerance=CERTIFIED_TOLERANCE)
+        worst = worst_case(rule, profile, radius=self.radius, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * epsilon)
         return worst.upper / epsilon - 1.0  # [note: calibrate-4]
 
     # -- the three questions ----------------------------------------------------------------------------
@@ -262,6 +299,7 @@ class _Problem:
                 delta=self.delta if self.delta > 0.0 else None,
                 tolerance=CERTIFIED_TOLERANCE,
             )
+            self._require_limit(rule, worst.upper, noise)
             return self._answer(worst.upper, noise, rule)
         least = self.epsilon_of_all_rows(noise) * (1.0 + _EPSILON_SLACK)
         self._require_size(sample_size, self.constrained_size(least, noise))
@@ -321,7 +359,7 @@ class _Problem:
             lambda value: self.fixed_rule_excess(self.fixed_rule(value), epsilon, noise),
             start=largest,
             name="sample_size",
-            floor=largest * max(1.0 / WEIGHT_CAP, 20.0 * self.delta),
+            floor=largest / WEIGHT_CAP,
         )
         return self._answer(epsilon, noise, self.fixed_rule(size))
 
@@ -335,6 +373,16 @@ class _Problem:
                 reachable=most_rows,
             )
 
+    def _require_limit(self, rule: Rule, epsilon: float, noise: float) -> None:
+        """Refuse a rule whose small probabilities hide what a kept record pays."""
+        kept, limit = self.epsilon_if_kept(rule, noise), kept_limit(epsilon, self.limit)
+        if kept > limit:
+            raise UnreachableError(
+                f"a record that is kept in the sample would pay epsilon={kept:.6g}, above max_epsilon_if_kept="
+                f"{limit:.6g}. Raise the noise or sample_size, or state a larger max_epsilon_if_kept.",
+                reachable=kept,
+            )
+
     def _constrained(self, epsilon: float, noise: float) -> Calibration:
         return self._answer(epsilon, noise, self.constrained_rule(epsilon, noise))
 
@@ -342,6 +390,7 @@ class _Problem:
         return Calibration(
             epsilon=epsilon,
             delta=self.delta,
+            epsilon_if_kept=self.epsilon_if_kept(rule, noise),
             noise=noise,
             sample_size=self.norms.expected_size(rule),
             rule=rule,

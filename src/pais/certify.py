@@ -25,6 +25,9 @@ _MOST_CELLS = 2**18
 #: The gap that calibration plans for and certificates are issued with; one value, so that they agree to the last bit.
 CERTIFIED_TOLERANCE = 1e-7
 
+#: The same for the loss of kept records, which is compared with a limit and needs fewer digits.
+KEPT_TOLERANCE = 1e-4
+
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
@@ -33,7 +36,7 @@ class WorstCase:
     Attributes
     ----------
     quantity : str
-        "epsilon" or "delta": which number is bounded.
+        "epsilon", "delta" or "epsilon if kept": which number is bounded.
     upper : float
         No record of the ball exceeds this. The number to certify.
     attained : float
@@ -60,6 +63,7 @@ def worst_case(
     epsilon: float | None = None,
     delta: float | None = None,
     tolerance: float = 1e-6,
+    enough: float = 0.0,
 ) -> WorstCase:
     """Certify the loss of sampling by `rule` and then paying `profile`, over all norms in [0, radius].
 
@@ -74,6 +78,8 @@ def worst_case(
         Radius of the ball the rows are clipped to.
     tolerance : float
         Cells are refined until the gap is at most this: absolute for losses from 1 to 1000, else relative.
+    enough : float
+        A bound that serves the caller: cells below it are not refined.
 
     Notes
     -----
@@ -86,28 +92,83 @@ def worst_case(
 
     Assumes. The profile never falls in weight or norm.
     """
-    _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
-    _validate.instance("profile", profile, Profile, "A mechanism has its .profile.")
-    radius, tolerance = _validate.radius(radius), _validate.positive("tolerance", tolerance)
-    if radius > rule.radius:
-        raise MismatchError(
-            f"radius={radius!r} exceeds radius={rule.radius!r} of the rule. Build the rule for this ball."
-        )
+    radius, tolerance = _require(rule, profile, radius), _validate.positive("tolerance", tolerance)
     quantity, bound = _bound(profile, epsilon, delta)
-    points = rule.breakpoints(radius)
-    if isinstance(profile, LinearProfile) and rule.linear_between_breakpoints:
-        upper, attained, at_norm = _at_ends(rule, bound, rule.probes(radius))
-    else:
-        upper, attained, at_norm = _refine(rule, bound, points, tolerance)
-    if not upper >= 0.0:
-        raise ConvergenceError(
-            "the loss could not be bounded: it is not a number somewhere on the ball. Check the profile."
-        )
+    upper, attained, at_norm = _supremum(rule, profile, bound, radius, tolerance, enough)
     promised = _promise(rule, profile, epsilon, delta)
     # A constrained rule attains its target up to rounding; then the target itself is the number to state.
     if promised is not None and promised * (1.0 - 1e-9) <= upper <= promised * (1.0 + 1e-9):  # [note: worst-5]
         upper = promised
     return WorstCase(quantity=quantity, upper=upper, attained=min(attained, upper), at_norm=at_norm)
+
+
+def worst_case_if_kept(
+    rule: Rule, profile: Profile, *, radius: float, delta: float = 0.0, tolerance: float = KEPT_TOLERANCE
+) -> WorstCase:
+    """Certify what a record pays given that it was kept, over all norms in [0, radius].
+
+    This is the epsilon that is left once it is known who is in the sample: the pure loss at the record's weight, or the
+    epsilon of a plain Gaussian shift at the same delta. A record kept with a probability of at most delta satisfies
+    (epsilon, delta) even if it is published as it is; this number shows that.
+
+    Parameters
+    ----------
+    rule, profile, radius, tolerance
+        As in `worst_case`.
+    delta : float
+        The delta of the guarantee: > 0 for a `GaussianProfile`, and of no effect for a pure profile.
+
+    Notes
+    -----
+    Guarantee. `upper` bounds the loss of every kept record of the ball, rounding included:
+    `tests/theory/test_kept_records.py`.
+    """
+    _require(rule, profile, radius)
+    gaussian = isinstance(profile, GaussianProfile)
+    if gaussian and _validate.target_delta(delta) == 0.0:
+        raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0.")
+    upper, attained, at_norm = _supremum(
+        rule, profile, lambda low, _, norm: profile.loss(1.0 / low, norm), radius, tolerance
+    )
+    if gaussian:
+        # The epsilon of a shift rises with the shift: the largest shift decides.
+        shifts = np.array([upper, attained])
+        upper, attained = invert_delta(np.full(2, delta), shifts, np.ones(2))  # [note: kept-4]
+    return WorstCase(
+        quantity="epsilon if kept",
+        upper=_raised(upper),
+        attained=min(_lowered(attained), float(upper)),
+        at_norm=at_norm,
+    )
+
+
+def _require(rule: Rule, profile: Profile, radius: float) -> float:
+    """Check the arguments of a worst case; the radius as a float."""
+    _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
+    _validate.instance("profile", profile, Profile, "A mechanism has its .profile.")
+    if not isinstance(profile, (GaussianProfile, PureProfile)):
+        raise MismatchError("this kind of profile cannot be certified. Use a pure profile or a GaussianProfile.")
+    radius = _validate.radius(radius)
+    if radius > rule.radius:
+        raise MismatchError(
+            f"radius={radius!r} exceeds radius={rule.radius!r} of the rule. Build the rule for this ball."
+        )
+    return radius
+
+
+def _supremum(
+    rule: Rule, profile: Profile, bound: _Bound, radius: float, tolerance: float, enough: float = 0.0
+) -> tuple[float, float, float]:
+    """The supremum of a bound over the ball from above, the largest value seen, and where."""
+    if isinstance(profile, LinearProfile) and rule.linear_between_breakpoints:
+        upper, attained, at_norm = _at_ends(rule, bound, rule.probes(radius))
+    else:
+        upper, attained, at_norm = _refine(rule, bound, rule.breakpoints(radius), tolerance, enough)
+    if not upper >= 0.0:
+        raise ConvergenceError(
+            "the loss could not be bounded: it is not a number somewhere on the ball. Check the profile."
+        )
+    return upper, attained, at_norm
 
 
 def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tuple[str, _Bound]:
@@ -127,8 +188,6 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
             np.exp(log_amplified_delta(np.full_like(norm, fixed), profile.loss(1.0 / low, norm), high))
             + np.finfo(np.float64).smallest_subnormal
         )
-    if not isinstance(profile, PureProfile):
-        raise MismatchError("this kind of profile cannot be certified. Use a pure profile or a GaussianProfile.")
     if epsilon is not None:
         raise ArgumentError("a pure profile bounds epsilon itself. Leave epsilon out.")
     return "epsilon", lambda low, high, norm: amplify_epsilon(profile.loss(1.0 / low, norm), high)
@@ -150,8 +209,10 @@ def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, floa
     return _raised(np.max(upper)), _lowered(exact[best]), float(points[best])
 
 
-def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> tuple[float, float, float]:
-    """Branch and bound: split only the cells whose bound exceeds the best loss seen by more than allowed."""
+def _refine(
+    rule: Rule, bound: _Bound, points: FloatArray, tolerance: float, enough: float
+) -> tuple[float, float, float]:
+    """Branch and bound: split only the cells whose bound is above `enough` and far above the best loss seen."""
     # The cell (0, 0] is the norm 0 itself, which half-open cells leave out.
     low, high = np.append(0.0, points[:-1]), np.append(0.0, points[1:])
     closed, attained, at_norm = 0.0, 0.0, 0.0
@@ -164,7 +225,7 @@ def _refine(rule: Rule, bound: _Bound, points: FloatArray, tolerance: float) -> 
             attained, at_norm = float(seen[best]), float(high[best])
         middle = 0.5 * (low + high)
         splittable = (middle > low) & (middle < high)
-        open_ = splittable & (upper > attained + _allowed_gap(attained, tolerance))
+        open_ = splittable & (upper > max(attained + _allowed_gap(attained, tolerance), enough))
         closed = float(np.max(upper[~open_], initial=closed))  # [note: worst-4]
         if not np.any(open_):
             return _raised(closed), _lowered(attained), at_norm
@@ -184,16 +245,24 @@ def _raised(value: float) -> float:
 
 
 def _lowered(value: float) -> float:
-    # The loss is itself rounded up by at most 64 ulps; what is called attained must not be.
-    return float(round_down(np.array(value, dtype=np.float64), 128.0))
+    # The loss is itself rounded up by at most 64 ulps, and a profile by 2, which sampling can magnify up to 70 times;
+    # what is called attained must not be.
+    return float(round_down(np.array(value, dtype=np.float64), 256.0))
 
 
 def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
-    """What a constrained rule guarantees by construction, when it was built for this very profile."""
-    if not isinstance(rule, ConstrainedRule) or rule.profile != profile:
+    """What a constrained rule guarantees by construction, if it was built for this profile or for a costlier one."""
+    if not isinstance(rule, ConstrainedRule) or not _covers(rule.profile, profile):
         return None
     if not isinstance(profile, GaussianProfile):
         return rule.epsilon
     if epsilon is not None:
         return rule.delta if epsilon >= rule.epsilon else None
     return rule.epsilon if delta is not None and delta >= rule.delta else None
+
+
+def _covers(planned: Profile, profile: Profile) -> bool:
+    """Whether no loss of `profile` exceeds that of the `planned` one, as far as their parameters tell."""
+    if isinstance(planned, LinearProfile) and isinstance(profile, LinearProfile):
+        return profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
+    return planned == profile

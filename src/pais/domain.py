@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pais import _validate
 from pais._numerics import ULP, FloatArray
+from pais._rowwise import norms_of, rough_norms_of, rough_slack, rough_square_sums, square_sums
 from pais.errors import ArgumentError, DataError
 
 _UNDERFLOW = 1e-150
@@ -18,9 +20,6 @@ _FARTHEST_CENTER = 1e100
 
 #: Stands for the power of a finite row that overflows.
 OVERFLOWN = 1e300
-
-# Beyond 8192 columns numpy takes a single row in other pieces than several.
-_PIECE_COLUMNS = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +61,26 @@ class Ball:
     def norms(self, shifted: FloatArray) -> FloatArray:
         """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
 
-        Raises
-        ------
-        DataError
-            When a column holds NaN or infinity; the column is named, no value is shown.
+        The norm of a row that holds NaN or infinity is NaN. It does not change the norms of other rows.
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
-    def powers(self, shifted: FloatArray) -> FloatArray:
-        """The sum of squares of each shifted row in the l2 norm, its norm in others; finite, or an error as above."""
+    def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Bounds of `norms` from below and above, as near as rounding allows and quicker to have."""
+        norm = self.norms_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
+        slack = rough_slack(shifted.shape[1])
+        return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
+
+    def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
+        """The sum of squares of each shifted row in the l2 norm, its norm in others; NaN if the row is not finite.
+
+        Rough powers are quicker. They can depend on the other rows in their last bits, so they may only serve where
+        every value within `rough_slack` leads to the same result.
+        """
+        squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
         with np.errstate(over="ignore", invalid="ignore"):
-            power = _squares(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
-        return power if np.all(np.isfinite(power)) else self._rescued(shifted, power)
+            power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
+        return settled(power, lambda index: shifted[index])
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Norms, from powers, which are overwritten."""
@@ -84,38 +91,52 @@ class Ball:
         norm += _UNDERFLOW  # [note: ball-2]
         return np.minimum(norm, self.radius, out=norm)
 
-    def _rescued(self, shifted: FloatArray, power: FloatArray) -> FloatArray:
-        """Powers of finite rows that overflow stand beyond any radius; or a column is bad."""
-        require_finite(np.flatnonzero(~np.all(np.isfinite(shifted), axis=0)))
-        return np.where(np.isfinite(power), power, OVERFLOWN)
-
     def clip(self, shifted: FloatArray) -> FloatArray:
-        """Shifted rows, those beyond the radius scaled back to just inside it."""
-        with np.errstate(over="ignore"):
-            norm = norms_of(shifted, self.order)
-        slack = 1.0 - 2 * (shifted.shape[1] + 16) * ULP  # [note: ball-3]
-        outside = np.flatnonzero(~(norm <= self.radius * slack))
-        if outside.size == 0:
+        """Shifted rows, those beyond the radius scaled back to just inside it; rows that are not finite become NaN."""
+        d = shifted.shape[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = rough_norms_of(shifted, self.order)
+        near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
+        if near.size == 0:
             return shifted
-        clipped = shifted.copy()
-        # In two steps, so that rows whose norm overflows come back too.
-        part = clipped[outside] / np.max(np.abs(clipped[outside]), axis=1, keepdims=True)
-        factor = self.radius * slack / norms_of(part, self.order)
-        clipped[outside] = part * factor[:, None]  # [note: ball-4]
+        clipped, rows = shifted.copy(), shifted[near]
+        factor, beyond = self.clip_factors(self.powers(rows), d)
+        clipped[near] = rows * factor[:, None]  # [note: ball-4]
+        # In two steps, as the powers of these rows overflow.
+        part = rows[beyond] / np.abs(rows[beyond]).max(axis=1)[:, None]
+        clipped[near[beyond]] = part * (self.edge(d) / norms_of(part, self.order))[:, None]
         return clipped
+
+    def clip_factors(self, power: FloatArray, n_features: int) -> tuple[FloatArray, NDArray[np.intp]]:
+        """What brings each row into the ball, and the rows with a power too large for that, whose factor is 0.
+
+        The factor is exactly 1 for rows inside. The powers are overwritten.
+        """
+        beyond = np.flatnonzero(power >= OVERFLOWN)
+        norm = np.sqrt(power, out=power) if self.order == 2.0 else power
+        edge = self.edge(n_features)
+        factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
+        factor[beyond] = 0.0  # [note: engines-1]
+        return factor, beyond
+
+    def edge(self, n_features: int) -> float:
+        """The largest computed norm of a row that is surely inside."""
+        return self.radius * (1.0 - 2 * (n_features + 16) * ULP)  # [note: ball-3]
 
     def describe(self) -> dict[str, object]:
         order = "infinity" if math.isinf(self.order) else self.order
         return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
 
 
-def require_finite(bad_columns: NDArray[np.intp]) -> None:
-    """Refuse columns that hold NaN or infinity, by their numbers."""
-    if bad_columns.size:
-        raise DataError(
-            f"column(s) {_listed(bad_columns)} hold NaN or infinity. Fill or drop these values before the rows come "
-            "here."
-        )
+def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
+    """Powers without infinity: OVERFLOWN for finite rows whose power overflows, NaN for rows that are not finite.
+
+    Only rows whose own power is not finite are looked at, so no row changes the power of another.
+    """
+    beyond = np.flatnonzero(~np.isfinite(power))
+    if beyond.size:
+        power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
+    return power
 
 
 def norm_order(value: object) -> float:
@@ -140,35 +161,3 @@ def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
             f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
         )
     return array
-
-
-def norms_of(rows: FloatArray, order: float) -> FloatArray:
-    """The l_order norm of each row, without overflow of powers beyond squares; the same in any company of rows."""
-    if order == 2.0:
-        power = _squares(rows)
-        return np.sqrt(power, out=power)
-    # By rows in memory: by columns, numpy adds up a single row in another order than several.
-    size = np.abs(np.ascontiguousarray(rows))
-    if order == 1.0:
-        return np.asarray(size.sum(axis=1))
-    largest: FloatArray = size.max(axis=1)
-    if math.isinf(order):
-        return largest
-    scale = np.where(largest > 0.0, largest, 1.0)
-    ratio = size / scale[:, None]
-    return np.asarray(scale * np.sum(ratio**order, axis=1) ** (1.0 / order))
-
-
-def _squares(rows: FloatArray) -> FloatArray:
-    """The sum of squares of each row, the same in any company of rows."""
-    rows = np.ascontiguousarray(rows)
-    power: FloatArray = np.einsum("ij,ij->i", rows[:, :_PIECE_COLUMNS], rows[:, :_PIECE_COLUMNS])
-    for start in range(_PIECE_COLUMNS, rows.shape[1], _PIECE_COLUMNS):
-        piece = rows[:, start : start + _PIECE_COLUMNS]
-        power += np.einsum("ij,ij->i", piece, piece)
-    return power
-
-
-def _listed(columns: NDArray[np.intp], most: int = 10) -> str:
-    shown = ", ".join(str(column) for column in columns[:most])
-    return shown + (", ..." if columns.size > most else "")

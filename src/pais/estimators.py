@@ -16,17 +16,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pais import _validate
 from pais._numerics import FloatArray
-from pais._validate import attempt, without_sizes
+from pais._validate import without_sizes
 from pais.accounting import accounts, travelling
 from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError, SurveyWarning
 from pais.evaluation import cost
 from pais.kmeans import KMeansSettings, private_kmeans
 from pais.report import write_report
-from pais.sources import Table, listed, read
+from pais.sources import Table, from_array, is_frame, read
 
 _BLOCK_ROWS = 8192
-_FLOATS = [np.float64, np.float32]
 
 # Refusals of scikit-learn that tell widths and names of columns and nothing else, where others quote values and sizes.
 _HARMLESS = re.compile(
@@ -80,6 +79,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     Notes
     -----
+    Whatever was fitted to the rows before they come here is outside the guarantee. For example,
+    ``make_pipeline(StandardScaler(), DPKMeans())`` leaks: the scaler reads means and deviations off the rows, and the
+    certificate does not show it. Scale with public constants instead, for example with
+    ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
+
     There are no `labels_` and no `inertia_`: they depend on the training rows and are not protected. `predict` and
     `score` on rows of your own stay with you; on the training rows their results are not private.
 
@@ -129,7 +133,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         ----------
         X : array, table, path, Spark DataFrame or source
             An array or a pandas or polars table in memory; or whatever `pais.source` takes, of any size: a Parquet or
-            CSV file, a directory or pattern of them, a Spark DataFrame. Those are streamed, never held in memory.
+            CSV file, a directory or pattern of them, a Spark DataFrame. Those are streamed, never held in memory. A row
+            with NaN, infinity, a missing value or a cell that is not a number contributes nothing.
+            ``pais.source(X, missing="error")`` raises instead, which is outside the guarantee.
         y : ignored
         """
         # Before a row is read; the check of all parameters comes with them. Taken once: a block of a ledger may end
@@ -194,25 +200,39 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Nearest center of each row."""
+        """Nearest center of each row. Rows with NaN, infinity or missing values are refused, by column."""
         return np.asarray(self._distances(X).argmin(axis=1))
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each row to each center."""
+        """Distance of each row to each center. Rows with NaN, infinity or missing values are refused, by column."""
         return np.sqrt(self._distances(X))
 
     @without_sizes
     def score(self, X: Any, y: object = None) -> float:
-        """Minus the sum of squared distances of the rows to their nearest centers. Not protected."""
+        """Not private: minus the sum of squared distances of the rows to their nearest centers.
+
+        Rows with NaN, infinity or missing values are left out.
+        """
+        check_is_fitted(self)
         if is_streamed(X):
-            check_is_fitted(self)
             return -cost(X, self.cluster_centers_)
-        return -float(self._distances(X).min(axis=1).sum())
+        rows = self._rows(X, reset=False).astype(np.float64, copy=False)
+        return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _distances(self, X: Any) -> FloatArray:
+        """Squared distances of each row to each center; rows that are not finite are refused."""
         check_is_fitted(self)
         rows = self._rows(X, reset=False).astype(np.float64, copy=False)
+        _require_finite(rows, getattr(self, "feature_names_in_", None))
+        return self._distances_of(rows)
+
+    def _distances_of(self, rows: FloatArray) -> FloatArray:
         result = np.empty((rows.shape[0], self.cluster_centers_.shape[0]))
         for start in range(0, rows.shape[0], _BLOCK_ROWS):
             block = rows[start : start + _BLOCK_ROWS]
@@ -242,7 +262,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return engine
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
-        """Rows as a finite float array of the right width; refusals name columns, never values."""
+        """Rows as an array of numbers of the right width, NaN where there is none; errors name columns, not values."""
         if is_streamed(X) and not isinstance(X, (str, Path)):
             raise DataError(
                 "labels and distances of rows that are not in memory cannot be held. Read a part of them, and pass "
@@ -250,19 +270,18 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             )
         if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
             return self._named_rows(read(X), reset=reset)
-        given, said = _readable(X), None
+        rows, said = _numbers(X), None
         try:
-            with np.errstate(over="ignore", invalid="ignore"):
-                rows = validate_data(self, given, reset=reset, dtype=_FLOATS, ensure_all_finite=False)
+            # Names and width alone: the cells became numbers above.
+            validate_data(self, X if _is_frame(X) else rows, reset=reset, skip_check_array=True)
         except MemoryError:
             raise
         except Exception as error:
             said = str(error)
         # Only here is nothing kept of the library's error, which may quote values and sizes.
         if said is not None:
-            raise _refusal(X, said)
-        _require_finite(np.asarray(rows), getattr(self, "feature_names_in_", None), fitting=reset)
-        return np.asarray(rows)
+            raise _refusal(said)
+        return rows
 
     def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
         """Rows of a file or an Arrow table, whose names scikit-learn does not see."""
@@ -271,56 +290,31 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             rows.shape[1] != self.n_features_in_ or not np.array_equal(getattr(self, "feature_names_in_", names), names)
         ):
             raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
-        # Names of a file are shown where they are those of the model. Empty values were refused as the table was read:
-        # what is left would not be dropped as missing.
-        _require_finite(rows, names if reset else getattr(self, "feature_names_in_", None), fitting=False)
         if reset:
             self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
         return rows
 
 
-class _ObjectError(DataError, TypeError):
-    """Objects that are no numbers: to scikit-learn that is an error of type."""
-
-
 def _is_frame(X: Any) -> bool:
-    """Whether this is a pandas or polars frame, whose names scikit-learn sees; without importing either."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in ("pandas", "polars")
-        for kind in type(X).__mro__
-    )
+    """Whether this is a pandas or polars frame, whose names scikit-learn sees."""
+    return is_frame(X, "pandas", "polars")
 
 
-def _readable(X: Any) -> Any:
-    """A frame as it is, else an array of numbers; refused here is what the library would refuse with the data."""
+def _numbers(X: Any) -> NDArray[np.generic]:
+    """The cells of a frame or an array as numbers, NaN where there is none."""
     if sparse.issparse(X):
         raise DataError("Sparse data are not supported. Pass a dense array, such as X.toarray().")
     if _is_frame(X):
         _require_columns(X.shape[1])
-        if any(map(_is_time, X.dtypes)):
-            raise _columns_refused(_columns_of_no_numbers(X))
-        return X
-    array = _validate.as_array(X)
-    if array is None:
-        raise DataError("X cannot be read as a table of numbers. Pass rows of one length, without a mask.")
-    if array.dtype.kind == "c" or (
-        # numpy would drop their imaginary parts, with a warning for each.
-        array.dtype.kind == "O" and any(isinstance(cell, np.complexfloating) for cell in array.flat)
-    ):
+        if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+            return np.asarray(X)
+        return read(X).rows
+    array = from_array(X)
+    if array.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass real numbers.")
     if array.ndim != 2:
         raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")
     _require_columns(array.shape[1])
-    if array.shape[0] == 0:
-        raise DataError("X has no rows. Pass at least one row.")
-    if array.dtype.kind in "OUS":
-        floats = attempt(lambda: array.astype(np.float64))
-        if floats is None:
-            raise _ObjectError(
-                "X holds text or objects where numbers are needed: an argument must be a string or a real number that "
-                "a float can hold. Leave out or convert those columns."
-            )
-        return floats
     if array.dtype.kind not in "fiub":
         raise DataError(f"X must hold real numbers, and it holds {_validate.kind_of(array)}. Convert them to floats.")
     return array
@@ -332,50 +326,22 @@ def _require_columns(width: int) -> None:
         raise DataError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass at least one column.")
 
 
-def _refusal(X: Any, said: str) -> DataError:
+def _refusal(said: str) -> DataError:
     """An error in place of scikit-learn's, in its words where they are harmless."""
-    if _is_frame(X):
-        names = _columns_of_no_numbers(X)
-        if names:
-            return _columns_refused(names)
-        if len(set(X.columns)) < len(X.columns):
-            return DataError("a name of a column is in X more than once. Give each a name of its own.")
     if _HARMLESS.match(said):
         return DataError(said)
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
 
 
-def _columns_refused(names: list[str]) -> DataError:
-    return DataError(f"column(s) {listed(names)} of X hold no numbers. Leave them out or convert them.")
-
-
-def _is_time(kind: Any) -> bool:
-    """Whether a column of this type holds dates, times or spans: they would convert, and are no numbers."""
-    is_temporal = getattr(kind, "is_temporal", None)
-    return bool(is_temporal()) if callable(is_temporal) else getattr(kind, "kind", None) in ("m", "M")
-
-
-def _columns_of_no_numbers(X: Any) -> list[str]:
-    """Columns of a frame that cannot be converted, by name."""
-
-    def is_number(name: Any, kind: Any) -> bool:
-        column = None if _is_time(kind) else attempt(lambda: np.asarray(X[name]))
-        if column is None or column.dtype.kind == "c":
-            return False
-        return attempt(lambda: column.astype(np.float64)) is not None
-
-    found = [str(name) for name, kind in zip(X.columns, X.dtypes, strict=True) if not is_number(name, kind)]
-    return list(dict.fromkeys(found))
-
-
-def _require_finite(rows: NDArray[np.generic], names: Any, *, fitting: bool) -> None:
+def _require_finite(rows: FloatArray, names: Any) -> None:
     """Refuse NaN and infinity by column; a sum tells at once whether there are any."""
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum(dtype=np.float64)):
+        if np.isfinite(rows.sum()):
             return
     places = [place for place in range(rows.shape[1]) if not np.isfinite(rows[:, place]).all()]
-    if not places:
-        return
-    found = listed([str(place if names is None else names[place]) for place in places])
-    drop = ' pais.source(X, missing="drop") drops rows with missing values.' if fitting and names is not None else ""
-    raise DataError(f"column(s) {found} of X have NaN or infinite values. Fill them, or leave those rows out.{drop}")
+    if places:
+        shown = ", ".join(str(place if names is None else names[place]) for place in places)
+        raise DataError(
+            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Every row needs an "
+            "answer: correct them, or leave those rows out."
+        )

@@ -17,12 +17,14 @@ _PIECE_ROWS = 4096
 
 
 def cost(rows: object, centers: ArrayLike) -> float:
-    """Sum of squared distances of the rows to their nearest centers. NOT PRIVATE: it depends on every row.
+    """Not private: sum of squared distances of the rows to their nearest centers.
+
+    It depends on every row and is for the data's owner.
 
     Parameters
     ----------
     rows : array, table, path, Spark DataFrame or source
-        Whatever `pais.source` takes; one pass.
+        Whatever `pais.source` takes; one pass. Rows that are not finite are left out.
     centers : array of shape (k, d)
     """
     engine = source(rows)
@@ -50,6 +52,7 @@ class _Cost(Fold):
         total = 0.0
         for start in range(0, len(rows), _PIECE_ROWS):
             part = rows[start : start + _PIECE_ROWS] - origin
+            part = part[np.isfinite(part).all(axis=1)]
             score = (part @ centers.T - half).max(axis=1)
             gap = np.einsum("ij,ij->i", part, part) - 2.0 * score
             total += float(np.maximum(gap, 0.0).sum())

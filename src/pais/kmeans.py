@@ -38,6 +38,7 @@ class KMeansSettings:
     sample_size: float | None = None
     mechanism: MechanismName = "gaussian"
     algorithm: Algorithm = "refined"
+    max_epsilon_if_kept: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,6 +117,7 @@ def private_kmeans(
     # All that can be refused is refused before a survey is paid for.
     wishes = settings.sampling, settings.sample_size, settings.mechanism, settings.algorithm
     require_wishes(settings.n_clusters, epsilon, settings.delta, *wishes)
+    _validate.kept_limit(settings.max_epsilon_if_kept, finite=True)
     stated = Ball(radius=1.0 if settings.radius is None else settings.radius, center=settings.center)
     engine = source(rows)
     engine.require_width(stated)
@@ -137,6 +139,7 @@ def private_kmeans(
         mechanism=settings.mechanism,
         algorithm=settings.algorithm,
         spent=spent,
+        max_epsilon_if_kept=settings.max_epsilon_if_kept,
     )
     release = charged_run(plan, engine, charged, random_state=random_state)
     assert isinstance(release.value, KMeansValue)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 
 from pais import _validate
 from pais._numerics import FloatArray, raised
 from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
+from pais.amplification import epsilon_at_delta
 from pais.domain import Ball
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
 from pais.profiles import Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
-from pais.release import Release, Spent, certified_epsilon, certified_release
+from pais.release import Price, Release, Spent, certified_price, certified_release
 from pais.rules import Rule
 from pais.sampler import Strategy, WeightedSample, sample
 
@@ -38,6 +39,11 @@ class Plan:
         Where norms are thought to lie, for the expected size.
     spent : tuple of Spent
         What earlier releases on the same rows have cost.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a record may pay given that it was kept in the sample; None = epsilon + 15. A plan that
+        exceeds it is refused when it is made.
+    price : Price
+        What the plan costs, certified when it is made: `epsilon`, and `epsilon_if_kept`.
     """
 
     ball: Ball
@@ -47,10 +53,19 @@ class Plan:
     delta: float = 0.0
     norms: NormDistribution | None = None
     spent: tuple[Spent, ...] = ()
+    max_epsilon_if_kept: float | None = None
+    price: Price = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        budget = _validate.target_epsilon(self.epsilon)
-        certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)  # [note: release-6]
+        price = certified_price(
+            self.mechanism,
+            self.rule,
+            self.ball,
+            delta=self.delta,
+            budget=_validate.target_epsilon(self.epsilon),
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
+        )  # [note: release-6]
+        object.__setattr__(self, "price", price)
 
     def explain(self) -> str:
         """The plan in words: what is read, what is public, what is protected, and what a record pays."""
@@ -73,22 +88,40 @@ def explain(plan: Plan) -> str:
         *_noise_lines(plan.mechanism.describe()),
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.delta, 3)} for adding or "
         "removing one row",
+        *kept_lines(plan),
         "",
-        "   norm / radius   kept with probability   epsilon of such a record",
+        "   norm / radius   kept with probability   epsilon of such a record   epsilon if it is known to be kept",
     ]
     share = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-    probability = plan.rule.probability(share * plan.ball.radius)
-    for part, kept, loss in zip(share, probability, record_losses(plan, share * plan.ball.radius), strict=True):
-        lines.append(f"   {part:13.2f}   {kept:21.5f}   {raised(loss):>24}")
+    norm = share * plan.ball.radius
+    columns = share, plan.rule.probability(norm), record_losses(plan, norm), losses_if_kept(plan, norm)
+    for part, kept, loss, if_kept in zip(*columns, strict=True):
+        lines.append(f"   {part:13.2f}   {kept:21.5g}   {raised(loss):>24}   {raised(if_kept):>33}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
-    """Epsilon of records of given norms under the plan, at its delta.
+    """Not private with norms of real rows: epsilon of records of given norms under the plan, at its delta.
 
-    With norms of real rows this is the data owner's business: the result depends on the rows and is not protected.
+    Norms that you choose give public results. Norms of rows give results that depend on the rows; keep those.
     """
     return record_loss(plan.rule, plan.mechanism.profile, norm, delta=plan.delta)
+
+
+def losses_if_kept(plan: Plan, norm: FloatArray) -> FloatArray:
+    """Epsilon of records of given norms, at the plan's delta, given that they are in the sample."""
+    loss = plan.mechanism.profile(1.0 / plan.rule.probability(norm), norm)
+    return np.asarray(epsilon_at_delta(plan.delta, loss, 1.0)) if plan.delta > 0.0 else loss
+
+
+def kept_lines(plan: Plan) -> list[str]:
+    """What the secrecy of the sample carries, in words."""
+    if plan.price.epsilon_if_kept <= plan.epsilon * (1.0 + 1e-6):
+        return ["              if the sample becomes known: the same, since sampling adds no protection here"]
+    return [
+        f"              if it becomes known that a record was kept, it pays up to epsilon "
+        f"{raised(plan.price.epsilon_if_kept)}: keep the sample secret"
+    ]
 
 
 def _in_words(described: dict[str, object]) -> str:
@@ -132,12 +165,12 @@ def assumption_lines(plan: Plan) -> list[str]:
     found = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
     lines = ["assumes", f"   {found.monotone}", ""]
     lines.append('not needed for the guarantee, and no fault where it says "no": further conditions of the paper')
-    for field in fields(found):
-        finding: Finding = getattr(found, field.name)
+    for one in fields(found):
+        finding: Finding = getattr(found, one.name)
         if finding is found.monotone:
             continue
         answer = {Verdict.PROVED: "yes", Verdict.REFUTED: "no"}.get(finding.verdict, finding.verdict.value)
-        so = _IF_NOT.get(field.name) if finding.verdict is Verdict.REFUTED else None
+        so = _IF_NOT.get(one.name) if finding.verdict is Verdict.REFUTED else None
         lines.append(f"   {finding.statement}: {answer} ({finding.reason}){'' if so is None else f'; {so}'}")
     return lines
 
@@ -175,7 +208,14 @@ def charged_run(
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return _charged_release(
-        plan.mechanism, kept, charged, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits
+        plan.mechanism,
+        kept,
+        charged,
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        spent=plan.spent,
+        random_state=bits,
+        max_epsilon_if_kept=plan.max_epsilon_if_kept,
     )
 
 
@@ -189,6 +229,7 @@ def release(
     spent: tuple[Spent, ...] = (),
     random_state: RandomState | BitSource = None,
     ledger: Ledger | None = None,
+    max_epsilon_if_kept: float | None = None,
 ) -> Release:
     """Spend a sample on one mechanism, and certify what that costs the costliest record of the ball.
 
@@ -208,6 +249,9 @@ def release(
         None draws the noise from the cryptographic generator. Anything else is not private.
     ledger : Ledger, optional
         Charged for this release, as every active one is; not for what was spent earlier.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a record may pay given that it was kept in the sample; None = epsilon + 15. A release that
+        exceeds it is refused, and the sample is not spent.
 
     Notes
     -----
@@ -217,11 +261,25 @@ def release(
     """
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
-    cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
+    price = certified_price(
+        mechanism,
+        sample.rule,
+        sample.ball,
+        delta=delta,
+        budget=budget,
+        max_epsilon_if_kept=max_epsilon_if_kept,
+    )
     charged = accounts(ledger)
-    charged.check(epsilon=cost, delta=delta)
+    charged.check(epsilon=price.epsilon, delta=delta)
     return _charged_release(
-        mechanism, sample, charged, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state
+        mechanism,
+        sample,
+        charged,
+        epsilon=epsilon,
+        delta=delta,
+        spent=spent,
+        random_state=random_state,
+        max_epsilon_if_kept=max_epsilon_if_kept,
     )
 
 
@@ -234,8 +292,9 @@ def _charged_release(
     delta: float,
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
+    max_epsilon_if_kept: float | None,
 ) -> Release:
-    def pay(price: float, secure: bool) -> None:
+    def pay(price: float, secure: bool) -> list[str]:
         part = Part(
             what=mechanism.name,
             epsilon=price,
@@ -247,8 +306,15 @@ def _charged_release(
             # Planned from what was released earlier, a survey say.
             follows=bool(spent),
         )
-        charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
+        return charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
 
     return certified_release(
-        mechanism, kept, pay=pay, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state
+        mechanism,
+        kept,
+        pay=pay,
+        epsilon=epsilon,
+        delta=delta,
+        spent=spent,
+        random_state=random_state,
+        max_epsilon_if_kept=max_epsilon_if_kept,
     )

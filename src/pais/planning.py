@@ -66,6 +66,7 @@ def plan_kmeans(
     algorithm: Algorithm = "refined",
     n_iterations: int = 10,
     spent: tuple[Spent, ...] = (),
+    max_epsilon_if_kept: float | None = None,
 ) -> Plan:
     """Choose noise, rule, cells and rounds of a private k-means.
 
@@ -90,6 +91,9 @@ def plan_kmeans(
         "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
     spent : tuple of Spent
         Earlier releases on the same rows, for the certificate.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a record may pay given that it was kept in the sample; None = epsilon + 15. A small sample
+        of a large table then has more noise.
 
     Notes
     -----
@@ -105,7 +109,8 @@ def plan_kmeans(
     norms = _clipped(norms, ball.radius)
     n_iterations = _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
-    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, delta)
+    limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
+    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, delta, limit)
     facts = _Facts(
         n_clusters=k,
         n_features=d,
@@ -125,7 +130,16 @@ def plan_kmeans(
     else:
         made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
     # [note: plan-2]
-    return Plan(ball=ball, rule=chosen.rule, mechanism=made, epsilon=epsilon, delta=delta, norms=norms, spent=spent)
+    return Plan(
+        ball=ball,
+        rule=chosen.rule,
+        mechanism=made,
+        epsilon=epsilon,
+        delta=delta,
+        norms=norms,
+        spent=spent,
+        max_epsilon_if_kept=limit,
+    )
 
 
 def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
@@ -196,29 +210,34 @@ def _calibrated(
     most_rows: float,
     epsilon: float,
     delta: float,
+    limit: float | None,
 ) -> Calibration:
+    def solve(kind: Sampling | Rule, size: float | None) -> Calibration:
+        return calibrate(
+            kind, profile, norms, epsilon=epsilon, delta=delta, sample_size=size, max_epsilon_if_kept=limit
+        )
+
     if isinstance(sampling, Rule):
-        return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
+        return solve(sampling, None)
     if sampling == "none":
-        return calibrate("uniform", profile, norms, epsilon=epsilon, delta=delta, sample_size=norms.n_rows)
+        return solve("uniform", norms.n_rows)
     if sampling == "constrained":
         if sample_size is not None:
             try:
-                return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=sample_size)
+                return solve(sampling, sample_size)
             except UnreachableError:
                 # More rows than the rule keeps for free would bring nothing.
                 pass
-        free = calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta)
+        free = solve(sampling, None)
         if sample_size is not None or free.sample_size <= most_rows:
             return free
-        return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=most_rows)
+        return solve(sampling, most_rows)
     if sample_size is None:
-        free = calibrate("constrained", profile, norms, epsilon=epsilon, delta=delta)
-        sample_size = min(free.sample_size, most_rows)
+        sample_size = min(solve("constrained", None).sample_size, most_rows)
         if sampling == "coreset":
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
-    return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=sample_size)
+    return solve(sampling, sample_size)
 
 
 def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
 from pais import _validate
 from pais._numerics import exact
 from pais._version import __version__
-from pais.certify import CERTIFIED_TOLERANCE, worst_case
+from pais.amplification import kept_limit
+from pais.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
+from pais.digest import digest
 from pais.domain import Ball
-from pais.errors import BudgetError, MismatchError
+from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.mechanisms import Extent, Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
 from pais.rules import Rule
+from pais.rules.base import SMALLEST_PROBABILITY
 from pais.sampler import WeightedSample
 
-#: Charges an epsilon, for secure randomness or not.
-Pay = Callable[[float, bool], None]
+#: Charges an epsilon, for secure randomness or not, and returns the ids of the ledger entries.
+Pay = Callable[[float, bool], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +45,11 @@ class Certificate:
     ----------
     epsilon, delta : float
         No record, present or absent, changes the law of all that was released by more than this.
+    epsilon_if_kept : float
+        What the costliest record pays, at the same delta, given that it was kept in the sample. The difference to
+        `epsilon` is protected by nothing but the secrecy of the sample.
     parts : list
-        What that is the sum of: each release on these rows with its own epsilon and delta.
+        What epsilon and delta are the sum of: each release on these rows with its own epsilon and delta.
     neighbours : str
         What "present or absent" means: one row added or removed.
     secure_randomness : bool
@@ -52,12 +58,18 @@ class Certificate:
         The same in words: "secure randomness", or "seeded, not private".
     mechanism, rule, ball : dict
         What was run, how rows were kept, and the public bounds.
+    values_sha256 : str or None
+        Fingerprint of the released values; `matches` compares it. None where a mechanism of the user's own returns a
+        kind of value that has no fingerprint.
+    ledger_entries : list of str
+        Ids of the entries under which ledgers were charged for this release; empty where there was no ledger.
     version : str
         Version of the package that issued it.
     """
 
     epsilon: float
     delta: float
+    epsilon_if_kept: float
     parts: list[dict[str, object]]
     neighbours: str
     note: str
@@ -65,10 +77,16 @@ class Certificate:
     mechanism: dict[str, object]
     rule: dict[str, object]
     ball: dict[str, object]
+    values_sha256: str | None
+    ledger_entries: list[str]
     version: str
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2)
+
+    def matches(self, value: object) -> bool:
+        """Whether these are the values that the certificate was issued for."""
+        return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +116,40 @@ def what_is_left(budget: float, spent: float) -> float:
     return left
 
 
+@dataclass(frozen=True, kw_only=True)
+class Price:
+    """Certified upper bounds of what one release costs the costliest record: with the sample secret, and known."""
+
+    epsilon: float
+    epsilon_if_kept: float
+
+
+def certified_price(
+    mechanism: Mechanism,
+    rule: Rule,
+    ball: Ball,
+    *,
+    delta: float = 0.0,
+    budget: float | None = None,
+    max_epsilon_if_kept: float | None = None,
+) -> Price:
+    """Price of running a mechanism on a sample drawn by a rule, refused where it is above the budget or the limit.
+
+    Everything here is public and no row is needed, so it can be asked before one is read.
+    """
+    limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
+    epsilon = certified_epsilon(mechanism, rule, ball, delta=delta, budget=budget)
+    kept = worst_case_if_kept(rule, mechanism.profile, radius=ball.radius, delta=delta).upper
+    allowed = kept_limit(epsilon, limit)
+    if not kept <= allowed:  # [note: kept-5]
+        raise BudgetError(
+            f"a record that is kept in the sample would pay epsilon={kept:.6g}, above max_epsilon_if_kept="
+            f"{allowed:.6g}. Raise the noise or the rule's probabilities, or state a larger max_epsilon_if_kept.",
+            cost=kept,
+        )
+    return Price(epsilon=epsilon, epsilon_if_kept=max(kept, epsilon))
+
+
 def certified_epsilon(
     mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float = 0.0, budget: float | None = None
 ) -> float:
@@ -116,6 +168,10 @@ def certified_epsilon(
             f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
             "Build the ball, and the rule on it, with the order of the noise."
         )
+    if rule.smallest_probability(ball.radius) < SMALLEST_PROBABILITY * (1.0 - 1e-9):
+        raise ArgumentError(
+            f"the rule keeps some rows with a probability below {SMALLEST_PROBABILITY}. Raise its smallest probability."
+        )
     mechanism.require_lattice(Extent.of(rule, ball.radius))
     profile = mechanism.profile
     gaussian = isinstance(profile, GaussianProfile)
@@ -123,7 +179,9 @@ def certified_epsilon(
         raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
     if gaussian and budget is not None:
         # Asked the way calibration asks: no inverse stands between the plan and its certificate.
-        there = worst_case(rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE)
+        there = worst_case(
+            rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
+        )
         if there.upper <= delta:  # [note: release-2]
             return budget
     fixed = delta if gaussian else None
@@ -149,6 +207,7 @@ def certified_release(
     delta: float,
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
+    max_epsilon_if_kept: float | None = None,
 ) -> Release:
     """Spend a sample on one mechanism, and certify what that costs: see `pais.release`.
 
@@ -161,17 +220,26 @@ def certified_release(
     """
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
-    cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
+    price = certified_price(
+        mechanism,
+        sample.rule,
+        sample.ball,
+        delta=delta,
+        budget=budget,
+        max_epsilon_if_kept=max_epsilon_if_kept,
+    )
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
     # Before the mechanism sees the sample: from here on every outcome is paid for, an exception too.
-    pay(cost, secure)  # [note: ledger-4]
+    entries = pay(price.epsilon, secure)  # [note: ledger-4]
     value = mechanism.measure(content, sample.ball, bits)
-    parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
+    parts = (*spent, Spent(what=mechanism.name, epsilon=price.epsilon, delta=delta))
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
         delta=sum_up(part.delta for part in parts),
+        # Earlier releases saw all rows: whoever is kept, they cost what they cost.
+        epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.epsilon_if_kept]),
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],
         neighbours="one row added or removed",
         note="secure randomness" if secure else "seeded, not private",
@@ -179,6 +247,8 @@ def certified_release(
         mechanism=mechanism.describe(),
         rule=sample.rule.describe(),
         ball=sample.ball.describe(),
+        values_sha256=digest(value),
+        ledger_entries=list(entries),
         version=__version__,
     )
     return Release(value=value, certificate=certificate)

@@ -108,7 +108,8 @@ def sample(
     Guarantee. The draws are independent and exact for the double the rule returns:
     `tests/statistical/test_sampler.py`. A row's probability depends on that row and public values alone.
 
-    "thin" does not look at rows it does not keep as candidates, so it finds NaN only among those.
+    A row that holds NaN or infinity is never kept and changes nothing for other rows:
+    `tests/conformance/test_missing_rows.py`.
     """
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     engine = source(rows)

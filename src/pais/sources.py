@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
 from pais._validate import as_array, attempt
+from pais.cells import is_text, numbers_of_objects, whole_numbers_of_objects
 from pais.errors import ArgumentError, DataError
 
-Missing = Literal["refuse", "drop"]
+Missing = Literal["drop", "error", "refuse"]
 
 # Names of columns shown at a time.
 _SHOWN = 8
@@ -54,14 +55,14 @@ class Columns:
         Columns of any type that go along with the rows of a sample; they are not looked at.
     key : str, optional
         A column of whole numbers, one for each row, that a seeded run keys its draws by; not a feature.
-    missing : {"refuse", "drop"}
-        What becomes of rows in which a feature is missing.
+    missing : {"drop", "error"}
+        What becomes of rows in which a feature is not a finite number; "refuse" is another word for "error".
     """
 
     features: tuple[str, ...] | None = None
     carry: tuple[str, ...] = ()
     key: str | None = None
-    missing: Missing = "refuse"
+    missing: Missing = "drop"
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -69,8 +70,10 @@ class Columns:
         return self.carry if self.key is None else (*self.carry, self.key)
 
     def __post_init__(self) -> None:
-        if self.missing not in ("refuse", "drop"):
-            raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'refuse' or 'drop'.")
+        if self.missing == "refuse":
+            object.__setattr__(self, "missing", "error")
+        if self.missing not in ("drop", "error"):
+            raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop' or 'error'.")
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
             if not self.features:
@@ -123,9 +126,7 @@ class Layout:
         if not features:
             raise DataError(f"{where} has no columns. Pass at least one feature.")
         titles = tuple(repr(name) if shown else f"{schema.names.index(name) + 1} from the left" for name in features)
-        widths = tuple(
-            _width(title, schema.field(name).type, where) for title, name in zip(titles, features, strict=True)
-        )
+        widths = _widths(titles, [schema.field(name).type for name in features], where)
         names = tuple(
             label
             for name, width in zip(features, widths, strict=True)
@@ -145,24 +146,19 @@ class Layout:
         """Whether all features are one column of vectors, which lie row by row already."""
         return len(self.widths) == 1 and self.widths[0] > 0
 
-    def whole(self, batch: pa.RecordBatch, where: str) -> NDArray[np.bool_] | None:
-        """Which rows have all features, None where all have; or an error that names the column."""
-        found = [(title, batch.column(name)) for title, name in zip(self.titles, self.features, strict=True)]
-        holes = [(title, column) for title, column in found if column.null_count or _has_hollow_vectors(column)]
-        if not holes:
+    def having_key(self, batch: pa.RecordBatch, where: str) -> NDArray[np.bool_] | None:
+        """Which rows have a key, None where all have or need none. Rows without one are left out, or an error."""
+        if self.columns.key is None or batch.column(self.columns.key).null_count == 0:
             return None
-        if self.columns.missing == "refuse":
+        if self.columns.missing == "error":
             raise DataError(
-                f"column {holes[0][0]} of {where} has missing values. Fill them, or drop these rows: missing='drop', "
-                "--drop-missing."
+                f"column {self.columns.key!r} of {where}, the key, has missing values. Fill them, or leave those rows "
+                "out with missing='drop'."
             )
-        whole = np.ones(batch.num_rows, dtype=bool)
-        for _, column in holes:
-            whole &= _whole(column)
-        return whole
+        return np.asarray(batch.column(self.columns.key).is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     def numbers(self, batch: pa.RecordBatch) -> list[FloatArray]:
-        """One array for each number of a row; the batch has no missing values."""
+        """One array for each number of a row; NaN where a value is missing."""
         found: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
             column = batch.column(name)
@@ -181,12 +177,11 @@ class Layout:
             rows[:, place] = column
         return rows
 
-    def keys(self, batch: pa.RecordBatch, where: str = "the source") -> NDArray[np.uint64] | None:
+    def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
+        """The keys of rows that all have one, or None where no column is the key."""
         if self.columns.key is None:
             return None
         column = batch.column(self.columns.key)
-        if column.null_count:
-            raise DataError(f"column {self.columns.key!r} of {where} has missing values. A key names every row.")
         return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
 
 
@@ -213,6 +208,8 @@ def is_tabular(source: object) -> bool:
 def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
     """The rows of an array, a pandas, polars or Arrow table, or a Parquet or CSV file, in memory.
 
+    Every row is there: a cell that is missing or not a number is NaN.
+
     Parameters
     ----------
     source : array, table or path
@@ -225,17 +222,54 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
         path = Path(source)
         return from_arrow(_read_file(path, chosen), chosen, shown=not is_csv(path.name))
     if hasattr(source, "__arrow_c_stream__"):
-        return from_arrow(as_table(source), chosen)
+        return from_arrow(as_table(source, chosen), chosen)
     if columns is not None:
         raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
     return Table(rows=from_array(source), names=None)
 
 
-def as_table(source: object) -> pa.Table:
-    """Any table, through the Arrow interface."""
-    table = attempt(lambda: pa.table(source))
+def as_table(source: object, columns: Columns) -> pa.Table:
+    """Any table, through the Arrow interface; columns of Python objects in a pandas frame become numbers."""
+    table = attempt(lambda: _pandas_table(source, columns) if is_frame(source, "pandas") else pa.table(source))
     if table is None:
         raise DataError("the source cannot be read as a table of numbers. Pass columns of one type each.")
+    if table.num_columns == 0:
+        raise DataError("the source has no columns. Pass at least one feature.")
+    return table
+
+
+def is_frame(source: object, *libraries: str) -> bool:
+    """Whether this is a data frame of one of these libraries, without importing any."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in libraries for kind in type(source).__mro__
+    )
+
+
+def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
+    """A pandas frame as a table. Columns of Python objects are converted cell by cell, whatever the cells hold.
+
+    Arrow takes the type of such a column from all its cells, so that one cell could change the others or be refused.
+    A column of which most cells are no numbers is text, unless it is named as a feature.
+    """
+    converted: dict[int, pa.Array] = {}
+    for place, (label, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        name = str(label)
+        is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
+        if kind != np.dtype(object) or (name in columns.carry and not is_feature):
+            continue
+        cells = frame.iloc[:, place].to_numpy(dtype=object)
+        if is_feature:
+            numbers = numbers_of_objects(cells, len(cells))
+            text = columns.features is None and is_text(cells, numbers)
+            converted[place] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
+        else:
+            converted[place] = whole_numbers_of_objects(cells) if name == columns.key else pa.nulls(len(cells))
+    typed = frame.copy(deep=False)
+    for place in converted:
+        typed.isetitem(place, 0.0)
+    table = pa.table(typed)
+    for place, column in converted.items():
+        table = table.set_column(place, table.field(place).name, column)
     return table
 
 
@@ -244,35 +278,35 @@ def from_array(source: object) -> NDArray[np.generic]:
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
     array = as_array(source)
-    if array is not None and array.dtype.kind == "O":
-        found = array
-        array = attempt(lambda: found.astype(np.float64))
+    if array is not None and array.dtype.kind in "USc" and isinstance(source, (list, tuple)):
+        # NumPy turns all numbers of a list into text, or into complex numbers, if one cell is.
+        array = attempt(lambda: np.asarray(source, dtype=object))
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array of floats.")
-    return array
+    return _from_objects(array) if array.dtype.kind in "OUS" and array.ndim == 2 else array
+
+
+def _from_objects(array: NDArray[Any]) -> FloatArray:
+    """Text and Python objects as numbers, cell by cell. Columns of which most cells are no numbers are refused."""
+    rows = numbers_of_objects(array.flat, array.size).reshape(array.shape)
+    text = [str(place) for place in range(array.shape[1]) if is_text(array[:, place], rows[:, place])]
+    if text:
+        raise DataError(f"column(s) {', '.join(text)} hold no numbers. Leave them out or convert them to floats.")
+    return rows
 
 
 def from_arrow(table: pa.Table, columns: Columns, *, shown: bool = True) -> Table:
     """The rows of an Arrow table."""
-    require_rows(table)
     layout = Layout.of(table.schema, columns, "the source", shown=shown)
-    return Table(rows=layout.rows(present_rows(table, layout)[0]), names=layout.names)
+    return Table(rows=layout.rows(one_batch(table, layout)), names=layout.names)
 
 
-def require_rows(table: pa.Table) -> None:
-    if table.num_columns == 0:
-        raise DataError("the source has no columns. Pass at least one feature.")
-    if table.num_rows == 0:
-        raise DataError("the source has no rows. Pass at least one row.")
-
-
-def present_rows(table: pa.Table, layout: Layout) -> tuple[pa.RecordBatch, NDArray[np.uint64]]:
-    """What a table holds for a layout, as one batch without missing values, and the places its rows had."""
+def one_batch(table: pa.Table, layout: Layout) -> pa.RecordBatch:
+    """What a table holds for a layout, as one batch of the rows that have a key, if there is to be one."""
     columns = [_one_chunk(table.column(name)) for name in layout.to_read]
     batch = pa.RecordBatch.from_arrays(columns, names=layout.to_read)
-    places = np.arange(batch.num_rows, dtype=np.uint64)
-    whole = layout.whole(batch, "the source")
-    return (batch, places) if whole is None else (batch.filter(pa.array(whole)), places[whole])
+    having_key = layout.having_key(batch, "the source")
+    return batch if having_key is None else batch.filter(pa.array(having_key))
 
 
 def is_csv(name: str) -> bool:
@@ -322,6 +356,9 @@ def _read_file(path: Path, columns: Columns) -> pa.Table:
         table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
         if table is not None:
             require_header(table.column_names, str(path))
+            # A column without a value is one of numbers.
+            kinds = [pa.float64() if pa.types.is_null(field.type) else field.type for field in table.schema]
+            table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     else:
         table = attempt(lambda: pq.read_table(path, columns=chosen))
     if table is None:
@@ -345,17 +382,29 @@ def kind_of(kind: pa.DataType) -> str:
     return re.split(r"[<\[(]", str(kind), maxsplit=1)[0]
 
 
-def _width(title: str, kind: pa.DataType, where: str) -> int:
-    """0 for a column of numbers, the length for one of vectors of numbers; anything else is refused."""
-    if pa.types.is_fixed_size_list(kind) and _is_numeric(kind.value_type):
-        if kind.list_size == 0:
-            raise DataError(f"column {title} of {where} holds vectors without a number. Leave it out.")
-        return int(kind.list_size)
-    if not _is_numeric(kind):
-        raise DataError(
-            f"column {title} of {where} is of type {kind_of(kind)}, not a number. Leave it out or convert it."
-        )
-    return 0
+def _widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:
+    """For each column 0 if it holds numbers, the length if it holds vectors of them; other columns are refused."""
+    pairs = list(zip(titles, types, strict=True))
+    hollow = [title for title, kind in pairs if pa.types.is_fixed_size_list(kind) and kind.list_size == 0]
+    if hollow:
+        raise DataError(f"column(s) {', '.join(hollow)} of {where} hold vectors without a number. Leave them out.")
+    vectors = [pa.types.is_fixed_size_list(kind) and _is_numeric(kind.value_type) for kind in types]
+    require_numbers(
+        [
+            (title, kind_of(kind))
+            for (title, kind), is_vector in zip(pairs, vectors, strict=True)
+            if not is_vector and not _is_numeric(kind)
+        ],
+        where,
+    )
+    return tuple(int(kind.list_size) if is_vector else 0 for kind, is_vector in zip(types, vectors, strict=True))
+
+
+def require_numbers(others: Sequence[tuple[str, str]], where: str) -> None:
+    """Refuse columns of other types, given by title and type, all at once."""
+    if others:
+        shown = listed([f"{title} (type {kind})" for title, kind in others])
+        raise DataError(f"column(s) {shown} of {where} hold no numbers. Leave them out or convert them.")
 
 
 def _is_numeric(kind: pa.DataType) -> bool:
@@ -373,6 +422,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _as_floats(column: pa.Array) -> FloatArray:
+    """Numbers of any type as doubles, with NaN for null."""
     if pa.types.is_float64(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     floats = attempt(lambda: pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
@@ -382,16 +432,8 @@ def _as_floats(column: pa.Array) -> FloatArray:
 
 
 def _vectors(column: pa.FixedSizeListArray, width: int) -> FloatArray:
-    return _as_floats(column.flatten()).reshape(-1, width)
-
-
-def _has_hollow_vectors(column: pa.Array) -> bool:
-    return bool(pa.types.is_fixed_size_list(column.type) and column.flatten().null_count > 0)
-
-
-def _whole(column: pa.Array) -> NDArray[np.bool_]:
-    valid = np.asarray(column.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
-    if pa.types.is_fixed_size_list(column.type):
-        inner = np.asarray(column.flatten().is_valid().to_numpy(zero_copy_only=False), dtype=bool)
-        valid[valid] &= inner.reshape(-1, column.type.list_size).all(axis=1)
-    return valid
+    rows = _as_floats(column.values.slice(column.offset * width, len(column) * width)).reshape(-1, width)
+    if column.null_count == 0:
+        return rows
+    missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return np.where(missing[:, None], np.nan, rows)

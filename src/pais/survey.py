@@ -6,8 +6,10 @@ any rule follow from it without further cost. If no center is stated, a noisy me
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, field
+from decimal import Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +28,11 @@ from pais.randomness import BitSource, PaidBits, RandomState, bit_source
 _BINS_PER_OCTAVE = 12
 _OCTAVES = 100
 _N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
+
+# A cell of norms is known by the exponent and the first five bits after the point of a double.
+_CELL_SHIFT = 47
+_CELLS_PER_OCTAVE = 32
+_LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 
 # Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
 _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
@@ -171,7 +178,7 @@ class _NormCounts(Fold):
     ball: Ball
 
     def of(self, block: Block) -> IntArray:
-        return np.bincount(_bin_of(block.norms(self.ball)), minlength=_N_BINS)
+        return np.bincount(block.norm_bins(self.ball, _bin_of, _edges()[1:]), minlength=_N_BINS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,17 +260,36 @@ def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, b
 
 
 def _bin_of(norm: FloatArray) -> NDArray[np.intp]:
-    with np.errstate(divide="ignore"):
-        position = np.floor(np.log2(norm) * _BINS_PER_OCTAVE) + _OCTAVES * _BINS_PER_OCTAVE
-    index: NDArray[np.intp] = np.clip(position, 0, _N_BINS - 1).astype(np.intp)
-    return index
+    """The bin of each norm: the one whose lower edge is at most the norm and whose upper edge is above it.
+
+    Bits and comparisons alone: a logarithm can round differently from place to place in an array.
+    """
+    cell = norm.view(np.int64) >> _CELL_SHIFT
+    cell -= _LOWEST_CELL
+    index = _first_bins().take(cell, mode="clip")
+    index += _edges()[1:].take(index) <= norm  # [note: survey-6]
+    return np.minimum(index, _N_BINS - 1, out=index)
 
 
+@functools.cache
 def _edges() -> FloatArray:
-    exponents = np.arange(_N_BINS + 1) / _BINS_PER_OCTAVE - _OCTAVES
-    edges: FloatArray = np.exp2(exponents)
+    """Edges of the bins, correctly rounded, so that they are the same on every machine."""
+    context = Context(prec=40)
+    shares = [context.divide(Decimal(k), Decimal(_BINS_PER_OCTAVE)) for k in range(_BINS_PER_OCTAVE)]
+    ratios = [float(context.power(Decimal(2), share)) for share in shares]
+    octaves = np.arange(-_OCTAVES, _OCTAVES)[:, None]
+    edges: FloatArray = np.append(np.ldexp(np.array(ratios), octaves), 2.0**_OCTAVES)
     edges[0] = 0.0
+    edges.flags.writeable = False
     return edges
+
+
+@functools.cache
+def _first_bins() -> NDArray[np.intp]:
+    """The bin in which each cell of norms begins. Bins are wider than cells, so no cell has two edges within."""
+    cells = _LOWEST_CELL + np.arange(2 * _OCTAVES * _CELLS_PER_OCTAVE, dtype=np.int64)
+    starts = (cells << _CELL_SHIFT).view(np.float64)
+    return np.searchsorted(_edges(), starts, side="right") - 1
 
 
 def _widest() -> float:

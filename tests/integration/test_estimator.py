@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import estimator_checks_generator
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import check_estimators_pickle, estimator_checks_generator
 
 import pais
 from pais import DPKMeans
@@ -35,9 +35,22 @@ CANARY = 7361.94825
 CANARY_DIGITS = "7361"
 
 
+def _in_public_units(X: Any) -> Any:
+    """A column is known to lie within [-8, 8] whatever the rows are; a scaler fitted to the rows would leak."""
+    return X / 8.0
+
+
 def fitted(X: Any = ROWS, **changes: Any) -> DPKMeans:
     settings: dict[str, Any] = {"n_clusters": 3, "random_state": 0, **changes}
     return DPKMeans(**settings).fit(X)
+
+
+# Checks of scikit-learn that ask for what the guarantee forbids, or for an answer where there is none.
+EXPECTED_FAILURES = {
+    "check_dtype_object": "one cell that is no number must not decide whether fit succeeds",
+    "check_estimators_empty_data_messages": "an error would tell an empty table from a table with one row",
+    "check_estimators_pickle": "it predicts rows with NaN; every row needs a label, so predict refuses them",
+}
 
 
 def checks() -> list[Any]:
@@ -49,7 +62,14 @@ def checks() -> list[Any]:
             check,
             id=f"{model.mechanism}-{getattr(check, 'func', check).__name__}-{number}",
             # scikit-learn warns where it skips a check (array API input without SCIPY_ARRAY_API); nothing else passes.
-            marks=pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+            marks=[
+                pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+                *(
+                    pytest.mark.xfail(reason=reason, strict=True)
+                    for name, reason in EXPECTED_FAILURES.items()
+                    if getattr(check, "func", check).__name__ == name
+                ),
+            ],
         )
         for model in models
         for number, (model, check) in enumerate(estimator_checks_generator(model))
@@ -62,6 +82,20 @@ def checks() -> list[Any]:
 @pytest.mark.parametrize(("model", "check"), checks())
 def test_scikit_learn_accepts_the_estimator(model: DPKMeans, check: Callable[[DPKMeans], None]) -> None:
     check(model)
+
+
+class FiniteRowsOnly(DPKMeans):
+    """The estimator as scikit-learn's checks see it without the tag that makes them predict rows with NaN."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = False
+        return tags
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_scikit_learn_accepts_the_pickled_estimator_on_finite_rows(readonly: bool) -> None:
+    check_estimators_pickle("FiniteRowsOnly", FiniteRowsOnly(), readonly_memmap=readonly)
 
 
 def test_a_clone_has_the_same_parameters_and_no_fitted_state() -> None:
@@ -81,9 +115,9 @@ def test_parameters_are_read_and_set_by_name() -> None:
 
 
 def test_it_is_the_last_and_a_middle_step_of_a_pipeline() -> None:
-    last = make_pipeline(StandardScaler(), DPKMeans(n_clusters=3, random_state=0)).fit(ROWS)
+    last = make_pipeline(FunctionTransformer(_in_public_units), DPKMeans(n_clusters=3, random_state=0)).fit(ROWS)
     assert last.predict(ROWS).shape == (3000,)
-    middle = make_pipeline(DPKMeans(n_clusters=3, random_state=0), StandardScaler())
+    middle = make_pipeline(DPKMeans(n_clusters=3, random_state=0), FunctionTransformer(_in_public_units))
     assert middle.fit_transform(ROWS).shape == (3000, 3)
 
 
@@ -272,10 +306,12 @@ def spoiled(value: Any, dtype: Any = np.float64) -> Any:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("stated", [{}, STATED], ids=["surveyed", "stated"])
-def test_what_is_not_finite_is_refused(value: float, stated: dict[str, Any]) -> None:
-    assert_refused_without_values(lambda: fitted(spoiled(value), **stated))
-    assert_refused_without_values(lambda: fitted(pd.DataFrame(spoiled(value)), **stated))
-    assert_refused_without_values(lambda: fitted(pa.table(pd.DataFrame(spoiled(value), columns=NAMES)), **stated))
+@pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
+def test_what_is_not_finite_is_left_out_by_fit_and_refused_by_predict(value: float, stated: dict[str, Any]) -> None:
+    frame = pd.DataFrame(spoiled(value), columns=NAMES)
+    for X in (spoiled(value), frame, pa.table(frame)):
+        assert np.isfinite(fitted(X, **stated).cluster_centers_).all()
+        assert_refused_without_values(lambda X=X: fitted(pais.source(X, missing="error"), **stated))
     assert_refused_without_values(lambda: fitted().predict(spoiled(value)))
 
 
@@ -284,15 +320,19 @@ def test_text_is_refused_without_being_quoted(tmp_path: Path) -> None:
     frame = pd.DataFrame({"first": [text] * 5, "second": [1.0] * 5})
     path = tmp_path / "text.csv"
     frame.to_csv(path, index=False)
-    for X in (np.array([[text, "1"]] * 5), spoiled(text, object), frame, pl.DataFrame(frame), pa.table(frame), path):
+    for X in (np.array([[text, "1"]] * 5), frame, pl.DataFrame(frame), pa.table(frame), path):
         assert_refused_without_values(lambda X=X: fitted(X))
 
 
 @pytest.mark.parametrize("value", [None, {"a": CANARY}, [CANARY], f"{CANARY}x", complex(CANARY, 1.0)])
-def test_objects_that_are_no_numbers_are_refused_without_being_quoted(value: Any) -> None:
+def test_objects_that_are_no_numbers_leave_their_rows_out_and_are_not_quoted(value: Any) -> None:
     rows = np.full((50, 3), CANARY).astype(object)
     rows[7, 1] = value
-    assert_refused_without_values(lambda: fitted(rows), TypeError)
+    whole, holed = (fitted(X, **STATED) for X in (np.delete(rows, 7, axis=0), rows))
+    assert np.isfinite(whole.cluster_centers_).all()
+    assert np.isfinite(holed.cluster_centers_).all()
+    assert_refused_without_values(lambda: holed.predict(rows))
+    assert_refused_without_values(lambda: pais.source(rows, missing="error"))
 
 
 def test_columns_that_hold_no_numbers_are_named() -> None:
@@ -300,40 +340,38 @@ def test_columns_that_hold_no_numbers_are_named() -> None:
     frame = pd.DataFrame({"size": [CANARY] * 5, "city": [f"{CANARY} Oslo"] * 5, "when": dates, "count": [1] * 5})
     tables = {name: frame[["size", name, "count"]] for name in ("city", "when")}
     for name, X in [*tables.items(), ("city, when", frame), ("city", pl.DataFrame(tables["city"]))]:
-        with pytest.raises(pais.DataError, match=rf"column\(s\) {name} of X hold no numbers") as caught:
+        shown = ", ".join(rf"'{one}' \(type \w+\)" for one in name.split(", "))
+        with pytest.raises(pais.DataError, match=rf"column\(s\) {shown} of the source hold no numbers") as caught:
             fitted(X)
         assert CANARY_DIGITS not in str(caught.value)
         assert caught.value.__context__ is None
 
 
 def test_objects_in_a_table_are_named_by_their_column() -> None:
-    with pytest.raises(pais.DataError, match=r"column\(s\) second of X"):
+    with pytest.raises(pais.DataError, match=r"column\(s\) 'second' \(type string\) of the source"):
         fitted(pd.DataFrame({"first": [CANARY] * 5, "second": [{"a": CANARY}] * 5}))
 
 
-def test_missing_values_of_a_table_are_met_with_what_to_do_and_doing_it_helps() -> None:
+def test_missing_values_are_left_out_or_an_error_on_demand_that_says_what_to_do() -> None:
     X = pd.DataFrame(ROWS, columns=NAMES)
     X.loc[7, "second"] = np.nan
-    with pytest.raises(
-        pais.DataError, match=r"column\(s\) second of X .* pais.source\(X, missing=\"drop\"\)"
-    ) as caught:
-        fitted(X)
+    with pytest.raises(pais.DataError, match=r"column\(s\) 'second' have .* missing='drop'") as caught:
+        pais.source(X, missing="error")
     # Neither which row, nor how many.
     assert not any(letter.isdigit() for letter in str(caught.value))
-    whole = fitted(pais.source(X, missing="drop"), **STATED)
-    assert list(whole.feature_names_in_) == NAMES
+    for whole in (fitted(X, **STATED), fitted(pais.source(X, missing="drop"), **STATED)):
+        assert list(whole.feature_names_in_) == NAMES
     # Labels come row by row: there is nothing to drop from.
     with pytest.raises(pais.DataError, match="second") as caught:
         whole.predict(X)
-    assert "pais.source" not in str(caught.value)
+    assert "missing=" not in str(caught.value)
 
 
 def test_columns_of_an_array_are_named_by_their_numbers() -> None:
     X = ROWS.copy()
     X[5, 1] = np.inf
-    with pytest.raises(pais.DataError, match=r"column\(s\) 1 of X have NaN or infinite values") as caught:
-        fitted(X)
-    assert "pais.source" not in str(caught.value)
+    with pytest.raises(pais.DataError, match=r"column\(s\) 1 of X have values that are missing, NaN, infinite"):
+        fitted().predict(X)
     largest = np.full((50, 3), 1.7e308)
     assert np.isfinite(fitted(largest, **STATED).cluster_centers_).all()
 
@@ -349,19 +387,22 @@ def test_arrays_that_are_no_tables_are_refused_without_being_quoted(shape: tuple
     assert_refused_without_values(lambda: fitted().predict(np.full(shape, CANARY)))
 
 
-def test_missing_values_of_a_table_are_refused_by_column() -> None:
+def test_missing_values_of_a_table_are_an_error_by_column_on_demand() -> None:
     with pytest.raises(pais.DataError, match="'second'"):
-        fitted(pa.table({"first": [CANARY, 1.0], "second": [None, 1.0]}))
+        pais.source(pa.table({"first": [CANARY, 1.0], "second": [None, 1.0]}), missing="error")
 
 
-def test_nothing_to_read_is_refused(tmp_path: Path) -> None:
+def test_files_and_tables_without_columns_are_refused_and_empty_ones_are_fitted(tmp_path: Path) -> None:
     empty, header = tmp_path / "empty.csv", tmp_path / "header.csv"
     empty.write_text("")
     header.write_text("first,second\n")
     broken = tmp_path / "broken.parquet"
     broken.write_bytes(b"no parquet")
-    for X in (ROWS[:0], ROWS[:, :0], arrow().slice(0, 0), empty, header, broken, tmp_path / "absent.csv"):
+    for X in (ROWS[:, :0], ROWS[:0, :0], empty, broken, tmp_path / "absent.csv"):
         assert_refused_without_values(lambda X=X: fitted(X))
+    for X in (ROWS[:0], arrow().slice(0, 0), header):
+        with pytest.warns(pais.SurveyWarning):
+            assert np.isfinite(fitted(X).cluster_centers_).all()
 
 
 def test_a_file_without_a_line_of_names_is_refused_and_its_first_row_not_taken_for_names(tmp_path: Path) -> None:

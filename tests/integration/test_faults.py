@@ -26,6 +26,7 @@ from pais import Ball, DataError, UniformRule, sample, source
 from pais.cli import app
 from pais.cli import files as outputs
 from pais.engines import arrow
+from pais.engines.places import files_of
 
 N = 6000
 # In every data set of this file; it must not be in any error.
@@ -233,7 +234,7 @@ def test_files_that_others_left_unfinished_or_keep_beside_data_are_not_data(tmp_
         parquet(home / aside, pa.table({"a": [1.0]}))
     parquet(home / "_year=2024" / "part-3.parquet", table(10))
     (home / "_SUCCESS").touch()
-    assert [Path(name).name for _, name in arrow.files_of(home)] == [
+    assert [Path(name).name for _, name in files_of(home)] == [
         "part-3.parquet",
         "part-0.parquet",
         "part-1.parquet",

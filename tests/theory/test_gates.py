@@ -81,9 +81,12 @@ def test_a_promise_does_not_overwrite_a_violation() -> None:
     assert attained <= pais.worst_case(rule, profile, radius=1.0).upper
 
 
-def test_a_size_that_publishes_rows_with_probability_delta_is_refused() -> None:
-    with pytest.raises(pais.UnreachableError):
-        pais.calibrate("uniform", pais.GaussianProfile(1.0, 1.0), ONE, epsilon=1.0, delta=0.5, sample_size=10.0)
+def test_a_size_with_probabilities_near_delta_gets_noise_that_protects_kept_rows() -> None:
+    profile = pais.GaussianProfile(1.0, 1.0)
+    answer = pais.calibrate("uniform", profile, ONE, epsilon=1.0, delta=0.5, sample_size=10.0)
+    assert answer.epsilon_if_kept <= 16.0
+    with pytest.raises(pais.UnreachableError, match="kept"):
+        pais.calibrate("uniform", profile, ONE, noise=0.5 * answer.noise, delta=0.5, sample_size=10.0)
 
 
 def test_a_sample_is_sealed() -> None:

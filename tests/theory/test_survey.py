@@ -354,23 +354,33 @@ def test_an_order_below_one_is_refused(order: float) -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("center", [None, (0.0,) * 5])
-def test_a_bad_value_is_refused_by_its_column_and_not_by_its_row(bad: float, center: tuple[float, ...] | None) -> None:
+def test_a_row_with_a_bad_value_is_not_counted(bad: float, center: tuple[float, ...] | None) -> None:
     rows = cloud(100)
     rows[41, :] = CANARY
     rows[41, 3] = bad
+    one, other = (
+        survey(data, epsilon=1.0, center=center, random_state=1) for data in (rows, np.delete(rows, 41, axis=0))
+    )
+    assert one.ball == other.ball
+    assert np.array_equal(one.norms.masses, other.norms.masses)
     with pytest.raises(DataError, match=r"column\(s\) 3") as caught:
-        survey(rows, epsilon=1.0, center=center)
+        survey(source(rows, missing="error"), epsilon=1.0, center=center)
     assert "1234" not in str(caught.value)
     assert "41" not in str(caught.value)
+
+
+def test_an_empty_table_is_surveyed() -> None:
+    for rows in (np.empty((0, 3)), np.full((2, 3), math.nan)):
+        assert not survey(rows, epsilon=1.0).above_noise
 
 
 @pytest.mark.parametrize(
     ("rows", "text"),
     [
-        (np.empty((0, 3)), "empty"),
         (np.empty((3, 0)), "no columns"),
         (np.ones(3), "two-dimensional"),
-        (np.array([["a"]]), "real numbers"),
+        (np.array([["a"]]), "hold no numbers"),
+        (np.array([["2020-01-01"]], dtype="datetime64[D]"), "real numbers"),
         (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
     ],
 )

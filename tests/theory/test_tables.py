@@ -14,6 +14,8 @@ from tests.oracles import remove_delta
 @pytest.mark.parametrize("n_knots", [1, 7, 4096])
 def test_chords_are_exactly_feasible_between_knots(epsilon: float, n_knots: int) -> None:
     profile = pais.LinearProfile(0.02 * epsilon, 0.98 * epsilon)
+    # The exact loss at the radius can be an ulp above the product it was made from.
+    epsilon = float(profile(1.0, 1.0))
     rule = pais.ConstrainedRule(profile=profile, radius=1.0, epsilon=epsilon, n_knots=n_knots)
     norms = np.concatenate([np.random.default_rng(0).uniform(0, 1, 150), np.arange(8) / 7])
     probability = rule.probability(norms)
@@ -27,6 +29,8 @@ def test_chords_are_exactly_feasible_between_knots(epsilon: float, n_knots: int)
 @pytest.mark.parametrize(("epsilon", "most"), [(0.01, 1e-4), (1.0, 1e-6), (10.0, 1e-6)])
 def test_chords_cost_few_extra_rows(epsilon: float, most: float) -> None:
     profile = pais.LinearProfile(0.02 * epsilon, 0.98 * epsilon)
+    # The exact loss at the radius can be an ulp above the product it was made from.
+    epsilon = float(profile(1.0, 1.0))
     rule = pais.ConstrainedRule(profile=profile, radius=1.0, epsilon=epsilon)
     norms = np.random.default_rng(1).uniform(0, 1, 20000)
     exact = 1 / pais.constrained_weight(profile, norms, epsilon=epsilon)

@@ -240,7 +240,9 @@ def _rule_from(described: Mapping[str, Any]) -> Rule | None:
     if kind == "constrained":
         profile = _profile_from(described["profile"])
         numbers = {name: described[name] for name in ("radius", "epsilon", "delta", "n_knots")}
-        return None if profile is None else ConstrainedRule(profile=profile, **numbers)
+        # Earlier versions wrote no limit for kept records, and had none.
+        limit = _maybe_infinite(described.get("max_epsilon_if_kept"))
+        return None if profile is None else ConstrainedRule(profile=profile, max_epsilon_if_kept=limit, **numbers)
     return None
 
 

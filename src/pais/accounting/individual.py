@@ -15,7 +15,7 @@ from pais.domain import Ball, table_of
 from pais.errors import MismatchError
 from pais.profiles import Profile
 from pais.rules import Rule
-from pais.sources import read
+from pais.sources import from_array, read
 
 # Rows measured at a time.
 _BLOCK_ROWS = 1 << 16
@@ -42,8 +42,11 @@ def record_loss(rule: Rule, profile: Profile, norm: FloatArray, *, delta: float)
 
 
 def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
-    """Sum over the parts of what each row pays: its own loss where that is known, the certified price elsewhere."""
-    table = read(rows).rows if hasattr(rows, "__arrow_c_stream__") else table_of(rows)  # type: ignore[arg-type]  # refused if it is no table
+    """Sum over the parts of what each row pays: its own loss where that is known, the certified price elsewhere.
+
+    A row that is not finite contributes nothing to any release, so it pays nothing.
+    """
+    table = table_of(read(rows).rows if hasattr(rows, "__arrow_c_stream__") else from_array(rows))
     paid = np.zeros(table.shape[0])
     for part in parts:
         if part.rule is None or part.profile is None or part.ball is None:
@@ -58,10 +61,11 @@ def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
         for start in range(0, table.shape[0], _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
             paid[block] += _own_losses(part, part.rule, part.profile, part.ball, table[block])
+    paid[~np.isfinite(table).all(axis=1)] = 0.0
     return round_up(paid, 4.0 + len(parts)).view(RecordLosses)
 
 
 def _own_losses(part: Part, rule: Rule, profile: Profile, ball: Ball, rows: NDArray[np.generic]) -> FloatArray:
-    loss = record_loss(rule, profile, ball.norms(ball.shift(rows)), delta=part.delta)
+    loss = record_loss(rule, profile, np.nan_to_num(ball.norms(ball.shift(rows))), delta=part.delta)
     # The certificate holds for every record, so a loss above it is rounding.
     return np.minimum(loss, part.epsilon)

@@ -169,7 +169,7 @@ class Ledger:
         return tight_epsilon(self._parts(), _validate.target_delta(delta))
 
     def record_losses(self, rows: object) -> RecordLosses:
-        """What each row has paid so far. NOT PROTECTED: for the data's owner, never to be published.
+        """Not private: what each row has paid so far. For the data's owner, never to be published.
 
         Parameters
         ----------
@@ -282,11 +282,13 @@ class Accounts:
 
     def spend(
         self, *, what: str, epsilon: float, delta: float, secure: bool, parts: Sequence[Part], release: str = ""
-    ) -> None:
-        """Charge all of them; the value may leave when this returns, and not if it raises."""
-        for ledger in self._ledgers:
-            note = SECURE if secure else SEEDED
-            ledger.spend(what=what, epsilon=epsilon, delta=delta, note=note, parts=parts, release=release)
+    ) -> list[str]:
+        """Charge all of them and return the ids of the entries; the value may leave only if this does not raise."""
+        note = SECURE if secure else SEEDED
+        price = {"epsilon": epsilon, "delta": delta}
+        return [
+            ledger.spend(what=what, **price, note=note, parts=parts, release=release).id for ledger in self._ledgers
+        ]
 
 
 def accounts(ledger: Ledger | Accounts | None) -> Accounts:

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
+from pais._rowwise import norms_of
 from pais.auditing.events import Observed
 from pais.auditing.many import Part
 from pais.auditing.pairs import NeighbourPair
-from pais.domain import Ball, norms_of
+from pais.domain import Ball
 from pais.errors import ArgumentError
 from pais.mechanisms import GaussianNoise, KMeansValue, Round
 from pais.rules import Rule

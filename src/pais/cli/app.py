@@ -13,7 +13,7 @@ from pais.accounting import Ledger
 from pais.cli import books, facts, files, fit, options, plans, show
 from pais.cli import demo as demonstration
 from pais.cli.audit import audit
-from pais.cli.explain import explain_file, explanation
+from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import guarded
 from pais.cli.rows import Wanted, names_of, passes, sample_table
 from pais.errors import ArgumentError
@@ -23,7 +23,7 @@ from pais.survey import survey as survey_rows
 
 app = typer.Typer(
     name="pais",
-    help="Differentially private analysis: one pass, a small weighted sample, a private result, a certificate.",
+    help="Differentially private analysis: a small weighted sample, a private result, a certificate.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -90,6 +90,7 @@ def survey(
     quantile: Annotated[float, typer.Option("--quantile", help="Share of rows within the radius.")] = 0.975,
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     columns: options.Columns = None,
+    missing: options.Missing = options.MissingChoice.drop,
     drop_missing: options.DropMissing = False,
     engine: options.Engine = options.EngineName.auto,
     master: options.Master = None,
@@ -108,7 +109,7 @@ def survey(
         raise ArgumentError("the survey would be spent and not shown. Pass --out or --json, or leave out --quiet.")
     stated, order = facts.center_of(center), plans.order_of(mechanism.value)
     book = books.opened(ledger, epsilon=epsilon)
-    wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
+    wanted = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master)
     with books.told(book), show.watch(quiet=quiet) as bar:
         bar.begin("open")
         rows = wanted.open(bar)
@@ -182,6 +183,7 @@ def sample(
         str | None, typer.Option("--carry", help="Columns to keep beside the features, with commas; secret too.")
     ] = None,
     columns: options.Columns = None,
+    missing: options.Missing = options.MissingChoice.drop,
     drop_missing: options.DropMissing = False,
     engine: options.Engine = options.EngineName.auto,
     master: options.Master = None,
@@ -194,7 +196,7 @@ def sample(
     _warn_of_seed(seed)
     files.require_free([out], overwrite=overwrite)
     request = plans.read_request(plan)
-    wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master, carry=carry)
+    wanted = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master, carry=carry)
     with show.watch(quiet=quiet) as bar:
         bar.begin("plan")
         made = request.plan()
@@ -235,6 +237,7 @@ def kmeans(
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     algorithm: options.Algorithm = options.AlgorithmChoice.refined,
     columns: options.Columns = None,
+    missing: options.Missing = options.MissingChoice.drop,
     drop_missing: options.DropMissing = False,
     engine: options.Engine = options.EngineName.auto,
     master: options.Master = None,
@@ -245,8 +248,7 @@ def kmeans(
     quiet: options.Quiet = False,
 ) -> None:
     """Release centers of the rows, with a certificate and a report. What is not stated is surveyed and paid for."""
-    _warn_of_seed(seed)
-    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
+    _require_free_release(out, overwrite=overwrite, seed=seed)
     if plan is not None:
         work = fit.planned(plan, context, seed=seed)
     elif n_clusters is None or epsilon is None:
@@ -265,7 +267,7 @@ def kmeans(
             algorithm=algorithm.value,
         )
         work = fit.stated(settings, survey=survey, seed=seed)
-    wanted = Wanted(data=data, columns=columns, drop_missing=drop_missing, engine=engine, master=master)
+    wanted = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master)
     _release(wanted, work, ledger, out, as_json=as_json, quiet=quiet)
 
 
@@ -276,13 +278,20 @@ app.command()(audit)
 @guarded
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate, plan or survey: a JSON file of pais.")],
+    values: Annotated[
+        Path | None, typer.Option("--values", help="Released centers (CSV or Parquet) to check against a certificate.")
+    ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Say in plain words what a certificate, a plan or a survey says."""
+    if values is not None:
+        require_values(file, values)
     if as_json:
         show.print_json(explanation(file))
     else:
         show.say(explain_file(file))
+        if values is not None:
+            show.say(f"\n{values} holds the values that this certificate was issued for.")
 
 
 @app.command()
@@ -325,6 +334,12 @@ def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, 
     if found.survey is not None and not found.survey.above_noise:
         show.warn(show.NOISE_WARNING)
     show.release_or_json(found, names, paths, as_json=as_json, quiet=quiet)
+
+
+def _require_free_release(out: Path, *, overwrite: bool, seed: int | None) -> None:
+    """Warn of a seed, and refuse to replace an earlier release unless told to."""
+    _warn_of_seed(seed)
+    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
 
 
 def _facts(

@@ -8,7 +8,9 @@ from typing import Any
 
 from pais._numerics import raised
 from pais.cli.facts import read_json
+from pais.cli.files import read_values
 from pais.cli.show import price
+from pais.digest import digest
 from pais.errors import ArgumentError
 
 
@@ -40,6 +42,21 @@ def explanation(path: Path) -> dict[str, Any]:
     raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
 
 
+def require_values(path: Path, values: Path) -> None:
+    """Refuse released values that a certificate was not issued for."""
+    content = read_json(path)
+    if isinstance(content.get("certificate"), dict):
+        content = content["certificate"]
+    expected = content.get("values_sha256")
+    if not isinstance(expected, str):
+        raise ArgumentError(f"{path} holds no fingerprint of values. Pass a certificate of a release.")
+    if digest(read_values(values)) != expected:
+        raise ArgumentError(
+            f"{values} does not hold the values that {path} was issued for. Check that both are of one release, and "
+            "that no number was edited or rounded."
+        )
+
+
 def _certificate(content: dict[str, Any]) -> str:
     epsilon, delta = float(content["epsilon"]), float(content["delta"])
     for total, name in ((epsilon, "epsilon"), (delta, "delta")):
@@ -51,13 +68,17 @@ def _certificate(content: dict[str, Any]) -> str:
             "",
             "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
         ]
-    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), "", "What it adds up"]
+    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"]))]
+    if "epsilon_if_kept" in content:
+        lines += _if_kept(epsilon, float(content["epsilon_if_kept"]))
+    lines += ["", "What it adds up"]
     lines += [f"  {part['what']}: {price(part)}" for part in content["parts"]]
     lines += ["", "How", *_how(content)]
     lines += [
         "",
         "What it does not say",
-        "  Someone who owns several rows has less protection: the losses of the rows add up.",
+        "  Someone who owns k rows has at worst (k epsilon, k e^((k-1) epsilon) delta).",
+        "  Whatever was fitted to the rows before this release, such as a scaler, is not covered.",
         "  Other releases from the same rows are not in it: add their epsilons and deltas.",
         f"  Randomness: {content['note']}. Issued by pais {content['version']}.",
     ]
@@ -112,6 +133,17 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", that remainder aside."
     return lines
+
+
+def _if_kept(epsilon: float, kept: float) -> list[str]:
+    """What is left of the guarantee once the sample is known."""
+    if not kept >= epsilon:
+        raise ValueError
+    if kept <= epsilon * (1.0 + 1e-6):
+        return ["  It does not rest on the secrecy of a sample."]
+    return [
+        f"  The sample must stay secret: if it becomes known that a row was kept, that row has epsilon {raised(kept)}.",
+    ]
 
 
 def _how(content: dict[str, Any]) -> list[str]:

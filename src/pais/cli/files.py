@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -18,7 +19,9 @@ import pyarrow.parquet as pq
 from pais._numerics import FloatArray
 from pais.errors import ArgumentError
 from pais.kmeans import KMeansFit
+from pais.mechanisms import KMeansValue
 from pais.report import write_report
+from pais.sources import read
 
 CERTIFICATE = "certificate.json"
 RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
@@ -71,6 +74,15 @@ def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> di
 
     _write_all(directory, RELEASE, fill)
     return {name: str(directory / name) for name in RELEASE}
+
+
+def read_values(path: Path) -> KMeansValue:
+    """Released centers and noisy counts, from a file that `write_release` wrote."""
+    table = read(path)
+    if table.names is None or COUNT_COLUMN not in table.names:
+        raise ArgumentError(f"{path} has no column {COUNT_COLUMN!r}. Pass centers.csv or centers.parquet of a release.")
+    rows, place = table.rows.astype(np.float64), table.names.index(COUNT_COLUMN)
+    return KMeansValue(centers=np.delete(rows, place, axis=1), noisy_counts=rows[:, place])
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

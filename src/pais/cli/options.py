@@ -29,6 +29,11 @@ class AlgorithmChoice(str, Enum):
     paper = "paper"
 
 
+class MissingChoice(str, Enum):
+    drop = "drop"
+    error = "error"
+
+
 class EngineName(str, Enum):
     auto = "auto"
     memory = "memory"
@@ -89,9 +94,16 @@ Seed = Annotated[
 Columns = Annotated[
     str | None, typer.Option("--columns", help="Names of the columns to use, with commas. Default: all, ids included.")
 ]
-DropMissing = Annotated[
-    bool, typer.Option("--drop-missing", help="Leave out rows with missing values instead of refusing them.")
+Missing = Annotated[
+    MissingChoice,
+    typer.Option(
+        "--missing",
+        help="Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'error' stops and names the "
+        "columns; that is outside the guarantee, since one row decides whether the command succeeds.",
+    ),
 ]
+# The default, kept for scripts that state it.
+DropMissing = Annotated[bool, typer.Option("--drop-missing", hidden=True)]
 Engine = Annotated[
     EngineName,
     typer.Option(

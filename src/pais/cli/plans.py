@@ -23,7 +23,7 @@ from pais.domain import Ball
 from pais.engines import Engine
 from pais.errors import ArgumentError
 from pais.norms import NormDistribution
-from pais.pipeline import Plan, record_losses
+from pais.pipeline import Plan, losses_if_kept, record_losses
 from pais.planning import Algorithm, MechanismName, plan_kmeans
 from pais.release import Spent
 
@@ -103,6 +103,7 @@ def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None
         "kind": "plan",
         "epsilon": plan.epsilon,
         "delta": plan.delta,
+        "epsilon_if_kept": plan.price.epsilon_if_kept,
         "spent": [asdict(part) for part in plan.spent],
         "neighbours": "one row added or removed",
         "columns": columns,
@@ -115,6 +116,7 @@ def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None
             "norm": norm.tolist(),
             "probability": plan.rule.probability(norm).tolist(),
             "epsilon": record_losses(plan, norm).tolist(),
+            "epsilon_if_kept": losses_if_kept(plan, norm).tolist(),
         },
         "explanation": plan.explain().splitlines(),
         "request": described,

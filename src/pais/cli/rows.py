@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pais.cli.files import WEIGHT_COLUMN
-from pais.cli.options import EngineName
+from pais.cli.options import EngineName, MissingChoice
 from pais.cli.show import Watch
 from pais.domain import Ball
 from pais.engines import Engine, WeightedRows, source
@@ -28,7 +28,7 @@ class Wanted:
 
     data: str
     columns: str | None
-    drop_missing: bool
+    missing: MissingChoice
     engine: EngineName
     master: str | None
     carry: str | None = None
@@ -44,7 +44,7 @@ class Wanted:
             data,
             columns=names_of("--columns", self.columns),
             carry=names_of("--carry", self.carry) or (),
-            missing="drop" if self.drop_missing else "refuse",
+            missing=self.missing.value,
             on_rows=bar.rows,
         )
         found = identifiers(opened.names or ())

@@ -183,6 +183,8 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     certificate, plan = fit.certificate, fit.plan
     facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
     facts += [(f"  {part['what']}", price(part)) for part in certificate.parts]
+    if certificate.epsilon_if_kept > certificate.epsilon * (1.0 + 1e-6):
+        facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for a row that was kept"))
     facts += [
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),

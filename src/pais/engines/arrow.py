@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import fnmatch
 import operator
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
@@ -20,8 +18,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pais._validate import attempt, without_sizes
+from pais.cells import is_text_column, numbers_of_text, whole_numbers_of_text
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
-from pais.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.engines.blocks import Block, ColumnBlock, RowBlock, empty_block
 from pais.engines.memory import MemoryEngine
 from pais.engines.screen import Screen
 from pais.engines.threads import in_threads
@@ -71,7 +70,7 @@ class DataFile:
             pass
         causes = "it is damaged, cut short or gone"
         if self.metadata is None:
-            causes = "it is gone, a line does not fit the header, or there is text among numbers"
+            causes = "it is gone, a quoted cell has no end, or a carried column changes its type"
         raise DataError(f"{self.where} cannot be read to its end: {causes}. Check the file.")
 
     def require_unchanged(self) -> None:
@@ -103,10 +102,29 @@ class DataFile:
             yield from self._each(stream)
 
     def _csv_batches(self) -> Iterator[pa.RecordBatch]:
-        types = {name: self.schema.field(name).type for name in self.layout.features}
-        types = {name: kind if pa.types.is_boolean(kind) else pa.float64() for name, kind in types.items()}
+        """Batches in which features and key were read as text and became numbers cell by cell."""
+        key = self.layout.columns.key
+        for batch in self.text_batches():
+            columns = {name: batch.column(name) for name in self.layout.to_read}
+            for name in self.layout.features:
+                columns[name] = numbers_of_text(columns[name])
+            if key is not None:
+                columns[key] = whole_numbers_of_text(batch.column(key))
+            yield pa.RecordBatch.from_pydict(columns)
+
+    def text_batches(self) -> Iterator[pa.RecordBatch]:
+        """Batches of a CSV file with features and key as text."""
+        key = self.layout.columns.key
+        as_text = [*self.layout.features, *([] if key is None else [key])]
         reader = self.guarded(
-            lambda: open_csv(self.filesystem, self.path, include_columns=self.layout.to_read, column_types=types)
+            lambda: open_csv(
+                self.filesystem,
+                self.path,
+                include_columns=self.layout.to_read,
+                column_types=dict.fromkeys(as_text, pa.string()),
+                # A cell that is no text is no number either; one that is carried must be.
+                check_utf8=bool(self.layout.columns.carry),
+            )
         )
         with reader:
             self.require_unchanged()
@@ -147,6 +165,11 @@ class ArrowEngine(Engine):
         self._on_rows = on_rows
 
     @property
+    def titles(self) -> tuple[str, ...]:
+        layout = self._files[0].layout
+        return super().titles if any(layout.widths) else layout.titles
+
+    @property
     def known_rows(self) -> int | None:
         """Rows as the files' own footers count them; None where a file has none. Secret; for a progress bar."""
         counts = [None if file.metadata is None else int(file.metadata.num_rows) for file in self._files]
@@ -155,13 +178,13 @@ class ArrowEngine(Engine):
     @without_sizes
     def held(self) -> Engine:
         parts = [found for part in self._parts(places=True) for found in self._blocks(part, by_rows=True)]
-        self._require_rows(parts)
         carry = list(self._files[0].layout.columns.carry)
+        none = empty_block(self.n_features)
         return MemoryEngine(
-            np.concatenate([block.rows() for block, _ in parts]),
+            np.concatenate([none.rows(), *(block.rows() for block, _ in parts)]),
             names=self.names,
-            carried=_one_table([pa.table(batch.select(carry)) for _, batch in parts]) if carry else None,
-            identity=np.concatenate([block.identity for block, _ in parts]),
+            carried=self._carried_table([pa.table(batch.select(carry)) for _, batch in parts]),
+            identity=np.concatenate([none.identity, *(block.identity for block, _ in parts)]),
         )
 
     @without_sizes
@@ -171,8 +194,7 @@ class ArrowEngine(Engine):
             return reduce(operator.add, found) if found else None
 
         found = [total for total in _over_parts(of_part, list(self._parts())) if total is not None]
-        self._require_rows(found)
-        return reduce(operator.add, found)
+        return reduce(operator.add, found) if found else fold.of(empty_block(self.n_features))
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
@@ -183,8 +205,7 @@ class ArrowEngine(Engine):
             return self._thinned(part, thinning, screen, draws, stop)
 
         found = [one for several in _over_parts(of_part, parts) for one in several]
-        self._require_rows(found)
-        carried = _one_table([table for _, table in found]) if self._files[0].layout.columns.carry else None
+        carried = self._carried_table([table for _, table in found])
         kept = [one for one, _ in found]
         found.clear()
         return together(kept, self.n_features, carried)
@@ -210,11 +231,11 @@ class ArrowEngine(Engine):
             n = batch.num_rows
             identity = np.arange(place, place + n, dtype=np.uint64)
             place += n
-            whole = layout.whole(batch, part.file.where)
-            if whole is not None:
-                batch, identity = batch.filter(pa.array(whole)), identity[whole]
+            having_key = layout.having_key(batch, part.file.where)
+            if having_key is not None:
+                batch = batch.filter(pa.array(having_key))
             if batch.num_rows:
-                keys = layout.keys(batch, part.file.where)
+                keys = layout.keys(batch)
                 identity = identity if keys is None else keys
                 if by_rows or layout.by_rows:
                     yield RowBlock(layout.rows(batch), identity), batch
@@ -230,7 +251,7 @@ class ArrowEngine(Engine):
             if file.metadata is None:
                 yield Part(file=file, row_group=None, first=first)
                 # A CSV file does not say how many rows it has.
-                first += sum(batch.num_rows for batch in file.batches(None)) if places else 0
+                first += sum(batch.num_rows for batch in file.text_batches()) if places else 0
                 continue
             for group in range(file.metadata.num_row_groups):
                 n = file.metadata.row_group(group).num_rows
@@ -238,10 +259,13 @@ class ArrowEngine(Engine):
                     yield Part(file=file, row_group=group, first=first)
                 first += n
 
-    def _require_rows(self, found: Sequence[object]) -> None:
-        if not found:
-            more = " and the files after it have" if len(self._files) > 1 else " has"
-            raise DataError(f"{self._files[0].where}{more} no rows. Pass at least one row.")
+    def _carried_table(self, parts: Sequence[pa.Table]) -> pa.Table | None:
+        """Carried columns of all parts; a column without values takes the type of the others."""
+        first = self._files[0]
+        if not first.layout.columns.carry:
+            return None
+        none = pa.schema([first.schema.field(name) for name in first.layout.columns.carry]).empty_table()
+        return pa.concat_tables(parts or [none], promote_options="default")
 
 
 def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list[T]:
@@ -252,11 +276,6 @@ def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list
     except BaseException:
         stop.set()
         raise
-
-
-def _one_table(parts: Sequence[pa.Table]) -> pa.Table:
-    """Carried columns of all parts; a column without values takes the type of the others."""
-    return pa.concat_tables(parts, promote_options="default")
 
 
 def _require_same_carried(file: DataFile, first: DataFile) -> None:
@@ -275,110 +294,94 @@ def where_of(path: str) -> str:
     return "file " + re.sub(r"([^/=]+)=[^/]+", r"\1=...", path)
 
 
-def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
-    """The files a path, a directory, a pattern or an address stands for, sorted by name."""
-    text = str(source)
-    if "://" in text:
-        return _files_at(*_filesystem(text), text)
-    local = pa_fs.LocalFileSystem()
-    path = Path(text)
-    there = attempt(path.exists)
-    if there is False and any(mark in text for mark in "*?["):
-        home = Path(path.anchor) if path.is_absolute() else Path()
-        pattern = str(path.relative_to(path.anchor))
-        found = attempt(lambda: sorted(str(file) for file in home.glob(pattern) if file.is_file()))
-        if not found:
-            raise DataError(f"no file matches {text}. Check the pattern.")
-        return [(local, name) for name in found]
-    if there is None:
-        raise DataError(f"{text} cannot be looked at. Check the path and your access to it.")
-    if not there:
-        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, a directory of them, or a pattern.")
-    return _files_at(local, text, text)
-
-
-def _filesystem(text: str) -> tuple[pa_fs.FileSystem, str]:
-    found = attempt(lambda: pa_fs.FileSystem.from_uri(text))
-    if found is None:
-        raise DataError(f"{text} is not an address that can be opened. Check its scheme and your access.")
-    filesystem, path = found
-    return filesystem, path
-
-
-def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[tuple[pa_fs.FileSystem, str]]:
-    info = attempt(lambda: filesystem.get_file_info(path))
-    if info is None:
-        raise DataError(f"{text} cannot be looked at. Check the address and your access to it.")
-    if info.type == pa_fs.FileType.NotFound:
-        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, or a directory of them.")
-    if info.type != pa_fs.FileType.Directory:
-        return [(filesystem, path)]
-    inside = attempt(lambda: filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True)))
-    if inside is None:
-        raise DataError(f"{text} cannot be listed. Check your access to the directory and those in it.")
-    files = [one.path for one in inside if one.type == pa_fs.FileType.File]
-    names = sorted(name for name in files if _is_data(name.removeprefix(path)))
-    if not names:
-        raise DataError(f"{text} holds no Parquet or CSV file. Check the directory.")
-    return [(filesystem, name) for name in names]
-
-
-def _is_data(inner: str) -> bool:
-    """Whether a file of a directory is data: neither it nor where it lies is hidden, a marker, a log or unfinished.
-
-    That is what names with a dot or an underscore in front are to Spark, Hive and Delta, unless they say a value.
-    """
-    *homes, name = inner.strip("/").split("/")
-    aside = [home for home in homes if home.startswith(".") or (home.startswith("_") and "=" not in home)]
-    if aside or name.startswith((".", "_")):
-        return False
-    return fnmatch.fnmatch(name.lower(), "*.parquet*") or is_csv(name)
-
-
 def stamp_of(filesystem: pa_fs.FileSystem, path: str) -> tuple[int | None, int | None]:
     """Size and time of change: what tells that a file is still the same."""
     info = filesystem.get_file_info(path)
     return info.size, info.mtime_ns
 
 
-def open_csv(filesystem: pa_fs.FileSystem, path: str, **convert: Any) -> pa_csv.CSVStreamingReader:
-    return pa_csv.open_csv(
-        filesystem.open_input_stream(path),
-        read_options=pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
-        convert_options=pa_csv.ConvertOptions(**convert),
-    )
+def open_csv(
+    filesystem: pa_fs.FileSystem, path: str, on_other_line: Callable[[], None] | None = None, **convert: Any
+) -> pa_csv.CSVStreamingReader:
+    """A CSV file block by block. Lines with another number of cells than the header are left out."""
+
+    def leave_out(line: object) -> str:
+        if on_other_line is not None:
+            on_other_line()
+        return "skip"
+
+    options = {
+        "read_options": pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
+        "parse_options": pa_csv.ParseOptions(invalid_row_handler=leave_out),
+        "convert_options": pa_csv.ConvertOptions(**convert),
+    }
+    try:
+        return pa_csv.open_csv(filesystem.open_input_stream(path), **options)
+    except pa.ArrowInvalid:
+        # Arrow refuses a header without a line end, which is a table without rows.
+        header = filesystem.open_input_stream(path).read(_CSV_BLOCK_BYTES)
+        if not header.strip() or b"\n" in header or b"\r" in header:
+            raise
+        return pa_csv.open_csv(pa.BufferReader(header + b"\n"), **options)
 
 
 def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
     """A file with its columns checked, before any row is read."""
     where = where_of(path)
 
-    def look() -> tuple[pa.Schema, list[str], pq.FileMetaData | None, tuple[int | None, int | None]]:
+    def look() -> tuple[pa.Schema, pq.FileMetaData | None, tuple[int | None, int | None]]:
         stamp = stamp_of(filesystem, path)
         if is_csv(path):
-            with open_csv(filesystem, path) as reader:
-                return reader.schema, reader.schema.names, None, stamp
+            return _csv_schema(filesystem, path), None, stamp
         metadata = pq.read_metadata(filesystem.open_input_file(path))
-        schema = metadata.schema.to_arrow_schema()
-        return schema, schema.names, metadata, stamp
+        return metadata.schema.to_arrow_schema(), metadata, stamp
 
-    found = attempt(look)
-    if found is None:
+    opened = attempt(look)
+    if opened is None:
         raise DataError(f"{where} cannot be read as Parquet or CSV. Check the file.")
-    schema, names, metadata, stamp = found
+    schema, metadata, stamp = opened
     if metadata is None:
-        require_header(names, where)
-        layout = Layout.of(_with_numbers(schema, columns), columns, where, shown=False)
-    else:
-        layout = Layout.of(schema, columns, where)
+        require_header(schema.names, where)
+        numeric = attempt(lambda: _with_numbers(schema, columns, filesystem, path))
+        if numeric is None:
+            raise DataError(f"{where} has other lines than its header announces. Check the separator and the header.")
+        schema = numeric
+    layout = Layout.of(schema, columns, where, shown=metadata is not None)
     return DataFile(filesystem=filesystem, path=path, schema=schema, layout=layout, metadata=metadata, stamp=stamp)
 
 
-def _with_numbers(schema: pa.Schema, columns: Columns) -> pa.Schema:
-    """A CSV column without a value at the start of the file can yet be one of numbers."""
-    return pa.schema(
-        [
-            field.with_type(pa.float64()) if pa.types.is_null(field.type) and field.name != columns.key else field
-            for field in schema
-        ]
-    )
+def _csv_schema(filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
+    """Names of the columns of a CSV file, and the types that Arrow infers from its first block."""
+    with open_csv(filesystem, path) as reader:
+        return reader.schema
+
+
+def _with_numbers(schema: pa.Schema, columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema | None:
+    """The schema with double for features and integer for the key, where the first block does not speak against it.
+
+    A feature that is named is always one of numbers. Another one is text if fewer than half of its cells in the first
+    block are numbers. None where most lines of the first block have another number of cells than the header.
+    """
+    n_other = 0
+
+    def count() -> None:
+        nonlocal n_other
+        n_other += 1
+
+    with open_csv(
+        filesystem, path, count, column_types=dict.fromkeys(schema.names, pa.string()), check_utf8=False
+    ) as reader:
+        first = next(iter(reader), None)
+    if n_other > (0 if first is None else first.num_rows):
+        return None
+    fields = []
+    for place, field in enumerate(schema):
+        cells = pa.nulls(0, pa.string()) if first is None else first.column(place)
+        if field.name in (columns.features or ()):
+            field = field.with_type(pa.float64())
+        elif field.name == columns.key:
+            field = field if is_text_column(cells, whole_numbers_of_text(cells)) else field.with_type(pa.int64())
+        elif columns.features is None and field.name not in columns.carry:
+            field = field if is_text_column(cells, numbers_of_text(cells)) else field.with_type(pa.float64())
+        fields.append(field)
+    return pa.schema(fields)

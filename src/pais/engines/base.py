@@ -57,8 +57,8 @@ class Thinning:
     """How rows are kept: a public function of the norm, and independent exact draws.
 
     The first 8 bits of every row's draw come before the row is measured. A row whose bits exceed what the rule allows
-    on all the ball, or where the row roughly lies, is out. `read_all` looks at every row all the same, and so finds NaN
-    anywhere; None lets the engine do what is quicker.
+    on all the ball, or where the row roughly lies, is out. `read_all` looks at every row all the same; None lets the
+    engine do what is quicker. A row that is not finite is never kept.
     """
 
     ball: Ball
@@ -74,6 +74,9 @@ class Thinning:
         first = bits.first(block.identity)  # [note: keep-1]
         index, rows = block.survivors(screen, first, read_all=read_all)
         norm = self.ball.norms(rows)
+        bad = np.isnan(norm)
+        if bad.any():
+            index, rows, norm = index[~bad], rows[~bad], norm[~bad]  # [note: keep-5]
         probability = self.rule.evaluate(norm)
         identity = block.identity[index]
         # [note: keep-2]
@@ -96,6 +99,11 @@ class Engine(ABC):
         """Kind and columns, which are public; how many rows there are is not."""
         columns = f"{self.n_features} column(s)" if self.names is None else listed(self.names)
         return f"<{type(self).__name__}: {columns}>"
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """What errors call each column of numbers."""
+        return tuple(map(str, range(self.n_features)) if self.names is None else map(repr, self.names))
 
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
@@ -121,6 +129,24 @@ class Engine(ABC):
                 f"rows have {self.n_features} column(s) where the center has {len(ball.center)}. Pass the same "
                 "features."
             )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BadCells(Fold):
+    """Cells of each column that are not finite."""
+
+    def of(self, block: Block) -> NDArray[Any]:
+        return np.asarray((~np.isfinite(block.rows().astype(np.float64, copy=False))).sum(axis=0))
+
+
+def require_finite(engine: Engine) -> None:
+    """Refuse rows that are not finite, by the columns; one pass. One row decides: this is outside the guarantee."""
+    bad = np.flatnonzero(engine.fold(_BadCells(), seeded=False))
+    if bad.size:
+        raise DataError(
+            f"column(s) {', '.join(engine.titles[place] for place in bad)} have values that are missing, NaN, infinite "
+            "or not numbers. Correct them, or leave those rows out with missing='drop'."
+        )
 
 
 def together(parts: list[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:

@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._numerics import ULP, FloatArray
-from pais.domain import OVERFLOWN, Ball, require_finite
+from pais._numerics import FloatArray
+from pais._rowwise import sum_columns
+from pais.domain import Ball, settled
 from pais.engines.screen import Screen
 from pais.lattice import IntArray, Lattice
 
 Index = NDArray[np.intp]
+BinOf = Callable[[FloatArray], Index]
 
 # Powers are added up in pieces that stay in the cache from column to column.
 _PIECE_ROWS = 1 << 15
+
+# Rows are clipped in pieces of this many numbers for the same reason.
+_PIECE_NUMBERS = 1 << 17
+
+# Up to here norms in the fixed order are as quick as rough ones.
+_FEW_COLUMNS = 4
 
 # Whole numbers up to here add up exactly in doubles.
 _EXACT = 2.0**53
 
 
 class Block(ABC):
-    """Some rows, and the identity that the draws of a seeded run are keyed by."""
+    """Some rows, and the identity that the draws of a seeded run are keyed by.
+
+    A row that holds NaN or infinity stays in the block and contributes nothing: it has no norm, adds nothing to a sum
+    and is never kept.
+    """
 
     identity: NDArray[np.uint64]
 
@@ -33,21 +46,25 @@ class Block(ABC):
 
     @abstractmethod
     def norms(self, ball: Ball) -> FloatArray:
-        """Norms of all rows about the ball's center."""
+        """Norms about the ball's center of all finite rows."""
+
+    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
+        """The bins of the norms of all finite rows; norms of a bin are below its upper edge."""
+        return bin_of(self.norms(ball))
 
     @abstractmethod
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        """Sum of all rows, shifted and clipped to the ball, in whole steps truncated toward zero."""
+        """Sum of all finite rows, shifted and clipped to the ball, in whole steps truncated toward zero."""
 
     @abstractmethod
     def rows(self) -> NDArray[np.generic]:
-        """All rows, as an array of shape (n, d)."""
+        """All rows, finite or not, as an array of shape (n, d)."""
 
     @abstractmethod
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         """Places of the rows that a screen lets pass, and these rows, shifted, as an array of shape (m, d).
 
-        `read_all` looks at every row, which finds NaN anywhere and lets fewer pass.
+        `read_all` looks at every row and lets fewer pass. Rows that are not finite may be among them.
         """
 
 
@@ -59,10 +76,30 @@ class RowBlock(Block):
         self.identity = identity
 
     def norms(self, ball: Ball) -> FloatArray:
-        return ball.norms(ball.shift(self._rows))
+        return _present(ball.norms(ball.shift(self._rows)))
+
+    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
+        shifted = ball.shift(self._rows)
+        if shifted.shape[1] <= _FEW_COLUMNS:
+            return bin_of(_present(ball.norms(shifted)))
+        low, high = ball.norm_bounds(shifted)
+        present = np.flatnonzero(~np.isnan(low))
+        if present.size < low.size:
+            shifted, low, high = shifted[present], low[present], high[present]
+        bins = bin_of(low)
+        # Where both bounds are in one bin, so is the norm. Other rows are measured in the fixed order.
+        unsure = np.flatnonzero(upper.take(bins) <= high)
+        bins[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
+        return bins
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        total: IntArray = lattice.encode(ball.clip(ball.shift(self._rows))).sum(axis=0)
+        total = np.zeros(self._rows.shape[1], dtype=np.int64)
+        step = max(1, _PIECE_NUMBERS // total.size)
+        for start in range(0, self.n_rows, step):
+            clipped = ball.clip(ball.shift(self._rows[start : start + step]))
+            # A row that is not finite is NaN throughout once it is clipped.
+            bad = np.isnan(clipped[:, 0])
+            total += lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
         return total
 
     def rows(self) -> NDArray[np.generic]:
@@ -71,18 +108,17 @@ class RowBlock(Block):
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         if not read_all:
             index = screen.by_bits(first)
-            return index, screen.ball.shift(self._rows.take(index, axis=0))
+            return _screened(index, screen.ball.shift(self._rows.take(index, axis=0)), screen, first)
         shifted = screen.ball.shift(self._rows)
-        index = screen.by_power(screen.ball.powers(shifted), first)
+        index = screen.by_power(screen.ball.powers(shifted, rough=True), first)
         return index, shifted.take(index, axis=0)
 
 
 class ColumnBlock(Block):
     """One array for each column, as Arrow decodes them: never transposed, except for the rows that are left.
 
-    Powers are added up column by column, in another order than `RowBlock` does. They serve to screen rows; who is left
-    is measured as in a `RowBlock`, so both keep the same rows. Norms of all rows can differ from those of a `RowBlock`
-    in the last bit, so a seeded survey, which must not depend on the layout, takes its rows by rows.
+    Powers are added up column by column, in the same order as for a `RowBlock`, so both give the same norms, bins and
+    kept rows to the bit. They give the same clipped sums where the step of the lattice is a power of two.
     """
 
     def __init__(self, columns: Sequence[FloatArray], identity: NDArray[np.uint64]) -> None:
@@ -91,23 +127,17 @@ class ColumnBlock(Block):
 
     def norms(self, ball: Ball) -> FloatArray:
         if ball.order not in (1.0, 2.0):
-            return ball.norms(ball.shift(self.rows()))
-        return ball.norms_of_powers(self._powers(ball), len(self._columns))
+            return self._by_rows().norms(ball)
+        return _present(ball.norms_of_powers(self._powers(ball), len(self._columns)))
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        # The way is chosen by public numbers: rows are rounded otherwise on the other one, all of them.
+        # Public numbers choose the way, so that all rows take the same.
         if ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT:
             return self._by_rows().clipped_sum(ball, lattice)
-        power = self._powers(ball)
-        beyond = np.flatnonzero(power >= OVERFLOWN)
-        norm = np.sqrt(power, out=power) if ball.order == 2.0 else power
-        edge = ball.radius * (1.0 - 2 * (len(self._columns) + 16) * ULP)
-        # 1 within the ball, and what brings a row back to its edge beyond it.
-        factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
-        factor /= lattice.step
-        # A row whose power overflows is clipped by itself, and leaves the others as they are.
-        factor[beyond] = 0.0  # [note: engines-1]
+        factor, beyond = ball.clip_factors(self._powers(ball), len(self._columns))
+        bad = np.flatnonzero(np.isnan(factor))
         total: IntArray = lattice.encode(ball.clip(self._gathered(beyond, ball))).sum(axis=0)
+        factor /= lattice.step
         steps = np.empty_like(factor)
         for number, column in enumerate(self._columns):
             if ball.center is None:
@@ -115,6 +145,7 @@ class ColumnBlock(Block):
             else:
                 np.subtract(column, ball.center[number], out=steps)
                 steps *= factor
+            steps[bad] = 0.0  # [note: engines-3]
             np.trunc(steps, out=steps)
             for start in range(0, self.n_rows, _PIECE_ROWS):
                 total[number] += int(np.add.reduce(steps[start : start + _PIECE_ROWS]))
@@ -126,11 +157,11 @@ class ColumnBlock(Block):
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         if not read_all:
             index = screen.by_bits(first)
-        elif screen.ball.order in (1.0, 2.0):
+            return _screened(index, self._gathered(index, screen.ball), screen, first)
+        if screen.ball.order in (1.0, 2.0):
             index = screen.by_power(self._powers(screen.ball), first)
-        else:
-            return self._by_rows().survivors(screen, first, read_all=True)
-        return index, self._gathered(index, screen.ball)
+            return index, self._gathered(index, screen.ball)
+        return self._by_rows().survivors(screen, first, read_all=True)
 
     def _by_rows(self) -> RowBlock:
         return RowBlock(self.rows(), self.identity)
@@ -148,20 +179,36 @@ class ColumnBlock(Block):
         return np.ascontiguousarray(side.T)
 
     def _powers(self, ball: Ball) -> FloatArray:
-        """Sums of squares (order 2) or of sizes (order 1), finite; a column with NaN or infinity is refused."""
-        power, gap = np.zeros(self.n_rows), np.empty(min(_PIECE_ROWS, self.n_rows))
-        square = ball.order == 2.0
+        """Sums of squares (order 2) or of sizes (order 1), NaN for rows that are not finite."""
+        power = np.empty(self.n_rows)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, self.n_rows, _PIECE_ROWS):
-                total = power[start : start + _PIECE_ROWS]
-                out = gap[: total.size]
-                for number, column in enumerate(self._columns):
-                    part = column[start : start + _PIECE_ROWS]
-                    if ball.center is not None:
-                        part = np.subtract(part, ball.center[number], out=out)
-                    total += np.multiply(part, part, out=out) if square else np.abs(part, out=out)
-        if not (power.size == 0 or power.max() < np.inf):
-            bad = [number for number, column in enumerate(self._columns) if not np.all(np.isfinite(column))]
-            require_finite(np.array(bad, dtype=np.intp))
-            power = np.minimum(power, OVERFLOWN)
-        return power
+                place = slice(start, min(start + _PIECE_ROWS, self.n_rows))
+                size = place.stop - start
+                term = partial(self._term, ball, place, np.empty(size))
+                power[place] = sum_columns(term, len(self._columns), size)
+        return settled(power, lambda index: self._gathered(index, None))
+
+    def _term(self, ball: Ball, place: slice, out: FloatArray, number: int) -> FloatArray:
+        """What a column adds to the powers of some rows."""
+        part = self._columns[number][place]
+        if ball.center is not None:
+            part = np.subtract(part, ball.center[number], out=out)
+        return np.multiply(part, part, out=out) if ball.order == 2.0 else np.abs(part, out=out)
+
+
+def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
+    """The rows at some places, without those that their powers rule out."""
+    left = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
+    return index[left], shifted.take(left, axis=0)
+
+
+def empty_block(n_features: int) -> Block:
+    """A block without rows: what it contributes to a sum is a zero of the right shape."""
+    return RowBlock(np.empty((0, n_features)), np.empty(0, dtype=np.uint64))
+
+
+def _present(norm: FloatArray) -> FloatArray:
+    """Norms without those of rows that are not finite."""
+    bad = np.isnan(norm)
+    return norm[~bad] if bad.any() else norm

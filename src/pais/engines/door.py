@@ -11,11 +11,12 @@ import pyarrow.fs as pa_fs
 
 from pais._validate import without_sizes
 from pais.domain import table_of
-from pais.engines.arrow import ArrowEngine, files_of
-from pais.engines.base import Engine
+from pais.engines.arrow import ArrowEngine
+from pais.engines.base import Engine, require_finite
 from pais.engines.memory import MemoryEngine
+from pais.engines.places import files_of
 from pais.errors import DataError
-from pais.sources import Columns, Layout, Missing, as_table, present_rows, require_rows
+from pais.sources import Columns, Layout, Missing, as_table, from_array, one_batch
 
 
 @without_sizes
@@ -25,7 +26,7 @@ def source(
     columns: Sequence[str] | None = None,
     carry: Sequence[str] = (),
     key: str | None = None,
-    missing: Missing = "refuse",
+    missing: Missing = "drop",
     on_rows: Callable[[int], None] | None = None,
 ) -> Engine:
     """Rows to be gone over, wherever they are; pass the result wherever rows are taken.
@@ -42,14 +43,20 @@ def source(
         pass a table. A row of words above columns of numbers cannot be told from names, and is taken for them. Errors
         about CSV files call columns by their places, unless you named them; Spark's call them by name.
     columns : sequence of str, optional
-        Features, by name; None takes all columns that are not named below.
+        Features, by name; None takes all columns that are not named below. In CSV files, and in pandas columns of
+        Python objects, a column that is not named here counts as text if fewer than half of its non-empty cells are
+        numbers (in a CSV file: of those in its first block), and text is refused. Columns named here are numbers
+        whatever their cells hold.
     carry : sequence of str
         Columns that go along with the rows of a sample and are not features.
     key : str, optional
         A column of whole numbers, one for each row. A seeded run keys its draws by it, so that it draws the same sample
-        from the same rows in any order.
-    missing : {"refuse", "drop"}
-        What becomes of rows in which a feature is missing: NaN in a pandas table, null elsewhere.
+        from the same rows in any order. A row without a key contributes nothing.
+    missing : {"drop", "error"}
+        What becomes of rows in which a feature is NaN, infinite, missing, or a cell that is not a number. "drop", the
+        default: such a row contributes nothing, and the call succeeds whatever the rows hold. "error" reads all rows
+        once, here, and raises a `DataError` that names the columns. It is outside the privacy guarantee, because one
+        row decides whether the call succeeds. "refuse" is an older word for "error".
     on_rows : callable, optional
         Told the number of rows after each batch of a pass: for a progress bar.
 
@@ -57,10 +64,18 @@ def source(
     -----
     Guarantee. Every engine keeps rows by the same code, with draws from the cryptographic generator unless a seed is
     given; with a seed all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
+    With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/test_missing_rows.py`.
     """
     if isinstance(data, Engine):
         return data
     chosen = Columns(features=None if columns is None else tuple(columns), carry=tuple(carry), key=key, missing=missing)
+    engine = _opened(data, chosen, on_rows)
+    if chosen.missing == "error":
+        require_finite(engine)
+    return engine
+
+
+def _opened(data: object, chosen: Columns, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, (str, Path)):
         return ArrowEngine(files_of(data), chosen, on_rows=on_rows)
     if isinstance(data, pa_dataset.FileSystemDataset):
@@ -71,20 +86,14 @@ def source(
 
         return SparkEngine(data, chosen, on_rows=on_rows)
     if hasattr(data, "__arrow_c_stream__"):
-        table = as_table(data)
-        require_rows(table)
+        table = as_table(data, chosen)
         layout = Layout.of(table.schema, chosen, "the source")
-        batch, places = present_rows(table, layout)
+        batch = one_batch(table, layout)
         beside = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
-        keys = layout.keys(batch)
-        return MemoryEngine(
-            layout.rows(batch), names=layout.names, carried=beside, identity=places if keys is None else keys
-        )
-    if columns is not None or carry or key is not None:
+        return MemoryEngine(layout.rows(batch), names=layout.names, carried=beside, identity=layout.keys(batch))
+    if chosen.features is not None or chosen.set_aside:
         raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
-    if missing == "drop":
-        raise DataError("missing='drop' is for tables and files: an array has no missing values. Drop its rows first.")
-    return MemoryEngine(table_of(data))  # type: ignore[arg-type]  # anything is tried, and refused if it is no table
+    return MemoryEngine(table_of(from_array(data)))
 
 
 def is_streamed(data: object) -> bool:

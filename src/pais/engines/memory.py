@@ -15,7 +15,6 @@ from pais._validate import without_sizes
 from pais.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, together
 from pais.engines.blocks import RowBlock
 from pais.engines.threads import in_threads
-from pais.errors import DataError
 from pais.randomness import BitSource, row_bits
 
 # Large enough that the calls on a block cost little beside the reading of it.
@@ -40,8 +39,6 @@ class MemoryEngine(Engine):
         self._carried, self._identity = carried, identity
         self.names = names
         self.n_features = int(self._rows.shape[1])
-        if self._rows.shape[0] == 0:
-            raise DataError("rows is empty. Pass at least one row.")
 
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
@@ -68,7 +65,8 @@ class MemoryEngine(Engine):
         return max(1, n_bytes // (8 * self.n_features))
 
     def _starts(self, step: int) -> range:
-        return range(0, self._rows.shape[0], step)
+        # An empty table is one empty block.
+        return range(0, max(1, self._rows.shape[0]), step)
 
     def _block(self, start: int, step: int) -> RowBlock:
         rows = self._rows[start : start + step]

@@ -23,7 +23,7 @@ from pais._numerics import FloatArray
 from pais.engines.base import Fold, Thinning
 from pais.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.engines.screen import Screen
-from pais.errors import DataError, PaisError
+from pais.errors import PaisError
 from pais.randomness import FreshBits, KeyedBits, RowBits, StreamBits, mixed64
 from pais.sources import Layout
 
@@ -70,15 +70,12 @@ class Reading:
         return list(dict.fromkeys(self.layout.features))
 
     def block(self, batch: pa.RecordBatch, numbering: _Numbering) -> tuple[Block, pa.RecordBatch]:
-        """The rows of a batch without missing values, and the columns carried beside them."""
+        """The rows of a batch, with NaN for missing values, and the columns carried beside them."""
         layout, names = self.layout, self.features
         widths = dict(zip(layout.features, layout.widths, strict=True))
-        found = [_fixed(batch.column(place), name, widths[name]) for place, name in enumerate(names)]
+        found = [_fixed(batch.column(place), widths[name]) for place, name in enumerate(names)]
         numbers = pa.RecordBatch.from_arrays(found, names=names)
         beside = batch.select(list(range(len(names), batch.num_columns)))
-        whole = layout.whole(numbers, "the source")
-        if whole is not None:
-            numbers, beside = numbers.filter(pa.array(whole)), beside.filter(pa.array(whole))
         identity = np.zeros(numbers.num_rows, dtype=np.uint64)
         if self.keyed:
             keys = layout.keys(pa.RecordBatch.from_arrays([beside.column(0)], names=[layout.columns.key]))
@@ -91,13 +88,13 @@ class Reading:
         return ColumnBlock(layout.numbers(numbers), identity), beside
 
 
-def _fixed(column: pa.Array, name: str, width: int) -> pa.Array:
-    """Vectors as Arrow stores those of one length; Spark knows only lists of any length."""
+def _fixed(column: pa.Array, width: int) -> pa.Array:
+    """Vectors as Arrow stores those of one length, with null in place of those of another length."""
     if width == 0:
         return column
-    lengths = pc.list_value_length(column)
-    if not pc.all(pc.equal(lengths, width), min_count=0).as_py():
-        raise DataError(f"column {name!r} of the source holds vectors of different lengths. Give all the same length.")
+    fits = pc.equal(pc.list_value_length(column), width)
+    if not pc.all(fits, min_count=0).as_py():
+        column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.list_(pa.float64(), width))
 
 

@@ -35,11 +35,13 @@ except ImportError:
 
 from pais._numerics import FloatArray
 from pais._version import __version__
+from pais.cells import is_text_column, numbers_of_text
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
+from pais.engines.blocks import empty_block
 from pais.engines.partition import Folding, Reading, Thin, Work
 from pais.errors import ArgumentError, DataError
 from pais.randomness import BitSource, KeyedBits, row_bits
-from pais.sources import Columns, Layout, is_csv, require_header
+from pais.sources import Columns, Layout, is_csv, require_header, require_numbers
 
 T = TypeVar("T")
 
@@ -48,6 +50,12 @@ _BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 # Rows sent to a worker at a time: as many as fit into this many bytes, within bounds.
 _BATCH_BYTES = 1 << 25
 _BATCH_ROWS = 1 << 17
+
+# Rows by which a column of a CSV file is told to be text or numbers.
+_FIRST_ROWS = 10_000
+
+# Lines with another number of cells than the header are left out, whichever columns are read.
+_CSV_OPTIONS = {"mode": "DROPMALFORMED", "columnPruning": "false"}
 
 _VERSION_MARK = "PAIS_WORKER_VERSION"
 
@@ -71,8 +79,8 @@ class SparkEngine(Engine):
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
         if frame.isStreaming:
             raise DataError("the source is a stream without an end. Pass a frame of rows that are all there.")
-        self._frame = frame
         self._layout = _layout(frame, columns)
+        self._frame = _having_key(frame, columns)
         self.names, self.n_features = self._layout.names, len(self._layout.names)
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
@@ -81,7 +89,7 @@ class SparkEngine(Engine):
         totals = [
             np.load(io.BytesIO(zlib.decompress(total.as_py())), allow_pickle=False) for total in table.column("content")
         ]
-        return np.asarray(reduce(operator.add, totals))
+        return np.asarray(reduce(operator.add, totals) if totals else fold.of(empty_block(self.n_features)))
 
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws, carry = row_bits(bits), self._layout.columns.carry
@@ -136,8 +144,6 @@ class SparkEngine(Engine):
         with _larger_batches(self._frame.sparkSession, self.n_features):
             table = _guarded(lambda: selected.mapInArrow(run, schema).toArrow())
         notes = {note for note in table.column("note").unique().to_pylist() if note is not None}
-        if table.num_rows == 0:
-            raise DataError("the source has no rows. Pass at least one row.")
         if notes - {""}:
             raise DataError(min(notes - {""}))
         return table.filter(pc.is_null(table.column("note")))
@@ -158,11 +164,26 @@ def read_frame(path: str, *, master: str | None = None) -> Any:
     if not is_csv(path):
         return _guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
     found = _guarded(
-        lambda: reader.csv(path, header=True, inferSchema=True),
+        lambda: reader.options(**_CSV_OPTIONS).csv(path, header=True, inferSchema=True),
         otherwise=f"{path} cannot be read as CSV. Check the file.",
     )
     require_header(found.columns, f"file {path}")
-    return found
+    return _guarded(lambda: _with_numbers(found))
+
+
+def _with_numbers(frame: Any) -> Any:
+    """Columns that Spark takes for text because of some cells, as numbers if most of their first cells are numbers."""
+    fields = frame.schema.fields
+    texts = [f"p{place}" for place, field in enumerate(fields) if isinstance(field.dataType, kinds.StringType)]
+    if not texts:
+        return frame
+    renamed = _renamed(frame)
+    first = renamed.select(*texts).limit(_FIRST_ROWS).toArrow()
+    for name, column in zip(texts, first.columns, strict=True):
+        cells = pa.concat_arrays([pa.nulls(0, pa.string()), *(chunk.cast(pa.string()) for chunk in column.chunks)])
+        if not is_text_column(cells, numbers_of_text(cells)):
+            renamed = renamed.withColumn(name, F.col(name).try_cast("double"))
+    return renamed.toDF(*frame.columns)
 
 
 def _session(master: str | None) -> Any:
@@ -181,24 +202,34 @@ def _layout(frame: Any, columns: Columns) -> Layout:
     # Names first: here every column passes for one of numbers.
     kind = [pa.int64() if isinstance(one.dataType, kinds.IntegralType) else pa.float64() for one in frame.schema.fields]
     features = Layout.of(pa.schema(list(zip(frame.columns, kind, strict=True))), columns, "the source").features
-    types = {}
-    for name in features:
-        found = _field(frame, name).dataType
-        if _is_vector(found):
-            types[name] = pa.list_(pa.float64(), _width(frame, name))
-        elif _is_number(found):
-            types[name] = pa.float64()
-        else:
-            raise DataError(
-                f"column {name!r} of the source is of type {found.typeName()}, not a number. Leave it out or "
-                "convert it."
-            )
+    found = {name: _field(frame, name).dataType for name in features}
+    others = [(name, kind) for name, kind in found.items() if not _is_vector(kind) and not _is_number(kind)]
+    require_numbers([(repr(name), kind.typeName()) for name, kind in others], "the source")
+    types = {
+        name: pa.list_(pa.float64(), _width(frame, name)) if _is_vector(kind) else pa.float64()
+        for name, kind in found.items()
+    }
     for name in columns.carry:
-        found = _field(frame, name).dataType
-        if isinstance(found, kinds.UserDefinedType) and not _is_vector(found):
+        kind_carried = _field(frame, name).dataType
+        if isinstance(kind_carried, kinds.UserDefinedType) and not _is_vector(kind_carried):
             raise DataError(f"column {name!r} of the source is of a type of its own and cannot be carried. Convert it.")
     layout = Layout.of(pa.schema(list(types.items())), Columns(features=features), "the source")
     return replace(layout, columns=columns)
+
+
+def _having_key(frame: Any, columns: Columns) -> Any:
+    """The rows that have a key, where one is named; with missing="error", all rows or an error."""
+    if columns.key is None:
+        return frame
+    names = frame.columns
+    keyed = _renamed(frame)
+    key = _column(frame, columns.key)
+    if columns.missing == "error" and _guarded(lambda: keyed.where(key.isNull()).take(1)):
+        raise DataError(
+            f"column {columns.key!r} of the source, the key, has missing values. Fill them, or leave those "
+            "rows out with missing='drop'."
+        )
+    return keyed.where(key.isNotNull()).toDF(*names)
 
 
 def _field(frame: Any, name: str | None) -> Any:

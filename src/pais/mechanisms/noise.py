@@ -11,8 +11,9 @@ import numpy as np
 from scipy import special
 
 from pais import _validate
-from pais._numerics import ULP, FloatArray
-from pais.domain import norm_order, norms_of
+from pais._numerics import ULP, FloatArray, divide_up, multiply_down
+from pais._rowwise import norms_of
+from pais.domain import norm_order
 from pais.errors import ConvergenceError
 from pais.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais.profiles import GaussianProfile, LinearProfile
@@ -205,7 +206,7 @@ class LpNoise(NoiseLaw):
     @property
     def _price(self) -> float:
         # Raised past the roundings of every product it enters.
-        return (1.0 + 8 * ULP) / self.scale  # [note: noise-4]
+        return float(divide_up(1.0 + 8 * ULP, self.scale))  # [note: noise-4]
 
     def describe(self) -> dict[str, object]:
         name = "laplace" if self.p == 1.0 else "lp"
@@ -246,7 +247,7 @@ class GaussianNoise(NoiseLaw):
 
     @property
     def _price(self) -> float:
-        return self.scale * (1.0 - 8 * ULP)  # [note: noise-5]
+        return float(multiply_down(self.scale, 1.0 - 8 * ULP))  # [note: noise-5]
 
     def describe(self) -> dict[str, object]:
         return {"law": "gaussian", "scale": self.scale}

@@ -81,11 +81,15 @@ class Profile(ABC):
     -----
     Assumes. The loss never falls when the norm grows, nor when the weight grows. Families of this package
     have that by construction; `CustomProfile` asks for it and `check` looks for a counterexample.
+
+    Guarantee. In the families of this package a loss is never below the exact value for its weight, norm and
+    parameters: it is rounded up. `with_noise` and sums of profiles round toward more loss as well:
+    `tests/theory/test_exact_losses.py`.
     """
 
     @abstractmethod
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        """The loss on checked arrays of one shape."""
+        """The loss on checked arrays of one shape, rounded up."""
 
     @abstractmethod
     def with_noise(self, noise: float) -> Profile:

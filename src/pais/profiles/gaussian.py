@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
 from pais import _validate
-from pais._numerics import ULP, FloatArray, log_gaussian_delta_rises
+from pais._numerics import (
+    ULP,
+    FloatArray,
+    divide_down,
+    divide_up,
+    log_gaussian_delta_rises,
+    multiply_down,
+    multiply_up,
+    round_up,
+)
 from pais.amplification import log_amplified_delta
 from pais.errors import ArgumentError
 from pais.profiles.base import Assumptions, Finding, Profile, Verdict
@@ -38,13 +48,18 @@ class GaussianProfile(Profile):
             raise ArgumentError("count_scale and sum_scale are both infinite, so nothing is released. Make one finite.")
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        """The Gaussian shift mu."""
-        shift: FloatArray = np.hypot(1.0 / self.count_scale, norm / self.sum_scale)
-        return weight * (math.sqrt(self.n_iterations) * shift)  # [note: profile-1]
+        """The Gaussian shift mu, rounded up."""
+        count, total = divide_up(1.0, self.count_scale), divide_up(norm, self.sum_scale)
+        # The hypot of numpy is within 2 ulps; with one part alone there is nothing to round.
+        alone = (count == 0.0) | (total == 0.0)
+        shift = np.where(alone, np.maximum(count, total), round_up(np.hypot(count, total), 2.0))
+        return multiply_up(weight, multiply_up(_root_up(self.n_iterations), shift))  # [note: profile-1]
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = _validate.positive("noise", noise)
-        return GaussianProfile(self.count_scale * noise, self.sum_scale * noise, self.n_iterations)
+        # Less noise, never more; and a finite scale stays finite, since an infinite one means "not released".
+        count_scale, sum_scale = (float(multiply_down(scale, noise)) for scale in (self.count_scale, self.sum_scale))
+        return GaussianProfile(count_scale, sum_scale, self.n_iterations)  # [note: profile-7]
 
     def __add__(self, other: GaussianProfile) -> GaussianProfile:
         """Both mechanisms run on one sample: squared shifts add."""
@@ -92,14 +107,21 @@ class GaussianProfile(Profile):
             sampling_never_lowers=Finding(
                 statement="sampling never lowers a delta",
                 verdict=refuted,
-                reason="a record kept with probability below delta is formally covered; no rule here uses that branch",
+                reason="delta is at most the probability; the limit on kept records keeps rules away from that",
             ),
         )
 
 
 def _joint_scale(rounds: int, scale: float, other_rounds: int, other_scale: float) -> float:
     """Scale of one release as precise as two sets of rounds; by quotients, so that no square over- or underflows."""
-    smaller = min(scale / math.sqrt(rounds), other_scale / math.sqrt(other_rounds))
-    larger = max(scale / math.sqrt(rounds), other_scale / math.sqrt(other_rounds))
+    alone = [float(divide_down(scale, _root_up(rounds))), float(divide_down(other_scale, _root_up(other_rounds)))]
+    smaller, larger = min(alone), max(alone)
     # Rounded toward more loss, so that a sum of many parts stays a bound.
+    # [note: profile-8]
     return smaller if math.isinf(larger) else smaller / math.hypot(1.0, smaller / larger) * (1.0 - 4 * ULP)
+
+
+def _root_up(count: int) -> float:
+    """The square root of a whole number, rounded up; exact for squares."""
+    root = math.sqrt(count)
+    return math.nextafter(root, math.inf) if Fraction(root) ** 2 < count else root

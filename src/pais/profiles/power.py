@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais import _validate
-from pais._numerics import FloatArray
+from pais._numerics import FloatArray, divide_up, multiply_add_up, multiply_up, round_up
 from pais.errors import ArgumentError
 from pais.profiles.base import Assumptions, Finding, PureProfile, Verdict
 
@@ -39,15 +39,27 @@ class PowerProfile(PureProfile):
             raise ArgumentError("intercept and slope are both 0, so no record would pay anything. Make one positive.")
 
     def at_weight_one(self, norm: FloatArray) -> FloatArray:
-        """Loss at weight 1: the one number the loss at any weight follows from."""
-        return self.intercept + self.slope * norm
+        """Loss at weight 1, as the smallest double that is not below it.
+
+        So a double epsilon is below this number only if it is below the exact loss.
+        """
+        return multiply_add_up(self.intercept, self.slope, norm)  # [note: profile-3]
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
         at_one = self.at_weight_one(norm)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scaled = weight**self.power * at_one
+        scaled = multiply_up(self._factor(weight), at_one)
         # A record that pays nothing pays nothing at an infinite power of its weight too.
         return np.where(at_one > 0.0, scaled, 0.0)
+
+    def _factor(self, weight: FloatArray) -> FloatArray:
+        """weight**power, rounded up; exact at weight 1, and for the powers 0 and 1."""
+        if self.power == 0.0:
+            return np.ones_like(weight)
+        if self.power == 1.0:
+            return weight
+        with np.errstate(over="ignore"):
+            # The power function of numpy is within 4 ulps.
+            return np.where(weight == 1.0, 1.0, round_up(weight**self.power, 4.0))  # [note: profile-4]
 
     def derivative_at_one(self, norm: FloatArray) -> FloatArray:
         return self.power * self.at_weight_one(norm)
@@ -75,7 +87,11 @@ class PowerProfile(PureProfile):
 
     def with_noise(self, noise: float) -> PowerProfile:
         noise = _validate.positive("noise", noise)
-        return PowerProfile(self.intercept / noise, self.slope / noise, self.power)
+        return PowerProfile(*self._divided(noise), self.power)
+
+    def _divided(self, noise: float) -> tuple[float, float]:
+        """Intercept and slope divided by the noise, rounded up."""
+        return float(divide_up(self.intercept, noise)), float(divide_up(self.slope, noise))  # [note: profile-5]
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """Exact answers: for this family every statement is decided by the losses at norm 0 and at the radius.
@@ -84,7 +100,7 @@ class PowerProfile(PureProfile):
         """
         radius, epsilon = _validate.radius(radius), _validate.target_epsilon(epsilon)
         _validate.target_delta(delta)
-        smallest, largest, p = self.intercept, self.intercept + self.slope * radius, self.power
+        smallest, largest, p = self.intercept, float(self.at_weight_one(np.array(radius))), self.power
         grows = p > 0.0 and smallest > 0.0
         convex = grows and p * smallest > 1.0 - p
         # p c < 1 - e^-c is easiest for the smallest loss; as that tends to 0 it reads p < 1.
@@ -124,34 +140,33 @@ class LinearProfile(PowerProfile):
     Examples
     --------
     >>> from pais import LinearProfile
-    >>> float(LinearProfile(intercept=0.1, slope=0.5)(2.0, 1.0))
-    1.2
+    >>> float(LinearProfile(intercept=0.25, slope=0.5)(2.0, 1.0))
+    1.5
     """
 
     def __init__(self, intercept: float, slope: float) -> None:
         super().__init__(intercept, slope, 1.0)
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        return weight * self.at_weight_one(norm)  # [note: profile-2]
+        return multiply_up(weight, self.at_weight_one(norm))  # [note: profile-2]
 
     def with_noise(self, noise: float) -> LinearProfile:
         noise = _validate.positive("noise", noise)
-        return LinearProfile(self.intercept / noise, self.slope / noise)
+        return LinearProfile(*self._divided(noise))
 
     def __add__(self, other: LinearProfile) -> LinearProfile:
         """Both mechanisms run on one sample: losses add."""
         if not isinstance(other, LinearProfile):
             return NotImplemented
-        # Rounded toward more loss, so that a sum of many parts stays a bound.
-        return LinearProfile(_raised(self.intercept, other.intercept), _raised(self.slope, other.slope))
+        return LinearProfile(_sum_up(self.intercept, other.intercept), _sum_up(self.slope, other.slope))
 
     def __repr__(self) -> str:
         return f"LinearProfile(intercept={self.intercept!r}, slope={self.slope!r})"
 
 
-def _raised(one: float, other: float) -> float:
-    """A sum rounded up; adding nothing changes nothing."""
-    return one + other if one == 0.0 or other == 0.0 else math.nextafter(one + other, math.inf)
+def _sum_up(one: float, other: float) -> float:
+    """The smallest double that is not below the sum."""
+    return float(multiply_add_up(one, other, 1.0))  # [note: profile-6]
 
 
 def _decided(statement: str, true: bool, reason: str) -> Finding:

@@ -62,12 +62,23 @@ def guarantee(fit: KMeansFit) -> str:
             "everything on this page together, against anyone, whatever else they know and compute."
         ),
         f'<dl class="facts">{boxes}</dl>',
+        paragraph(kept_sentence(certificate)),
         paragraph(
             f"Neighbours: {escaped(certificate.neighbours)}. Randomness: {escaped(certificate.note)}. What is common "
             "to many rows can be learned from the centers, and that is their purpose; what one row adds to it is what "
             "is bounded.",
             "soft",
         ),
+    )
+
+
+def kept_sentence(certificate: Certificate) -> str:
+    """What the secrecy of the sample carries."""
+    if certificate.epsilon_if_kept <= certificate.epsilon * (1.0 + 1e-6):
+        return "The guarantee does not rest on a secret sample."
+    return (
+        "The guarantee rests on the sample staying secret. If it becomes known that a row was kept in the sample, that "
+        f"row has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
     )
 
 
@@ -285,8 +296,10 @@ def limits(fit: KMeansFit) -> str:
         )
     lines = [
         f"<strong>Public facts.</strong> {facts}",
-        "<strong>Per row.</strong> Someone who owns several rows has a multiple of the loss. Aggregate to one row per "
-        "person first.",
+        "<strong>Per row.</strong> Someone who owns k rows has at worst k times epsilon, and k &middot; "
+        "e<sup>(k&minus;1) epsilon</sup> times delta. Aggregate to one row per person first.",
+        "<strong>Preprocessing.</strong> Whatever was fitted to the rows before this release, such as a scaler, is not "
+        "covered.",
         "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows; a "
         "ledger does it for you.",
         "<strong>Labels are not protected.</strong> Which training row belongs to which center, and errors measured on "

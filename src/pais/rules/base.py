@@ -11,6 +11,9 @@ from pais import _validate
 from pais._numerics import FloatArray
 from pais.errors import ArgumentError
 
+#: No rule keeps a row less often than this.
+SMALLEST_PROBABILITY = 1e-12
+
 
 class Rule(ABC):
     """Inclusion probability as a function of the norm, fixed before any row is seen.

@@ -10,10 +10,7 @@ import numpy as np
 from pais import _validate
 from pais._numerics import FloatArray
 from pais.errors import ArgumentError, UnreachableError
-from pais.rules.base import Rule
-
-# Weights stay finite, and their products with any loss too.
-SMALLEST_PROBABILITY = 1e-30
+from pais.rules.base import SMALLEST_PROBABILITY, Rule
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -11,11 +12,10 @@ from numpy.typing import NDArray
 
 from pais import _validate
 from pais._numerics import ULP, FloatArray, round_up
-from pais.amplification import epsilon_at_delta
+from pais.amplification import epsilon_at_delta, kept_limit
 from pais.errors import ArgumentError, UnreachableError
 from pais.profiles import GaussianProfile, LinearProfile, Profile
-from pais.rules.base import Rule
-from pais.rules.simple import SMALLEST_PROBABILITY
+from pais.rules.base import SMALLEST_PROBABILITY, Rule
 from pais.rules.weights import solve_weights
 
 N_KNOTS = 4096
@@ -88,13 +88,16 @@ class ConstrainedRule(Rule):
         The ball, and the target.
     n_knots : int
         Steps of the table.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a record may pay given that it was kept; None = epsilon + 15, math.inf = no limit.
 
     Notes
     -----
     Guarantee. With this profile every norm in the ball stays within (epsilon, delta):
     `tests/theory/test_tables.py`. For linear losses the table interpolates q between exact knots: q is
     convex in the norm, so a chord lies above it, and a larger q pays less. For other losses the norm is
-    rounded up to the next knot, which is safe because the loss never falls in the norm.
+    rounded up to the next knot, which is safe because the loss never falls in the norm. No kept record pays more than
+    `max_epsilon_if_kept`: `tests/theory/test_kept_records.py`.
     """
 
     profile: Profile
@@ -102,6 +105,7 @@ class ConstrainedRule(Rule):
     epsilon: float
     delta: float = 0.0
     n_knots: int = N_KNOTS
+    max_epsilon_if_kept: float | None = None
     _values: FloatArray = field(init=False, repr=False, compare=False)
     _knots: FloatArray = field(init=False, repr=False, compare=False)
 
@@ -110,9 +114,16 @@ class ConstrainedRule(Rule):
         object.__setattr__(self, "epsilon", _validate.target_epsilon(self.epsilon))
         object.__setattr__(self, "delta", _validate.target_delta(self.delta))
         object.__setattr__(self, "n_knots", _counted(self.n_knots))
+        limit = kept_limit(self.epsilon, _validate.kept_limit(self.max_epsilon_if_kept))
+        object.__setattr__(self, "max_epsilon_if_kept", limit)
         knots = knot_norms(self.radius, self.n_knots)
+        if limit < self.epsilon:
+            raise ArgumentError(
+                f"max_epsilon_if_kept={limit!r} is below epsilon={self.epsilon!r}, and a kept record never pays less. "
+                "State a larger limit."
+            )
         try:
-            weights = solve_weights(self.profile, knots, self.epsilon, self.delta)
+            weights = solve_weights(self.profile, knots, self.epsilon, self.delta, limit)
         except UnreachableError:
             raise _unreachable(self.profile, self.radius, self.epsilon, self.delta) from None
         probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)  # [note: table-3]
@@ -146,11 +157,14 @@ class ConstrainedRule(Rule):
         return np.append(self._knots[self._knots < radius], radius)
 
     def describe(self) -> dict[str, object]:
+        limit = kept_limit(self.epsilon, self.max_epsilon_if_kept)
         return {
             "rule": "constrained",
             "epsilon": self.epsilon,
             "delta": self.delta,
             "radius": self.radius,
+            # JSON has no infinity.
+            "max_epsilon_if_kept": None if math.isinf(limit) else limit,
             "profile": repr(self.profile),
         }
 
@@ -231,7 +245,7 @@ def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) 
     else:
         reachable = float(np.max(profile.loss(np.ones(N_KNOTS + 1), knot_norms(radius, N_KNOTS))))
     return UnreachableError(
-        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable:.10g} "
+        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable!r} "
         "at weight 1. Raise epsilon or the noise, or lower the radius.",
         reachable=reachable,
     )

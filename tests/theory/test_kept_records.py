@@ -1,0 +1,296 @@
+"""What a record pays given that it was kept: certified, limited, and shown."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+import pais
+from pais.amplification import largest_shift
+from pais.cli.explain import explain_file
+
+RADIUS = 2.0
+BALL = pais.Ball(radius=RADIUS)
+NORMS = pais.NormDistribution(norms=np.linspace(0.01, RADIUS, 200), masses=np.full(200, 5e3), radius=RADIUS)
+
+
+#: Two upper bounds of one number by `epsilon_at_delta` agree to this.
+AGREED = 1.0 + 1e-11
+
+
+class SteepRule(pais.Rule):
+    """A user's rule that jumps at half of the radius."""
+
+    radius = RADIUS
+    inner, outer = 0.01, 1.0
+
+    def evaluate(self, norm: np.ndarray) -> np.ndarray:
+        return np.where(norm < RADIUS / 2, self.inner, self.outer)
+
+    def breakpoints(self, radius: float) -> np.ndarray:
+        return np.array([0.0, RADIUS / 2, radius])
+
+    def describe(self) -> dict[str, object]:
+        return {"rule": "steep"}
+
+
+class RareRule(SteepRule):
+    """A user's rule that keeps every row with a probability below delta."""
+
+    inner = outer = 2e-7
+
+
+RULES = {
+    "uniform": pais.UniformRule(rate=0.03),
+    "coreset": pais.CoresetRule(sample_size=2e4, n_rows=1e6, mean_square_norm=1.3, radius=RADIUS, uniform_share=0.2),
+    "function": pais.FunctionRule(function=lambda norm: 0.01 + 0.1 * norm**2, radius=RADIUS),
+    "constrained gaussian": pais.ConstrainedRule(
+        profile=pais.GaussianProfile(40.0, 30.0), radius=RADIUS, epsilon=1.0, delta=1e-6
+    ),
+    "constrained linear": pais.ConstrainedRule(
+        profile=pais.LinearProfile(intercept=1e-7, slope=1e-4), radius=RADIUS, epsilon=1.0
+    ),
+    "steep": SteepRule(),
+}
+PROFILES = {
+    "linear": pais.LinearProfile(intercept=0.003, slope=0.04),
+    "power": pais.PowerProfile(0.003, 0.04, 1.5),
+    "custom": pais.CustomProfile(lambda weight, norm: 0.01 * weight**0.8 * (0.1 + norm**2)),
+    "gaussian": pais.GaussianProfile(50.0, 40.0),
+}
+
+
+def exact_gaussian_delta(epsilon: mp.mpf, mu: mp.mpf) -> mp.mpf:
+    return mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), list(itertools.product([0.01, 1.0, 16.0, 200.0], [1e-3, 1e-6, 1e-13, 1e-30]))
+)
+def test_largest_shift_is_feasible_and_tight_in_high_precision(epsilon: float, delta: float) -> None:
+    mu = largest_shift(epsilon, delta)
+    with mp.workdps(60):
+        assert exact_gaussian_delta(mp.mpf(epsilon), mp.mpf(mu)) <= mp.mpf(delta)
+        assert exact_gaussian_delta(mp.mpf(epsilon), mp.mpf(mu * (1 + 1e-9))) > mp.mpf(delta)
+
+
+@pytest.mark.parametrize(("rule", "profile"), list(itertools.product(RULES, PROFILES)))
+def test_certified_loss_of_kept_records_bounds_a_grid_of_norms(rule: str, profile: str) -> None:
+    delta = 1e-6 if profile == "gaussian" else 0.0
+    worst = pais.worst_case_if_kept(RULES[rule], PROFILES[profile], radius=RADIUS, delta=delta)
+    norms = np.concatenate([np.linspace(0.0, RADIUS, 20_001), RULES[rule].probes(RADIUS)])
+    loss = PROFILES[profile](1.0 / RULES[rule].probability(norms), norms)
+    kept = pais.epsilon_at_delta(delta, loss, 1.0) if delta else loss
+    assert worst.upper * AGREED >= kept.max()
+    assert worst.attained <= worst.upper
+    assert worst.attained <= kept.max() * (1 + 1e-6) + 1e-6
+    # The bound is close to what some record pays.
+    assert worst.upper <= kept.max() * (1 + 1e-3) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("probability", "epsilon", "mu", "kept"),
+    [
+        (0.2, 1.0, 0.54, 2.5),
+        (0.005, 1.0, 1.49, 7.7),
+        (1e-4, 0.1, 2.22, 12.5),
+        (1e-5, 1.0, 3.96, 26),
+        (2e-6, 3.0, 5.84, 44),
+    ],
+)
+def test_losses_of_kept_records_under_the_unlimited_rule(
+    probability: float, epsilon: float, mu: float, kept: float
+) -> None:
+    """The table in SECURITY.md: the shift that the first crossing allows, and what it costs once it is known."""
+    low, high = 1e-12, 1.0
+    for _ in range(80):
+        middle = math.sqrt(low * high)
+        profile = pais.GaussianProfile(math.inf, 1.0 / middle)
+        weight = pais.constrained_weight(profile, 1.0, epsilon=epsilon, delta=1e-6, max_epsilon_if_kept=math.inf)
+        low, high = (low, middle) if weight < 1.0 / probability else (middle, high)
+    shift = low / probability
+    assert shift == pytest.approx(mu, abs=0.01)
+    assert pais.epsilon_at_delta(1e-6, shift, 1.0) == pytest.approx(kept, abs=0.6 if kept > 20 else 0.06)
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(9e-7, 1e-3), (9e-7, 1e5), (1e-9, 1.0)])
+def test_plan_with_a_probability_below_delta_and_little_noise_is_refused(rate: float, noise: float) -> None:
+    mechanism = pais.WeightedSum(noise=pais.GaussianNoise(scale=noise))
+    with pytest.raises(pais.BudgetError, match="max_epsilon_if_kept"):
+        pais.Plan(ball=BALL, rule=pais.UniformRule(rate=rate), mechanism=mechanism, epsilon=1.0, delta=1e-6)
+
+
+def test_release_with_a_probability_below_delta_is_refused_and_spends_nothing() -> None:
+    sample = pais.sample(np.ones((50, 2)), ball=BALL, rule=pais.UniformRule(rate=9e-7))
+    ledger = pais.Ledger(epsilon=1.0, delta=1e-6)
+    with pytest.raises(pais.BudgetError, match="Raise the noise"):
+        pais.release(pais.WeightedSum(noise=pais.GaussianNoise(scale=1e-3)), sample, delta=1e-6, ledger=ledger)
+    assert not sample.spent
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("rule", [RareRule(), pais.FunctionRule(function=lambda z: 1e-8 + 0 * z, radius=RADIUS)])
+def test_user_rules_that_hide_what_kept_records_pay_are_refused(rule: pais.Rule) -> None:
+    mechanism = pais.WeightedSum(noise=pais.GaussianNoise(scale=30.0))
+    with pytest.raises(pais.BudgetError, match="max_epsilon_if_kept"):
+        pais.Plan(ball=BALL, rule=rule, mechanism=mechanism, epsilon=1.0, delta=1e-6)
+
+
+def test_stated_limit_is_kept_and_a_larger_one_admits_the_plan() -> None:
+    rule = pais.UniformRule(rate=1e-3)
+    mechanism = pais.WeightedSum(noise=pais.GaussianNoise(scale=2.2 * RADIUS / 1e-3 * 0.5))
+    plan = pais.Plan(ball=BALL, rule=rule, mechanism=mechanism, epsilon=1.0, delta=1e-6)
+    kept = plan.price.epsilon_if_kept
+    assert 3.0 < kept < 16.0
+    with pytest.raises(pais.BudgetError):
+        pais.Plan(ball=BALL, rule=rule, mechanism=mechanism, epsilon=1.0, delta=1e-6, max_epsilon_if_kept=0.99 * kept)
+    weaker = pais.WeightedSum(noise=pais.GaussianNoise(scale=0.1 * mechanism.noise.scale))
+    with pytest.raises(pais.BudgetError):
+        pais.Plan(ball=BALL, rule=pais.UniformRule(rate=9e-7), mechanism=weaker, epsilon=1.0, delta=1e-6)
+    pais.Plan(
+        ball=BALL,
+        rule=pais.UniformRule(rate=9e-7),
+        mechanism=weaker,
+        epsilon=1.0,
+        delta=1e-6,
+        max_epsilon_if_kept=1e12,
+    )
+
+
+@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan, math.inf, "15", True])
+def test_limits_that_are_no_finite_positive_number_are_refused(limit: object) -> None:
+    with pytest.raises(pais.ArgumentError, match="max_epsilon_if_kept"):
+        pais.calibrate(
+            "uniform",
+            pais.GaussianProfile(1.0, 1.0),
+            NORMS,
+            epsilon=1.0,
+            delta=1e-6,
+            sample_size=10.0,
+            max_epsilon_if_kept=limit,  # type: ignore[arg-type]
+        )
+
+
+@pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
+@pytest.mark.parametrize("sample_size", [2.0, 2e3, 1e5])
+@pytest.mark.parametrize("limit", [None, 4.0])
+@pytest.mark.parametrize("kind", ["gaussian", "linear"])
+def test_calibrated_rules_meet_guarantee_and_limit_at_every_size(
+    sampling: str, sample_size: float, limit: float | None, kind: str
+) -> None:
+    delta = 1e-5 if kind == "gaussian" else 0.0
+    answer = pais.calibrate(
+        sampling,  # type: ignore[arg-type]
+        PROFILES[kind],
+        NORMS,
+        epsilon=1.0,
+        delta=delta,
+        sample_size=sample_size,
+        max_epsilon_if_kept=limit,
+    )
+    allowed = 16.0 if limit is None else limit
+    norms = np.linspace(0.0, RADIUS, 5001)
+    probability = answer.rule.probability(norms)
+    loss = answer.profile(1.0 / probability, norms)
+    kept = pais.epsilon_at_delta(delta, loss, 1.0) if delta else loss
+    assert kept.max() <= answer.epsilon_if_kept * AGREED
+    assert answer.epsilon_if_kept <= allowed
+    amplified = pais.epsilon_at_delta(delta, loss, probability) if delta else pais.amplified_epsilon(loss, probability)
+    assert amplified.max() <= 1.0 + 1e-9
+    assert sample_size * (1 - 1e-3) <= answer.sample_size <= sample_size * (1 + 1e-9)
+
+
+def test_solving_epsilon_for_hidden_losses_is_refused() -> None:
+    with pytest.raises(pais.UnreachableError, match="Raise the noise or sample_size"):
+        pais.calibrate("uniform", PROFILES["gaussian"], NORMS, delta=1e-5, noise=1e-3, sample_size=5.0)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_pure_weights_end_exactly_at_the_limit(epsilon: float) -> None:
+    profile = pais.LinearProfile(intercept=1e-11, slope=0.0)
+    weight = pais.constrained_weight(profile, 0.0, epsilon=epsilon)
+    with mp.workdps(40):
+        exact = mp.expm1(mp.mpf(epsilon) + 15) / mp.expm1(mp.mpf(epsilon))
+        kept = mp.mpf(1e-11) * mp.mpf(weight)
+        assert kept <= epsilon + 15
+        # A record that pays c w at weight w meets the target at w = (e^(eps + 15) - 1)/(e^eps - 1) with c w = eps + 15.
+        slope = pais.LinearProfile(intercept=float((mp.mpf(epsilon) + 15) / exact * (1 - mp.mpf(10) ** -9)), slope=0.0)
+        near = pais.constrained_weight(slope, 0.0, epsilon=epsilon)
+        assert mp.mpf(near) == pytest.approx(float(exact), rel=1e-7)
+
+
+def test_algorithm_one_ends_at_the_limit_of_kept_records() -> None:
+    profile = pais.PowerProfile(1e-9, 0.0, 0.5)
+    weight = pais.constrained_weight(profile, 0.0, epsilon=1.0, max_epsilon_if_kept=1e-4)
+    assert profile(weight, 0.0) <= 1e-4
+    assert weight == pytest.approx(1e10, rel=1e-6)
+
+
+def test_constrained_rule_of_a_trillion_rows_keeps_both_promises() -> None:
+    norms = pais.NormDistribution.from_quantiles(
+        lambda level: np.interp(level, [0.0, 0.5, 0.9, 1.0], [0.0, 1.0, 2.0, 8.0]), n_rows=1e12, radius=8.0
+    )
+    plan = pais.plan_kmeans(
+        n_clusters=25, n_features=16, epsilon=1.0, delta=1e-6, ball=pais.Ball(radius=8.0), norms=norms, sample_size=1e6
+    )
+    assert norms.expected_size(plan.rule) == pytest.approx(1e6, rel=2e-3)
+    assert 15.0 < plan.price.epsilon_if_kept <= 16.0
+
+
+def test_small_sample_of_a_large_table_is_protected_by_noise() -> None:
+    """Five rows of a million at delta = 1e-5: every probability is below delta, and the noise grows instead."""
+    norms = pais.NormDistribution(norms=[1.0], masses=[1e6], radius=RADIUS)
+    plan = pais.plan_kmeans(
+        n_clusters=3, n_features=2, epsilon=1.0, delta=1e-5, ball=BALL, norms=norms, sample_size=5.0
+    )
+    assert plan.price.epsilon_if_kept <= 16.0
+
+
+def test_every_probability_is_at_least_1e_12() -> None:
+    with pytest.raises(pais.ArgumentError, match="1e-12"):
+        pais.UniformRule(rate=0.9e-12)
+    with pytest.raises(pais.ArgumentError):
+        pais.CoresetRule(sample_size=1.0, n_rows=1e13, mean_square_norm=1.0, radius=1.0)
+    with pytest.raises(pais.ArgumentError):
+        pais.FunctionRule(function=lambda norm: 1e-13 + 0 * norm, radius=1.0)
+
+    class Tiny(SteepRule):
+        def evaluate(self, norm: np.ndarray) -> np.ndarray:
+            return np.full_like(norm, 1e-13)
+
+    with pytest.raises(pais.ArgumentError, match="1e-12"):
+        pais.Plan(
+            ball=BALL,
+            rule=Tiny(),
+            mechanism=pais.WeightedSum(noise=pais.GaussianNoise(scale=1e14)),
+            epsilon=1.0,
+            delta=1e-6,
+        )
+
+
+def test_certificate_states_the_loss_of_kept_records_in_total(tmp_path: object) -> None:
+    rows = np.random.default_rng(0).normal(size=(4000, 2))
+    model = pais.DPKMeans(n_clusters=2, epsilon=2.0, delta=1e-6, random_state=0).fit(rows)
+    certificate = model.certificate_
+    survey = certificate.parts[0]["epsilon"]
+    assert certificate.epsilon_if_kept >= model.plan_.price.epsilon_if_kept + survey  # type: ignore[operator]
+    assert certificate.epsilon <= certificate.epsilon_if_kept <= certificate.epsilon + 15.0
+    text = model.plan_.explain()
+    assert "if it becomes known that a record was kept" in text
+    path = tmp_path / "certificate.json"  # type: ignore[operator]
+    path.write_text(certificate.to_json())
+    assert json.loads(path.read_text())["epsilon_if_kept"] == certificate.epsilon_if_kept
+    assert "if it becomes known" in explain_file(path)
+
+
+def test_all_rows_cost_the_same_whether_or_not_the_sample_is_known() -> None:
+    rows = np.random.default_rng(0).normal(size=(4000, 2))
+    model = pais.DPKMeans(n_clusters=2, epsilon=2.0, delta=1e-6, sampling="none", random_state=0).fit(rows)
+    certificate = model.certificate_
+    assert certificate.epsilon_if_kept == pytest.approx(certificate.epsilon, rel=1e-6)
+    assert "sampling adds no protection here" in model.plan_.explain()
