@@ -18,6 +18,7 @@ from rich.console import Console
 
 import pais
 from benchmarks.audit_cases import CASES, DELTA, Case
+from benchmarks.audit_fits import FIT_CASES
 from benchmarks.kmeans import source_state
 from benchmarks.peers.outside import DIFFPRIVLIB, environment
 from benchmarks.tables import Table
@@ -34,7 +35,7 @@ def main() -> None:
     table = Table(
         name="audit", title="Audit: lower bounds on epsilon, 99 % confidence", shown=_SHOWN, prefix="", remarks=[]
     )
-    for case in (case for case in CASES if chosen.only in case.name):
+    for case in (case for case in (*CASES, *FIT_CASES) if chosen.only in case.name):
         console.print(f"{case.name} ...", markup=False)
         for broken, runs, seeds in (
             (True, min(case.runs, chosen.runs), chosen.broken_seeds),

@@ -47,8 +47,8 @@ ROOMS = [
     "planning",
     "kmeans",
     "report",
-    "auditing",
     "estimators",
+    "auditing",
     "cli",
 ]
 OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting"}

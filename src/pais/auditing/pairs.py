@@ -16,10 +16,10 @@ from pais.profiles import GaussianProfile, Profile
 from pais.rules import Rule
 
 # Rows of another place in the ball, for mechanisms that need some, are this far out.
-_COMPANY_NORM = 0.5
+COMPANY_NORM = 0.5
 
 # A record at the radius stays this far inside, so that clipping leaves it as it is.
-_INSIDE = 1.0 - 1e-12
+INSIDE = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,7 +29,8 @@ class NeighbourPair:
     Attributes
     ----------
     with_record, without_record : array of shape (n, d) and (n - 1, d)
-        The larger table, and the same rows (in any order) without one of them.
+        The larger table, and the same rows (in any order) without one of them. Rows may hold NaN and infinities, to
+        audit how these are treated.
     name : str
         What the report calls it.
     """
@@ -68,8 +69,8 @@ class NeighbourPair:
 
 def _table(name: str, rows: ArrayLike) -> FloatArray:
     table = np.array(rows, dtype=np.float64)
-    if table.ndim != 2 or not np.all(np.isfinite(table)):
-        raise ArgumentError(f"{name} must be a table of finite numbers. Pass an array of shape (n, d).")
+    if table.ndim != 2:
+        raise ArgumentError(f"{name} must be a table of numbers. Pass an array of shape (n, d).")
     # Minus zero is zero: rows are compared by their bits.
     table += 0.0
     table.setflags(write=False)
@@ -94,11 +95,11 @@ def worst_pairs(
     places = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
     origin = np.zeros(n_features) if ball.center is None else np.asarray(ball.center, dtype=np.float64)
     axis = np.eye(n_features)[0]
-    beside = np.tile(origin - _COMPANY_NORM * ball.radius * axis, (company, 1))
+    beside = np.tile(origin - COMPANY_NORM * ball.radius * axis, (company, 1))
     pairs: list[NeighbourPair] = []
     seen: list[float] = []
     for name, norm in places.items():
         if all(abs(norm - other) > 1e-6 * ball.radius for other in seen):
             seen.append(norm)
-            pairs.append(NeighbourPair.of(origin + min(norm, _INSIDE * ball.radius) * axis, beside, name=name))
+            pairs.append(NeighbourPair.of(origin + min(norm, INSIDE * ball.radius) * axis, beside, name=name))
     return pairs

@@ -147,20 +147,28 @@ def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> 
 
 def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
     """Evidence in the record's cluster, counts and centers beside it, and whether it is itself among the centers."""
-    counts = np.stack([value.noisy_counts for value in outputs])
-    places = np.stack([value.centers for value in outputs])
-    # As they are, so that a row that was published is found by exact equality.
-    distance = np.linalg.norm(places - record, axis=2)
-    centers = places - frame.origin
     length = float(np.linalg.norm(frame.record))
-    along = centers @ (frame.record / length if length > 0.0 else np.eye(record.size)[0])
-    every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
-    farthest = along.argmax(axis=1)
-    # The company of the record is where most rows are; of the other clusters the record's lies farthest on its side.
-    others = np.where(counts == counts.max(axis=1, keepdims=True), -np.inf, along)
-    own = others.argmax(axis=1)
+    axis = frame.record / length if length > 0.0 else np.eye(record.size)[0]
+    counts, places = _stacked(outputs)
+    centers = places - frame.origin
+    every, own = np.arange(len(counts)), _own_cluster(counts, centers @ axis)
     return {
         "evidence for the record in its cluster": frame.evidence_alone(counts[every, own], centers[every, own], last),
+        **beside_record(outputs, record, frame.origin, axis),
+    }
+
+
+def beside_record(
+    outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray, axis: FloatArray
+) -> dict[str, FloatArray]:
+    """Counts and centers about the record; `axis` is the direction in which it lies from `origin`."""
+    counts, places = _stacked(outputs)
+    # Not shifted, so that a row that was published is found by exact equality.
+    distance = np.linalg.norm(places - record, axis=2)
+    along = (places - origin) @ axis
+    every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
+    own, farthest = _own_cluster(counts, along), along.argmax(axis=1)
+    return {
         "count of the record's cluster": counts[every, own],
         "sum of the record's cluster along it": counts[every, own] * along[every, own],
         "count of the center nearest to the record": counts[every, nearest],
@@ -172,6 +180,16 @@ def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: S
         "largest count": counts.max(axis=1),
         "record among the centers": np.any(distance == 0.0, axis=1).astype(np.float64),
     }
+
+
+def _stacked(outputs: Sequence[KMeansValue]) -> tuple[FloatArray, FloatArray]:
+    return np.stack([value.noisy_counts for value in outputs]), np.stack([value.centers for value in outputs])
+
+
+def _own_cluster(counts: FloatArray, along: FloatArray) -> NDArray[np.intp]:
+    """The record's cluster in each run: of those without most of the rows, the farthest in its direction."""
+    others = np.where(counts == counts.max(axis=1, keepdims=True), -np.inf, along)
+    return np.asarray(others.argmax(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

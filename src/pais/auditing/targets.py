@@ -66,6 +66,9 @@ class Target(ABC):
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
         """What is seen in so many independent runs on these rows."""
 
+    def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:  # noqa: B027  # most targets need nothing
+        """Learn what must be known before the first run."""
+
     def pairs(self) -> list[NeighbourPair]:
         raise ArgumentError("pair is missing: a function does not say what its rows are. Pass a NeighbourPair.")
 

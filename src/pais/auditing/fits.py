@@ -1,0 +1,254 @@
+"""A whole fit as a target: survey, plan, sample and release, as a caller of `fit` sees them."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from sklearn.base import clone
+
+from pais._numerics import FloatArray
+from pais.accounting import Accounts
+from pais.auditing.events import Observed
+from pais.auditing.many import Part
+from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
+from pais.auditing.statistics import Statistic, SumFrame, beside_record, column
+from pais.auditing.targets import Draws, Target
+from pais.errors import ArgumentError, SurveyWarning
+from pais.estimators import DPKMeans
+from pais.kmeans import KMeansFit
+from pais.mechanisms import KMeans
+from pais.norms import NormDistribution
+from pais.release import Certificate
+from pais.survey import _N_BINS, _bin_of
+
+# Outputs that are held at a time.
+_BATCH_FITS = 2**12
+
+# Attempts on each table to get one certificate: the noise of a survey can make a plan impossible.
+_ATTEMPTS = 5
+
+# Rows beside the record, for a survey to stand out of its noise.
+_MANY = 200
+
+# The value of the statistic `outcome` for a fit that did not raise.
+RELEASED = "released"
+OUTCOME, MESSAGE, CERTIFICATE = "outcome", "message", "certificate"
+
+#: One number or symbol of one run for each statistic.
+Facts = Mapping[str, object]
+
+
+@dataclass(eq=False)
+class _Certificates:
+    """The largest epsilon and delta of all certificates so far, and the names of the statistics of a fit."""
+
+    epsilon: float = 0.0
+    delta: float = 0.0
+    names: tuple[str, ...] = ()
+
+    def include(self, certificate: Certificate) -> None:
+        self.epsilon = max(self.epsilon, float(certificate.epsilon))
+        self.delta = max(self.delta, float(certificate.delta))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FitTarget(Target):
+    """`model.fit` on a fresh clone in each run, with the random bits of the audit and without any ledger.
+
+    A fit that raises is an outcome like any other: its caller sees the class and the text of the error.
+
+    Notes
+    -----
+    Guarantee. A run gives the same numbers as `fit` from the same bits, and no ledger is charged:
+    `tests/statistical/test_audit_fit.py`.
+    """
+
+    model: DPKMeans
+    statistic: dict[str, Statistic] | None
+    n_features: int
+    stated_epsilon: float | None
+    stated_delta: float | None
+    seen: _Certificates = field(default_factory=_Certificates)
+
+    @classmethod
+    def of(
+        cls,
+        model: DPKMeans,
+        *,
+        epsilon: float | None,
+        delta: float | None,
+        statistic: dict[str, Statistic] | None,
+        n_features: int | None,
+    ) -> FitTarget:
+        """The fit of a model; a stated center says how many columns a proposed pair needs."""
+        known = 2 if model.center is None else np.size(model.center)
+        return cls(
+            model=model,
+            statistic=statistic,
+            n_features=known if n_features is None else n_features,
+            stated_epsilon=epsilon,
+            stated_delta=delta,
+        )
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # read-only here
+        return f"a whole fit of {type(self.model).__name__}"
+
+    @property
+    def certified(self) -> float | None:  # type: ignore[override]  # read-only here
+        return self.seen.epsilon if self.stated_epsilon is None else self.stated_epsilon
+
+    @property
+    def delta(self) -> float:  # type: ignore[override]  # read-only here
+        return self.seen.delta if self.stated_delta is None else self.stated_delta
+
+    def batch(self, pair: NeighbourPair) -> int:
+        return _BATCH_FITS
+
+    def pairs(self) -> list[NeighbourPair]:
+        """A record at the radius (or at norm 1 where none is stated), beside one row and beside many."""
+        radius = 1.0 if self.model.radius is None else float(self.model.radius)
+        origin = np.zeros(self.n_features) if self.model.center is None else np.asarray(self.model.center, dtype=float)
+        axis = np.eye(self.n_features)[0]
+        record, company = origin + INSIDE * radius * axis, origin - COMPANY_NORM * radius * axis
+        return [
+            NeighbourPair.of(record, np.tile(company, (rows, 1)), name=f"record opposite {words}")
+            for rows, words in ((1, "one row"), (_MANY, f"{_MANY} rows"))
+        ]
+
+    def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:
+        """Learn what is claimed from the first fit that succeeds, on either table; if none does, raise its error."""
+        tables = [table for pair in pairs for table in (pair.with_record, pair.without_record)] * _ATTEMPTS
+        with _quiet():
+            for left, table in zip(reversed(range(len(tables))), tables, strict=True):
+                try:
+                    model = self._fitted(table, draws)
+                except Exception:
+                    if left == 0:
+                        raise
+                else:
+                    break
+        self.seen.names = (OUTCOME, MESSAGE, *self._look(model, _Scene.of(pairs[0])))
+        if self.stated_epsilon is None and self.delta < self.seen.delta:
+            raise ArgumentError(
+                f"delta={self.stated_delta!r} is below the certified delta={self.seen.delta!r}. Pass the epsilon that "
+                "you claim there, or leave delta out."
+            )
+
+    def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
+        scene = _Scene.of(pair)
+        with _quiet():
+            outcomes = [self._outcome(rows, scene, draws) for _ in range(runs)]
+        return {name: column([facts.get(name, math.nan) for facts in outcomes], runs) for name in self.seen.names}
+
+    def _outcome(self, rows: FloatArray, scene: _Scene, draws: Draws) -> Facts:
+        try:
+            model = self._fitted(rows, draws)
+        # Whatever is raised reaches the caller of fit, so it is part of the output.
+        except Exception as error:
+            return {OUTCOME: type(error).__name__, MESSAGE: str(error), CERTIFICATE: "none"}
+        return {OUTCOME: RELEASED, MESSAGE: RELEASED, **self._look(model, scene)}
+
+    def _fitted(self, rows: FloatArray, draws: Draws) -> DPKMeans:
+        model: DPKMeans = clone(self.model)
+        # Empty accounts: neither the model's ledger nor an active one is charged.
+        model.set_params(random_state=draws.generator if draws.seeded else None, ledger=Accounts(()))  # [note: audit-4]
+        model.fit(rows)
+        self.seen.include(model.certificate_)
+        return model
+
+    def _look(self, model: DPKMeans, scene: _Scene) -> Facts:
+        if self.statistic is not None:
+            return {name: look(model) for name, look in self.statistic.items()}
+        return {**_public_facts(model.fit_, scene), **_released(model.fit_, scene)}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Scene:
+    """Where the record and the other rows lie; rows without finite numbers are left out.
+
+    A record without finite numbers has no place, and that of the other rows stands for it.
+    """
+
+    pair: NeighbourPair
+    origin: FloatArray
+    axis: FloatArray
+
+    @classmethod
+    def of(cls, pair: NeighbourPair) -> _Scene:
+        company = pair.without_record[np.all(np.isfinite(pair.without_record), axis=1)]
+        origin = company.mean(axis=0) if len(company) else np.zeros(company.shape[1])
+        record = pair.record if np.all(np.isfinite(pair.record)) else origin
+        length = float(np.linalg.norm(record - origin))
+        axis = (record - origin) / length if length > 0.0 else np.eye(origin.size)[0]
+        return cls(pair=NeighbourPair.of(record, company), origin=origin, axis=np.asarray(axis))
+
+    @cached_property
+    def record(self) -> FloatArray:
+        return self.pair.record
+
+
+def _public_facts(fit: KMeansFit, scene: _Scene) -> Facts:
+    """What the survey, the plan and the certificate say: all of it leaves with the centers."""
+    plan, certificate = fit.plan, fit.certificate
+    facts: dict[str, object] = {
+        CERTIFICATE: "; ".join([certificate.note, *(str(part["what"]) for part in certificate.parts)]),
+        "certified epsilon": certificate.epsilon,
+        "certified delta": certificate.delta,
+        "radius": plan.ball.radius,
+        "smallest probability": plan.rule.smallest_probability(plan.ball.radius),
+    }
+    if plan.ball.center is not None:
+        facts["center along the record"] = float(np.asarray(plan.ball.center) @ scene.axis)
+    norms = plan.norms if fit.survey is None else fit.survey.norms
+    if norms is not None:
+        at = float(plan.ball.norms(plan.ball.shift(scene.record[None, :]))[0])
+        facts["rows in the norms"] = norms.n_rows
+        facts["mean square norm"] = norms.mean_square_norm
+        facts["rows in the record's bin of norms"] = _bin_count(norms, at)
+    if isinstance(plan.mechanism, KMeans):
+        facts["rounds"] = len(plan.mechanism.rounds)
+        facts["noise on counts"] = plan.mechanism.rounds[-1].count_noise.scale
+    return facts
+
+
+def _bin_count(norms: NormDistribution, norm: float) -> float:
+    """Rows in the bin of a survey that holds a norm; NaN for norms that are not on the bins of a survey.
+
+    A histogram gives half of each bin to either edge, and this undoes it. Edges may be clipped to a radius, so the bin
+    is found by its number.
+    """
+    if norms.masses.size != _N_BINS + 1:
+        return math.nan
+    place = int(_bin_of(np.array([norm]))[0])
+    signs = np.where(np.arange(place, -1, -1) % 2 == 0, 2.0, -2.0)
+    # Rounded, so that an empty bin is 0 exactly.
+    return round(float(signs @ norms.masses[: place + 1]), 9)
+
+
+def _released(fit: KMeansFit, scene: _Scene) -> Facts:
+    """Counts and centers about the record, and what their totals say for it where every row is kept."""
+    value, plan = fit.value, fit.plan
+    seen = dict(beside_record([value], scene.record, scene.origin, scene.axis))
+    if isinstance(plan.mechanism, KMeans):
+        last = plan.mechanism.rounds[-1]
+        parts = (Part(counts=True, noise=last.count_noise), Part(counts=False, noise=last.sum_noise))
+        frame = SumFrame.of(scene.pair, plan.ball, plan.rule)
+        counts = value.noisy_counts[:, None]
+        totals = [counts.sum(axis=0)[None, :], (counts * (value.centers - frame.origin)).sum(axis=0)[None, :]]
+        seen.update(frame.look(parts, totals))
+    return {name: float(values[0]) for name, values in seen.items()}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the warning of a survey that finds too few rows: made-up tables are small."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SurveyWarning)
+        yield
