@@ -51,6 +51,8 @@ def main() -> None:
         "above it with any. Shown is the smallest bound of a broken version and the largest of a right one.",
         "Runs are on each of two tables, half of them to choose pair and event, the other half to count. Gaussian "
         f"cases have delta {DELTA}.",
+        "A whole fit is `DPKMeans.fit`, survey included; the broken version replaces one step of the real code. The "
+        "claim is the epsilon of its certificate, and delta is 0.",
         "The claim of a mean square norm read off the rows is the larger of what the two tables would certify.",
         f"Measured at {source_state()}.",
     ]

@@ -122,8 +122,9 @@ class DataFile:
                 self.path,
                 include_columns=self.layout.to_read,
                 column_types=dict.fromkeys(as_text, pa.string()),
-                # A cell that is no text is no number either; one that is carried must be.
+                # Cells that are carried stay as they are. Of others only the numbers count, and this is quicker.
                 check_utf8=bool(self.layout.columns.carry),
+                strings_can_be_null=not self.layout.columns.carry,
             )
         )
         with reader:
