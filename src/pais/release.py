@@ -168,6 +168,8 @@ def certified_release(
     # Before the mechanism sees the sample: from here on every outcome is paid for, an exception too.
     pay(cost, secure)  # [note: ledger-4]
     value = mechanism.measure(content, sample.ball, bits)
+    # A process forked inside the mechanism would return a second value for one price.
+    sample.require_own_process()  # [note: release-7]
     parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]

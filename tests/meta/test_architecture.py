@@ -19,6 +19,7 @@ SOURCE = ROOT / "src" / "pais"
 ROOMS = [
     "_version",
     "errors",
+    "_process",
     "_numerics",
     "_rootfind",
     "_validate",
