@@ -14,7 +14,7 @@ from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
 from pais.profiles import Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
-from pais.release import Release, Spent, certified_epsilon, certified_release
+from pais.release import Release, Spent, certified_epsilon, certified_release, require_spent
 from pais.rules import Rule
 from pais.sampler import Strategy, WeightedSample, sample
 
@@ -50,6 +50,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         budget = _validate.target_epsilon(self.epsilon)
+        require_spent(self.spent)
         certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)  # [note: release-6]
 
     def explain(self) -> str:

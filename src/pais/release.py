@@ -26,12 +26,28 @@ Pay = Callable[[float, bool], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What an earlier release on the same rows cost: a survey, say."""
+    """What an earlier release on the same rows cost: a survey, say.
+
+    Attributes
+    ----------
+    what : str
+        What was released, in a few words.
+    epsilon, delta : float
+        Its price: epsilon in [0, 1e6], delta in [0, 1).
+    secure_randomness : bool
+        False when it was drawn with a seed.
+    """
 
     what: str
     epsilon: float
     delta: float = 0.0
     secure_randomness: bool = True
+
+    def __post_init__(self) -> None:
+        _validate.text("what", self.what)
+        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))  # [note: release-8]
+        object.__setattr__(self, "delta", _validate.price_delta(self.delta))
+        _validate.flag("secure_randomness", self.secure_randomness)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +93,13 @@ class Release:
 
     value: object
     certificate: Certificate
+
+
+def require_spent(spent: object) -> None:
+    """Refuse earlier releases whose prices nobody has checked."""
+    _validate.instance("spent", spent, tuple, "Pass a tuple of pais.Spent.")
+    for part in spent:  # type: ignore[attr-defined]  # a tuple
+        _validate.instance("an entry of spent", part, Spent, "Pass pais.Spent(what=..., epsilon=...).")
 
 
 def sum_up(prices: Iterable[float]) -> float:
@@ -161,7 +184,9 @@ def certified_release(
     """
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
+    require_spent(spent)
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
+    parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
@@ -170,7 +195,6 @@ def certified_release(
     value = mechanism.measure(content, sample.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.
     sample.require_own_process()  # [note: release-7]
-    parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
         delta=sum_up(part.delta for part in parts),

@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from pais import _validate
 from pais._numerics import raised
 from pais.cli.facts import read_json
 from pais.cli.show import price
@@ -25,25 +26,30 @@ def explanation(path: Path) -> dict[str, Any]:
     kind = "certificate" if "parts" in content else content.get("kind")
     try:
         words = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
-        epsilon, delta = float(content["epsilon"]), float(content.get("delta", 0.0))
-        if math.isfinite(epsilon) and math.isfinite(delta):
-            return {
-                "kind": kind,
-                "epsilon": epsilon,
-                "delta": delta,
-                # A plan has drawn nothing.
-                "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
-                "explanation": words.split("\n"),
-            }
+        epsilon, delta = _price(content)
+        return {
+            "kind": kind,
+            "epsilon": epsilon,
+            "delta": delta,
+            # A plan has drawn nothing.
+            "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
+            "explanation": words.split("\n"),
+        }
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         pass
     raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
 
 
+def _price(content: dict[str, Any]) -> tuple[float, float]:
+    """Epsilon and delta of a file or of a part of it; both are numbers, and neither is negative."""
+    return _validate.non_negative("epsilon", content["epsilon"]), _validate.target_delta(content.get("delta", 0.0))
+
+
 def _certificate(content: dict[str, Any]) -> str:
-    epsilon, delta = float(content["epsilon"]), float(content["delta"])
-    for total, name in ((epsilon, "epsilon"), (delta, "delta")):
-        if not math.isclose(total, sum(float(part[name]) for part in content["parts"]), rel_tol=1e-9, abs_tol=1e-300):
+    epsilon, delta = _price(content)
+    parts = [_price(part) for part in content["parts"]]
+    for total, prices in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
+        if not math.isclose(total, sum(prices), rel_tol=1e-9, abs_tol=1e-300):
             raise ValueError
     lines = ["This is a certificate of something that was released."]
     if content["secure_randomness"] is not True:

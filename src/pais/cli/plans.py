@@ -15,6 +15,7 @@ from pais.cli.facts import (
     ball_from,
     norms_description,
     norms_from,
+    not_written,
     read_json,
     require_surveyed_columns,
     text,
@@ -139,10 +140,13 @@ def read_request(path: Path) -> PlanRequest:
                 ),
             }
         )
+    except ArgumentError as error:
+        raise not_written(path, "plan", error) from None
     except (KeyError, TypeError, ValueError, OverflowError):
         request = None
     known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
-    if request is None or not known or len(request.facts.spent) > 1:
+    # The one earlier release of a plan is a survey, which is pure.
+    if request is None or not known or [part.delta for part in request.facts.spent] not in ([], [0.0]):
         raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out plan.json`.")
     return request
 
