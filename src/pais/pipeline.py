@@ -10,6 +10,7 @@ from pais import _validate
 from pais._numerics import FloatArray, raised
 from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
 from pais.domain import Ball
+from pais.guarantee import PURE_NOISE, STATED, DeltaChoice
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
 from pais.profiles import Finding, Verdict
@@ -38,6 +39,11 @@ class Plan:
         Where norms are thought to lie, for the expected size.
     spent : tuple of Spent
         What earlier releases on the same rows have cost.
+    certified_delta : float, optional
+        The delta that is certified and charged where it is above `delta`: where delta was chosen from a surveyed number
+        of rows, the largest it could have been. None is `delta`.
+    delta_basis : str
+        Who chose delta: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     """
 
     ball: Ball
@@ -47,10 +53,20 @@ class Plan:
     delta: float = 0.0
     norms: NormDistribution | None = None
     spent: tuple[Spent, ...] = ()
+    certified_delta: float | None = None
+    delta_basis: str = STATED
+
+    @property
+    def delta_choice(self) -> DeltaChoice:
+        """The delta that the noise is made for, and the one that is certified."""
+        certified = self.delta if self.certified_delta is None else self.certified_delta
+        return DeltaChoice(used=self.delta, certified=certified, basis=self.delta_basis)
 
     def __post_init__(self) -> None:
         budget = _validate.target_epsilon(self.epsilon)
         require_spent(self.spent)
+        # Refused here where the certified delta is below the other.
+        _ = self.delta_choice
         certified_epsilon(self.mechanism, self.rule, self.ball, delta=self.delta, budget=budget)  # [note: release-6]
 
     def explain(self) -> str:
@@ -72,8 +88,9 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.describe())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
         *_noise_lines(plan.mechanism.describe()),
-        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.delta, 3)} for adding or "
-        "removing one row",
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.delta_choice.certified, 3)} for "
+        "adding or removing one row",
+        *_delta_lines(plan.delta_choice),
         "",
         "   norm / radius   kept with probability   epsilon of such a record",
     ]
@@ -82,6 +99,13 @@ def explain(plan: Plan) -> str:
     for part, kept, loss in zip(share, probability, record_losses(plan, share * plan.ball.radius), strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5f}   {raised(loss):>24}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
+
+
+def _delta_lines(delta: DeltaChoice) -> list[str]:
+    """Who chose delta, where nobody stated it."""
+    if delta.basis in (STATED, PURE_NOISE):
+        return []
+    return [f"              delta       {raised(delta.used, 3)}, the {delta.basis}"]
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
@@ -165,7 +189,7 @@ def run(
     """
     _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged = accounts(ledger)
-    charged.check(epsilon=plan.epsilon, delta=plan.delta)
+    charged.check(epsilon=plan.epsilon, delta=plan.delta_choice.certified)
     return charged_run(plan, rows, charged, random_state=random_state, strategy=strategy)
 
 
@@ -176,7 +200,13 @@ def charged_run(
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return _charged_release(
-        plan.mechanism, kept, charged, epsilon=plan.epsilon, delta=plan.delta, spent=plan.spent, random_state=bits
+        plan.mechanism,
+        kept,
+        charged,
+        epsilon=plan.epsilon,
+        delta=plan.delta_choice,
+        spent=plan.spent,
+        random_state=bits,
     )
 
 
@@ -221,8 +251,9 @@ def release(
     cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
     charged = accounts(ledger)
     charged.check(epsilon=cost, delta=delta)
+    stated = DeltaChoice(used=delta, certified=delta, basis=STATED)
     return _charged_release(
-        mechanism, sample, charged, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state
+        mechanism, sample, charged, epsilon=epsilon, delta=stated, spent=spent, random_state=random_state
     )
 
 
@@ -232,7 +263,7 @@ def _charged_release(
     charged: Accounts,
     *,
     epsilon: float | None,
-    delta: float,
+    delta: DeltaChoice,
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
 ) -> Release:
@@ -240,7 +271,7 @@ def _charged_release(
         part = Part(
             what=mechanism.name,
             epsilon=price,
-            delta=delta,
+            delta=delta.certified,
             rule=kept.rule,
             profile=mechanism.profile,
             ball=kept.ball,
@@ -248,7 +279,7 @@ def _charged_release(
             # Planned from what was released earlier, a survey say.
             follows=bool(spent),
         )
-        charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
+        charged.spend(what=part.what, epsilon=price, delta=delta.certified, secure=secure, parts=(part,))
 
     return certified_release(
         mechanism, kept, pay=pay, epsilon=epsilon, delta=delta, spent=spent, random_state=random_state

@@ -14,6 +14,7 @@ from pais._version import __version__
 from pais.certify import CERTIFIED_TOLERANCE, worst_case
 from pais.domain import Ball
 from pais.errors import BudgetError, MismatchError
+from pais.guarantee import DeltaChoice
 from pais.mechanisms import Extent, Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
@@ -58,6 +59,11 @@ class Certificate:
     ----------
     epsilon, delta : float
         No record, present or absent, changes the law of all that was released by more than this.
+    delta_used : float
+        The delta that the noise of this release was calibrated for. It is below `delta` where it was chosen from a
+        surveyed number of rows: a neighbouring table could have had another one, up to `delta`.
+    delta_basis : str
+        Who chose it: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     parts : list
         What that is the sum of: each release on these rows with its own epsilon and delta.
     neighbours : str
@@ -74,6 +80,8 @@ class Certificate:
 
     epsilon: float
     delta: float
+    delta_used: float
+    delta_basis: str
     parts: list[dict[str, object]]
     neighbours: str
     note: str
@@ -169,7 +177,7 @@ def certified_release(
     *,
     pay: Pay,
     epsilon: float | None,
-    delta: float,
+    delta: DeltaChoice,
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
 ) -> Release:
@@ -185,8 +193,8 @@ def certified_release(
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
     require_spent(spent)
-    cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta, budget=budget)
-    parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta))
+    cost = certified_epsilon(mechanism, sample.rule, sample.ball, delta=delta.used, budget=budget)
+    parts = (*spent, Spent(what=mechanism.name, epsilon=cost, delta=delta.certified))
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
@@ -198,6 +206,8 @@ def certified_release(
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
         delta=sum_up(part.delta for part in parts),
+        delta_used=delta.used,
+        delta_basis=delta.basis,
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],
         neighbours="one row added or removed",
         note="secure randomness" if secure else "seeded, not private",

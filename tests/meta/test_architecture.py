@@ -23,6 +23,7 @@ ROOMS = [
     "_numerics",
     "_rootfind",
     "_validate",
+    "guarantee",
     "amplification",
     "randomness",
     "lattice",

@@ -57,7 +57,8 @@ def _certificate(content: dict[str, Any]) -> str:
             "",
             "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
         ]
-    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), "", "What it adds up"]
+    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), *_delta(content)]
+    lines += ["", "What it adds up"]
     lines += [f"  {part['what']}: {price(part)}" for part in content["parts"]]
     lines += ["", "How", *_how(content)]
     lines += [
@@ -75,6 +76,7 @@ def _plan(content: dict[str, Any]) -> str:
     lines = ["This is a plan. Nothing was released by it, and no row was read to make it."]
     lines += ["", "Guarantee, once it is run"]
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
+    lines += _delta(content)
     lines += [f"  On top: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
     expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
     lines += ["", "How", *_how(content)]
@@ -118,6 +120,16 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", that remainder aside."
     return lines
+
+
+def _delta(content: dict[str, Any]) -> list[str]:
+    """Who chose delta, where nobody stated it."""
+    basis = content.get("delta_basis")
+    # Certificates of earlier versions do not say.
+    if basis is None or not str(basis).startswith("default"):
+        return []
+    used = _validate.target_delta(content["delta_used"])
+    return [f"  The noise was made for delta {raised(used, 3)}: the {basis}."]
 
 
 def _how(content: dict[str, Any]) -> list[str]:

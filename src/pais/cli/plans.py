@@ -38,7 +38,7 @@ class PlanRequest:
     n_clusters: int
     n_features: int
     facts: Facts
-    delta: float
+    delta: float | None
     sampling: Any
     sample_size: float | None
     mechanism: MechanismName
@@ -103,7 +103,9 @@ def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None
     return {
         "kind": "plan",
         "epsilon": plan.epsilon,
-        "delta": plan.delta,
+        "delta": plan.delta_choice.certified,
+        "delta_used": plan.delta,
+        "delta_basis": plan.delta_basis,
         "spent": [asdict(part) for part in plan.spent],
         "neighbours": "one row added or removed",
         "columns": columns,
@@ -161,7 +163,19 @@ def require_planned_columns(path: Path, request: PlanRequest, rows: Engine) -> N
 def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
     """Refuse to run another plan than the one that people read in the file: it is made anew from its request."""
     written, made = read_json(path), plan_description(request, plan)
-    shown = ("epsilon", "delta", "spent", "ball", "mechanism", "by_norm", "expected_rows", "n_rows", "explanation")
+    shown = (
+        "epsilon",
+        "delta",
+        "delta_used",
+        "delta_basis",
+        "spent",
+        "ball",
+        "mechanism",
+        "by_norm",
+        "expected_rows",
+        "n_rows",
+        "explanation",
+    )
     if not all(_alike(written.get(name), made[name]) for name in shown):
         raise ArgumentError(
             f"{path} was edited, or made by another version of pais: it does not say what would be run. Plan again."
