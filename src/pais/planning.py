@@ -12,6 +12,7 @@ from pais import _validate
 from pais.calibration import Calibration, Sampling, calibrate
 from pais.domain import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.guarantee import chosen_delta
 from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, laplace_noise
 from pais.norms import NormDistribution
 from pais.pipeline import Plan
@@ -57,7 +58,7 @@ def plan_kmeans(
     n_clusters: int,
     n_features: int,
     epsilon: float,
-    delta: float = 0.0,
+    delta: float | None = None,
     ball: Ball,
     norms: NormDistribution,
     sampling: Sampling | Literal["none"] | Rule = "constrained",
@@ -75,7 +76,9 @@ def plan_kmeans(
     n_clusters, n_features : int
         k and d.
     epsilon, delta : float
-        The guarantee of this release alone; what a survey has cost comes on top, through `spent`.
+        The guarantee of this release alone; what a survey has cost comes on top, through `spent`. delta None is 0 for
+        the pure mechanisms; with Gaussian noise it is the smaller of 1e-6 and one tenth of 1 / number of rows in
+        `norms`. Where `spent` names earlier releases, that number counts as surveyed, and 1e-6 is certified.
     ball : Ball
         Public bounds; order 2, or 1 for the Laplace mechanism.
     norms : NormDistribution
@@ -101,11 +104,13 @@ def plan_kmeans(
     `tests/theory/test_planning.py`. No argument depends on rows except through what was released.
     """
     require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
-    d, epsilon, delta = _validate.count("n_features", n_features), float(epsilon), float(delta)
+    d = _validate.count("n_features", n_features)
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
     _require_order(mechanism, ball)
     norms = _clipped(norms, ball.radius)
+    delta_choice = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent))
+    epsilon, delta = float(epsilon), float(delta_choice.used)
     plain_rounds = None if algorithm == "refined" else _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
     most_rows = MOST_SAMPLE_NUMBERS / d
@@ -132,6 +137,8 @@ def plan_kmeans(
         norms=norms,
         spent=spent,
         max_epsilon_if_kept=max_epsilon_if_kept,
+        certified_delta=None if delta_choice.certified == delta else delta_choice.certified,
+        delta_basis=delta_choice.basis,
     )
 
 
@@ -149,7 +156,7 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
 def require_wishes(
     n_clusters: int,
     epsilon: float,
-    delta: float,
+    delta: float | None,
     sampling: object,
     sample_size: float | None,
     mechanism: str,
@@ -158,7 +165,8 @@ def require_wishes(
     """Refuse what no facts about the rows could mend, before a survey of these is paid for."""
     _validate.count("n_clusters", n_clusters)
     _validate.target_epsilon(epsilon)
-    delta = _validate.target_delta(delta)
+    if delta is not None:
+        delta = _validate.target_delta(delta)
     if sample_size is not None:
         _validate.positive("sample_size", sample_size)
     if not isinstance(sampling, Rule) and sampling not in ("constrained", "coreset", "uniform", "none"):
@@ -167,10 +175,10 @@ def require_wishes(
         raise ArgumentError(f"mechanism={mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
     if algorithm not in ("refined", "paper") or (algorithm == "paper" and mechanism == "gaussian"):
         raise ArgumentError(f"algorithm={algorithm!r} is not available for {mechanism!r}. Pass 'refined'.")
-    if (mechanism == "gaussian") != (delta > 0.0):
+    if delta is not None and (mechanism == "gaussian") != (delta > 0.0):
         raise MismatchError(
             f"mechanism={mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
-            "'laplace' and 'l2' need delta = 0."
+            "'laplace' and 'l2' need delta = 0; leave delta out for a default."
         )
 
 

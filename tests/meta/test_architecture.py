@@ -19,11 +19,13 @@ SOURCE = ROOT / "src" / "pais"
 ROOMS = [
     "_version",
     "errors",
+    "_process",
     "_numerics",
     "_rowwise",
     "_rootfind",
     "_validate",
     "digest",
+    "guarantee",
     "amplification",
     "randomness",
     "keyed",

@@ -160,14 +160,15 @@ def plan(
         n_clusters=n_clusters,
         n_features=_width(n_features, known),
         facts=known,
-        delta=options.delta_or_default(delta, mechanism),
+        delta=delta,
         sampling=sampling.value,
         sample_size=sample_size,
         mechanism=mechanism.value,
         algorithm=algorithm.value,
     )
-    show.warn_of_weak(epsilon, request.delta)
-    described = plans.plan_description(request, request.plan(), facts.surveyed_columns(survey))
+    made = request.plan()
+    show.warn_of_weak(epsilon, made)
+    described = plans.plan_description(request, made, facts.surveyed_columns(survey))
     if out is not None:
         files.write_json(out, described)
     show.plan_or_json(described, as_json=as_json, quiet=quiet)
@@ -257,7 +258,7 @@ def kmeans(
         settings = KMeansSettings(
             n_clusters=n_clusters,
             epsilon=epsilon,
-            delta=options.delta_or_default(delta, mechanism),
+            delta=delta,
             radius=radius,
             center=facts.center_of(center),
             norms=facts.stated_norms(norms, n_rows, radius),
