@@ -67,6 +67,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ledger : Ledger, optional
         The budget of the rows: every `fit` of this model, and of all its clones, is charged to it before anything is
         released, and refused when it is used up. In a search with several processes it needs a path.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a row may pay once it is known that it was kept in the sample; None = epsilon + 15. The
+        certificate states the number. A smaller limit means more noise where few rows are kept.
 
     Attributes
     ----------
@@ -115,6 +118,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         random_state: Any = None,
         norms: Any = None,
         ledger: Any = None,
+        max_epsilon_if_kept: float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -127,6 +131,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.random_state = random_state
         self.norms = norms
         self.ledger = ledger
+        self.max_epsilon_if_kept = max_epsilon_if_kept
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
@@ -154,6 +159,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             sampling=self.sampling,
             sample_size=self.sample_size,
             mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
         )
         charged.check(epsilon=self.epsilon, delta=asked_delta_of(settings))
         rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)

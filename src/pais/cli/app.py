@@ -145,6 +145,7 @@ def plan(
     survey: options.SurveyFile = None,
     sampling: options.Sampling = options.SamplingName.constrained,
     sample_size: options.SampleSize = None,
+    max_epsilon_if_kept: options.MaxEpsilonIfKept = None,
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     algorithm: options.Algorithm = options.AlgorithmChoice.refined,
     out: Annotated[Path | None, typer.Option("--out", help="File to write, e.g. plan.json.")] = None,
@@ -165,6 +166,7 @@ def plan(
         sample_size=sample_size,
         mechanism=mechanism.value,
         algorithm=algorithm.value,
+        max_epsilon_if_kept=max_epsilon_if_kept,
     )
     made = request.plan()
     show.warn_of_weak(epsilon, made)
@@ -235,6 +237,7 @@ def kmeans(
     survey: options.SurveyFile = None,
     sampling: options.Sampling = options.SamplingName.constrained,
     sample_size: options.SampleSize = None,
+    max_epsilon_if_kept: options.MaxEpsilonIfKept = None,
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     algorithm: options.Algorithm = options.AlgorithmChoice.refined,
     columns: options.Columns = None,
@@ -266,6 +269,7 @@ def kmeans(
             sample_size=sample_size,
             mechanism=mechanism.value,
             algorithm=algorithm.value,
+            max_epsilon_if_kept=max_epsilon_if_kept,
         )
         work = fit.stated(settings, survey=survey, seed=seed)
     wanted = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master)

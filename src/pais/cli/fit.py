@@ -61,6 +61,7 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
             sample_size=settings.sample_size,
             mechanism=settings.mechanism,
             algorithm=settings.algorithm,
+            max_epsilon_if_kept=settings.max_epsilon_if_kept,
         )
         plan = request.plan()
         warn_of_weak(settings.epsilon, plan)

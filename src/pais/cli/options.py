@@ -87,6 +87,13 @@ Sampling = Annotated[SamplingName, typer.Option("--sampling", help="How rows are
 SampleSize = Annotated[
     float | None, typer.Option("--sample-size", help="Expected rows. Default: as few as cost no extra noise.")
 ]
+MaxEpsilonIfKept = Annotated[
+    float | None,
+    typer.Option(
+        "--max-epsilon-if-kept",
+        help="Largest epsilon of a row once it is known that it was kept in the sample. Default: epsilon + 15.",
+    ),
+]
 Mechanism = Annotated[
     MechanismChoice, typer.Option("--mechanism", help="Noise: Gaussian for (epsilon, delta), others for pure epsilon.")
 ]

@@ -43,6 +43,7 @@ class PlanRequest:
     sample_size: float | None
     mechanism: MechanismName
     algorithm: Algorithm
+    max_epsilon_if_kept: float | None = None
 
     def plan(self) -> Plan:
         center = self.facts.ball.center
@@ -62,6 +63,7 @@ class PlanRequest:
             mechanism=self.mechanism,
             algorithm=self.algorithm,
             spent=self.facts.spent,
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
         )
 
 
@@ -169,6 +171,7 @@ def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
         "epsilon",
         "delta",
         "delta_used",
+        "epsilon_if_kept",
         "delta_basis",
         "spent",
         "ball",
