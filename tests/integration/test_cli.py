@@ -423,10 +423,8 @@ def test_a_target_or_budget_out_of_reach_exits_with_3(data: Path, surveyed: Path
 def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
     texts = {
         "headerless.csv": f"{CANARY},2\n3,4\n",
-        "text.csv": f"a,b\n{CANARY}x,2\n3,4\n",
-        "ragged.csv": f"a,b\n{CANARY}\n3,4\n",
-        "missing.csv": f"a,b\n{CANARY},\n3,4\n",
-        "infinite.csv": f"a,b\n{CANARY},inf\n3,4\n",
+        "text.csv": f"a,b\n{CANARY}x,2\n{CANARY}y,4\n",
+        "ragged.csv": f"a,b\n{CANARY}\n{CANARY}\n",
         "no.parquet": f"{CANARY}",
         "clash.csv": f"a,noisy_count\n{CANARY},2\n3,4\n",
         "twice.csv": f"a,a\n{CANARY},2\n3,4\n",
@@ -437,6 +435,18 @@ def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
         assert result.exit_code == 2, (name, result.output)
         assert "8675309" not in result.output, name
         assert not (tmp_path / "out").exists()
+    lines = {"missing.csv": f"{CANARY},", "infinite.csv": f"{CANARY},inf", "cell.csv": f"1,{CANARY}x"}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"a,b\n{line}\n3,4\n")
+        result = kmeans(tmp_path / name, tmp_path / "out", "--missing", "error")
+        assert result.exit_code == 2, (name, result.output)
+        assert "2 from the left" in result.stderr
+        assert "8675309" not in result.output, name
+        assert not (tmp_path / "out").exists()
+        for more in ([], ["--drop-missing"], ["--missing", "drop"]):
+            result = kmeans(tmp_path / name, tmp_path / f"out-{name}-{len(more)}", *more)
+            assert result.exit_code == 0, (name, result.output)
+            assert "8675309" not in result.output, name
 
 
 def test_an_internal_error_shows_its_type_only(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
