@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -263,19 +263,19 @@ class _Problem:
         if isinstance(self.sampling, Rule):
             if epsilon is None or noise is not None or sample_size is not None:
                 raise ArgumentError("a rule of your own has its size already. Pass epsilon alone to solve the noise.")
-            return self.solve_noise(epsilon, self.norms.expected_size(self.sampling))
+            return _with_room(self.solve_noise(epsilon, self.norms.expected_size(self.sampling)))
         if isinstance(self.profile, GaussianProfile) != (self.delta > 0.0):
             raise MismatchError(
                 "Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them."
             )
         if epsilon is not None and noise is None and sample_size is None:
-            noise = self.free_noise(epsilon)
+            return _with_room(self.solve_size(epsilon, self.free_noise(epsilon)))
         if epsilon is None and noise is not None and sample_size is not None:
             return self.solve_epsilon(noise, sample_size)
         if epsilon is not None and noise is not None and sample_size is None:
             return self.solve_size(epsilon, noise)
         if epsilon is not None and noise is None and sample_size is not None:
-            return self.solve_noise(epsilon, sample_size)
+            return _with_room(self.solve_noise(epsilon, sample_size))
         given = sum(value is not None for value in (epsilon, noise, sample_size))
         raise ArgumentError(
             f"{given} of epsilon, noise and sample_size were given. "
@@ -389,6 +389,14 @@ class _Problem:
             rule=rule,
             profile=self.profile.with_noise(noise),
         )
+
+
+def _with_room(calibration: Calibration) -> Calibration:
+    """The same with a solved noise a few ulps larger.
+
+    A mechanism built with this noise rounds its own price up. With the room it costs no more than the rule allows.
+    """
+    return replace(calibration, noise=calibration.noise * (1.0 + 32 * ULP))  # [note: calibrate-6]
 
 
 def _smallest(

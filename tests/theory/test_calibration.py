@@ -216,3 +216,20 @@ def test_a_noise_too_small_for_a_double_is_refused(
     tiny = pais.NormDistribution.from_histogram([0.0, 1e-15 if delta == 0.3 else 1.5], [100.0])
     with pytest.raises(pais.ArgumentError, match="too small for a double"):
         pais.calibrate(sampling, profile, tiny, epsilon=epsilon, delta=delta, sample_size=50)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_mechanisms_built_with_the_solved_noise_fit_the_budget(seed: int) -> None:
+    """The way of the README: calibrate a mechanism of noise 1, then build it with the noise that was found."""
+    rng = np.random.default_rng(seed)
+    radius, epsilon, ratio = rng.uniform(0.1, 50.0), 10.0 ** rng.uniform(-2, 1.5), 10.0 ** rng.uniform(-2, 2)
+    norms = pais.NormDistribution(norms=rng.uniform(0.0, radius, 50), masses=np.full(50, 1e3), radius=radius)
+
+    def mean(noise: float) -> pais.WeightedMean:
+        return pais.WeightedMean(count_noise=pais.laplace_noise(ratio * noise), sum_noise=pais.laplace_noise(noise))
+
+    sampling = ["constrained", "uniform"][seed % 2]
+    found = pais.calibrate(sampling, mean(1.0).profile, norms, epsilon=epsilon, sample_size=float(rng.uniform(50, 2e3)))
+    ball = pais.Ball(radius=radius, order=1)
+    plan = pais.Plan(ball=ball, rule=found.rule, mechanism=mean(found.noise), epsilon=epsilon)
+    assert plan.price.epsilon <= epsilon
