@@ -288,7 +288,7 @@ def test_anything_that_reads_as_a_table_can_be_passed(rows: Any, make: Any) -> N
 
 
 NO_TABLES: dict[str, Any] = {
-    "empty": ROWS[:0],
+    "without columns": ROWS[:, :0],
     "one column without a second axis": ROWS[:, 0],
     "text": np.array([["a"] * 6]),
     "nothing": None,
@@ -314,12 +314,15 @@ def test_rows_of_another_width_than_the_center_are_refused(facts: dict[str, Any]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_is_refused_by_column(value: float) -> None:
+def test_a_table_without_a_finite_row_is_released_as_an_empty_one_is(value: float) -> None:
     rows = ROWS[:2000].copy()
     rows[:, 4] = value
     for case in (stated(), settings_of(), stated(sampling="uniform", sample_size=100.0)):
-        with pytest.raises(pais.DataError, match=r"column\(s\) 4"):
-            private_kmeans(rows, case)
+        none, bad = (private_kmeans(one, case, random_state=1) for one in (ROWS[:0], rows))
+        assert np.all(np.isfinite(bad.value.centers))
+        assert np.array_equal(none.value.centers, bad.value.centers)
+    with pytest.raises(pais.DataError, match=r"column\(s\) 4"):
+        private_kmeans(pais.source(rows, missing="error"), stated())
 
 
 # -- rounds: what a record can change -----------------------------------------------------------------------------
