@@ -160,7 +160,8 @@ def _supremum(
     rule: Rule, profile: Profile, bound: _Bound, radius: float, tolerance: float, enough: float = 0.0
 ) -> tuple[float, float, float]:
     """The supremum of a bound over the ball from above, the largest value seen, and where."""
-    if isinstance(profile, LinearProfile) and rule.linear_between_breakpoints:
+    # A subclass of the linear profile may pay otherwise.
+    if type(profile) is LinearProfile and rule.linear_between_breakpoints:
         upper, attained, at_norm = _at_ends(rule, bound, rule.probes(radius))
     else:
         upper, attained, at_norm = _refine(rule, bound, rule.breakpoints(radius), tolerance, enough)
@@ -263,6 +264,6 @@ def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float |
 
 def _covers(planned: Profile, profile: Profile) -> bool:
     """Whether no loss of `profile` exceeds that of the `planned` one, as far as their parameters tell."""
-    if isinstance(planned, LinearProfile) and isinstance(profile, LinearProfile):
+    if type(planned) is LinearProfile and type(profile) is LinearProfile:
         return profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
     return planned == profile

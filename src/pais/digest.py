@@ -14,7 +14,8 @@ def digest(value: object) -> str | None:
     """SHA-256 of a released value in a canonical form; None for a kind of value that has none.
 
     Numbers, texts, arrays of numbers, tuples, lists, dictionaries with text keys, and dataclasses of these have one.
-    Equal values have equal digests whatever the machine: numbers are hashed as little-endian doubles.
+    The digest is the same on every machine. Numbers are hashed as little-endian doubles: those that round to one double
+    count as equal, and 0.0 and -0.0 as different.
 
     Examples
     --------
@@ -25,13 +26,13 @@ def digest(value: object) -> str | None:
     sha = hashlib.sha256(b"pais/values/1")
     try:
         _feed(sha, value)
-    except TypeError:
+    except (TypeError, UnicodeEncodeError):
         return None
     return sha.hexdigest()
 
 
 def _feed(sha: Any, value: object) -> None:
-    """Feed a value, each kind under its own mark and with its length, so that no two values feed the same bytes."""
+    """Feed a value, each kind under its own mark and with its length, so that no value runs into the next."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         _feed(sha, {name: getattr(value, name) for name in names})

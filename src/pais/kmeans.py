@@ -180,6 +180,7 @@ def fit_kmeans(
         spent=spent,
         max_epsilon_if_kept=settings.max_epsilon_if_kept,
     )
-    release = charged_run(plan, engine, charged, random_state=random_state)
+    paid = () if found is None else found.ledger_entries
+    release = charged_run(plan, engine, charged, random_state=random_state, paid=paid)
     assert isinstance(release.value, KMeansValue)
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -226,9 +227,15 @@ def run(
 
 
 def charged_run(
-    plan: Plan, rows: object, charged: Accounts, *, random_state: RandomState = None, strategy: Strategy = "auto"
+    plan: Plan,
+    rows: object,
+    charged: Accounts,
+    *,
+    random_state: RandomState = None,
+    strategy: Strategy = "auto",
+    paid: Sequence[str] = (),
 ) -> Release:
-    """A run that is charged to these accounts, which were asked before."""
+    """A run that is charged to these accounts, which were asked before. `paid`: ledger entries of earlier releases."""
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return _charged_release(
@@ -240,6 +247,7 @@ def charged_run(
         spent=plan.spent,
         random_state=bits,
         max_epsilon_if_kept=plan.max_epsilon_if_kept,
+        paid=paid,
     )
 
 
@@ -317,6 +325,7 @@ def _charged_release(
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
     max_epsilon_if_kept: float | None,
+    paid: Sequence[str] = (),
 ) -> Release:
     def pay(price: float, secure: bool) -> list[str]:
         part = Part(
@@ -330,7 +339,8 @@ def _charged_release(
             # Planned from what was released earlier, a survey say.
             follows=bool(spent),
         )
-        return charged.spend(what=part.what, epsilon=price, delta=delta.certified, secure=secure, parts=(part,))
+        own = charged.spend(what=part.what, epsilon=price, delta=delta.certified, secure=secure, parts=(part,))
+        return [*paid, *own]
 
     return certified_release(
         mechanism,

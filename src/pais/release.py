@@ -63,8 +63,11 @@ class Certificate:
     epsilon, delta : float
         No record, present or absent, changes the law of all that was released by more than this.
     epsilon_if_kept : float
-        What the costliest record pays, at the same delta, given that it was kept in the sample. The difference to
-        `epsilon` is protected by nothing but the secrecy of the sample.
+        What the costliest record pays, at `delta_used`, given that it was kept in the sample and for the plan that was
+        run. Where a survey decided the plan, another table could have had another plan; `max_epsilon_if_kept` bounds it
+        for all. Nothing but the secrecy of the sample protects the difference to `epsilon`.
+    max_epsilon_if_kept : float
+        The limit on `epsilon_if_kept` that holds whatever the table.
     delta_used : float
         The delta that the noise of this release was calibrated for. It is below `delta` where it was chosen from a
         surveyed number of rows: a neighbouring table could have had another one, up to `delta`.
@@ -84,7 +87,8 @@ class Certificate:
         Fingerprint of the released values; `matches` compares it. None where a mechanism of the user's own returns a
         kind of value that has no fingerprint.
     ledger_entries : list of str
-        Ids of the entries under which ledgers were charged for this release; empty where there was no ledger.
+        Ids of the entries under which ledgers were charged for this release, and for the survey before it; empty
+        where there was no ledger.
     version : str
         Version of the package that issued it.
     """
@@ -92,6 +96,7 @@ class Certificate:
     epsilon: float
     delta: float
     epsilon_if_kept: float
+    max_epsilon_if_kept: float
     delta_used: float
     delta_basis: str
     parts: list[dict[str, object]]
@@ -149,10 +154,21 @@ def what_is_left(budget: float, spent: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """Certified upper bounds of what one release costs the costliest record: with the sample secret, and known."""
+    """Certified upper bounds of what one release costs the costliest record.
+
+    Attributes
+    ----------
+    epsilon : float
+        With the sample secret.
+    epsilon_if_kept : float
+        Given that the record was kept in the sample.
+    max_epsilon_if_kept : float
+        The limit on that.
+    """
 
     epsilon: float
     epsilon_if_kept: float
+    max_epsilon_if_kept: float
 
 
 def certified_price(
@@ -178,7 +194,7 @@ def certified_price(
             f"{allowed:.6g}. Raise the noise or the rule's probabilities, or state a larger max_epsilon_if_kept.",
             cost=kept,
         )
-    return Price(epsilon=epsilon, epsilon_if_kept=max(kept, epsilon))
+    return Price(epsilon=epsilon, epsilon_if_kept=max(kept, epsilon), max_epsilon_if_kept=allowed)
 
 
 def certified_epsilon(
@@ -274,6 +290,7 @@ def certified_release(
         delta=sum_up(part.delta for part in parts),
         # Earlier releases saw all rows: whoever is kept, they cost what they cost.
         epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.epsilon_if_kept]),
+        max_epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.max_epsilon_if_kept]),
         delta_used=delta.used,
         delta_basis=delta.basis,
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],

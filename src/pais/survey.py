@@ -59,6 +59,8 @@ class Survey:
         False when there were too few rows for the price; then columns of unit size are assumed.
     name : str
         A random name for just this survey, by which a ledger knows that it was paid for.
+    ledger_entries : tuple of str
+        Ids of the ledger entries that paid for it in this process.
     """
 
     ball: Ball
@@ -67,6 +69,7 @@ class Survey:
     secure_randomness: bool
     above_noise: bool = True
     name: str = field(default_factory=new_name, repr=False, compare=False)
+    ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))
@@ -152,7 +155,11 @@ def charged_survey(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
     )
     name, drawn = new_name(), bit_source(random_state, stream=2)
-    bits = PaidBits(drawn, lambda: charge_survey(charged, epsilon=price, secure=drawn.private, name=name))
+    entries: list[str] = []
+    bits = PaidBits(
+        drawn,
+        lambda: entries.extend(charge_survey(charged, epsilon=price, secure=drawn.private, name=name)),
+    )
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
     engine = source(rows)
     engine.require_width(origin)
@@ -176,13 +183,14 @@ def charged_survey(
         secure_randomness=bits.private,
         above_noise=found.above_noise,
         name=name,
+        ledger_entries=tuple(entries),
     )
 
 
-def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> None:
-    """Spend the price of a survey, under its name."""
+def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> list[str]:
+    """Spend the price of a survey, under its name; the ids of the ledger entries."""
     part = Part(what="survey", epsilon=epsilon)
-    charged.spend(what=part.what, epsilon=epsilon, delta=0.0, secure=secure, parts=(part,), release=name)
+    return charged.spend(what=part.what, epsilon=epsilon, delta=0.0, secure=secure, parts=(part,), release=name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,3 +133,38 @@ def test_gaussian_profiles_need_exactly_one_of_epsilon_and_delta() -> None:
     with pytest.raises(pais.MismatchError):
         pais.worst_case(coreset(10), LINEAR, radius=2 * RADIUS)
     assert math.isfinite(pais.worst_case(rule, LINEAR, radius=100.0).upper)
+
+
+class CappedProfile(pais.LinearProfile):
+    """Never falls in weight or norm, and is not linear in the norm."""
+
+    def loss(self, weight: np.ndarray, norm: np.ndarray) -> np.ndarray:
+        return weight * np.minimum(100.0 * norm, 1.0) * self.slope
+
+
+class StepRule(pais.UniformRule):
+    """Inherits from a constant rule, and jumps."""
+
+    def evaluate(self, norm: np.ndarray) -> np.ndarray:
+        return np.where(norm < 0.5, 0.05, 1.0)
+
+    def breakpoints(self, radius: float) -> np.ndarray:
+        return np.array([0.0, 0.5, radius])
+
+
+def test_subclasses_are_certified_for_what_they_do() -> None:
+    norms = np.linspace(0.0, 1.0, 100_001)
+    rule = pais.FunctionRule(function=lambda norm: 0.01 + 0.99 * norm, radius=1.0, n_knots=1)
+    profile = CappedProfile(0.0, 1.0)
+    loss = profile(1.0 / rule.probability(norms), norms)
+    assert (
+        pais.worst_case(rule, profile, radius=1.0).upper >= pais.amplified_epsilon(loss, rule.probability(norms)).max()
+    )
+    assert pais.worst_case_if_kept(rule, profile, radius=1.0).upper >= loss.max()
+    constrained = pais.ConstrainedRule(profile=CappedProfile(0.0, 0.5), radius=1.0, epsilon=1.0)
+    kept = constrained.probability(norms)
+    assert pais.amplified_epsilon(CappedProfile(0.0, 0.5)(1.0 / kept, norms), kept).max() <= 1.0 + 1e-9
+    step, linear = StepRule(rate=1.0), pais.LinearProfile(intercept=0.0, slope=0.01)
+    kept = step.probability(norms)
+    attained = pais.amplified_epsilon(linear(1.0 / kept, norms), kept).max()
+    assert pais.worst_case(step, linear, radius=1.0).upper >= attained

@@ -57,11 +57,11 @@ def pairs_of(part: Part) -> Pairs | None:
 
 
 def _cells(rule: Rule, ball: Ball) -> tuple[FloatArray, FloatArray]:
-    if isinstance(rule, UniformRule):
+    if type(rule) is UniformRule:
         # One probability for all: the largest norm has the largest shift.
         return np.array([ball.radius]), np.array([ball.radius])
     points = rule.breakpoints(ball.radius)
-    if not isinstance(rule, ConstrainedRule):
+    if type(rule) is not ConstrainedRule:
         points = np.union1d(points, np.linspace(0.0, ball.radius, _CELLS + 1))
     # The cell (0, 0] is the norm 0 itself.
     return np.append(0.0, points[:-1]), np.append(0.0, points[1:])

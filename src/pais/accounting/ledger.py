@@ -144,7 +144,11 @@ class Ledger:
 
     def holds(self, release: str) -> bool:
         """Whether the release of this name was charged."""
-        return release != "" and any(entry.release == release for entry in self.entries)
+        return bool(self.entries_of(release))
+
+    def entries_of(self, release: str) -> tuple[str, ...]:
+        """Ids of the entries that the release of this name was charged as."""
+        return tuple(entry.id for entry in self.entries if release and entry.release == release)
 
     def tight_epsilon(self, delta: float) -> float:
         """Epsilon of all entries together at a delta: at most their sum where that covers delta, mostly far less.

@@ -173,7 +173,7 @@ def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
     except OSError as error:
         raise ArgumentError(f"the ledger {path} cannot be read: {error.strerror}. Check the path.") from None
     try:
-        found = json.loads(content.decode(), parse_constant=_no_constant, object_pairs_hook=_without_repeats)
+        found = json.loads(content.decode(), parse_constant=_no_constant, object_pairs_hook=without_repeats)
     except (ValueError, RecursionError):
         found = None
     try:
@@ -193,7 +193,8 @@ def _require_plain(path: Path) -> None:
         raise ArgumentError(f"{path} has a second name (a hard link), and a ledger must have one. Remove the others.")
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON file in which no name is there twice: readers could disagree on which value counts."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError

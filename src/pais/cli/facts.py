@@ -13,6 +13,7 @@ import numpy as np
 from pais import _validate
 from pais._numerics import FloatArray
 from pais._version import __version__
+from pais.accounting.stores import without_repeats
 from pais.domain import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.norms import NormDistribution
@@ -66,9 +67,11 @@ def _finite(number: str) -> float:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; no number in it is infinite or NaN."""
+    """A JSON object; no number in it is infinite or NaN, and no name is there twice."""
     try:
-        found = json.loads(read_text(path), parse_float=_finite, parse_constant=_finite)
+        found = json.loads(
+            read_text(path), parse_float=_finite, parse_constant=_finite, object_pairs_hook=without_repeats
+        )
     except (ValueError, RecursionError):
         # No JSON, a number that is not finite or of thousands of digits, or brackets without end.
         found = None

@@ -116,6 +116,7 @@ def fit(plan: Plan, rows: Engine, *, earlier: Survey | None, seed: int | None, l
     else:
         charged.check(epsilon=sum_up([plan.epsilon, unpaid.epsilon]), delta=plan.delta_choice.certified)
         charge_survey(charged, epsilon=unpaid.epsilon, secure=unpaid.secure_randomness, name=unpaid.name)
-    release = charged_run(plan, rows, charged, random_state=seed)
+    paid = () if ledger is None or earlier is None else ledger.entries_of(earlier.name)
+    release = charged_run(plan, rows, charged, random_state=seed, paid=paid)
     assert isinstance(release.value, KMeansValue)
     return KMeansFit(value=release.value, certificate=release.certificate, plan=plan, survey=earlier)

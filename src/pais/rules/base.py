@@ -32,6 +32,14 @@ class Rule(ABC):
     linear_between_breakpoints: bool = False
     continuous: bool = False
 
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        """Drop inherited promises about `evaluate` where a class brings an `evaluate` of its own."""
+        super().__init_subclass__(**kwargs)
+        if "evaluate" in cls.__dict__:
+            for promise in ("linear_between_breakpoints", "continuous"):
+                if promise not in cls.__dict__:
+                    setattr(cls, promise, False)  # [note: worst-7]
+
     @abstractmethod
     def evaluate(self, norm: FloatArray) -> FloatArray:
         """Probabilities for norms already known to lie in [0, radius]: the fast path of a pass over rows."""

@@ -133,7 +133,7 @@ class ConstrainedRule(Rule):
 
     @property
     def linear_between_breakpoints(self) -> bool:  # type: ignore[override]  # fixed by the profile, not per class
-        return isinstance(self.profile, LinearProfile)
+        return type(self.profile) is LinearProfile
 
     @property
     def continuous(self) -> bool:  # type: ignore[override]  # as above
@@ -148,7 +148,7 @@ class ConstrainedRule(Rule):
         return self._values.take(_step_up(norm, self.radius, self._knots))  # [note: table-5]
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        if self.linear_between_breakpoints:
+        if self.linear_between_breakpoints or type(self) is not ConstrainedRule:
             return super().bounds(low, high)
         value = self.evaluate(high)
         return value, value

@@ -111,7 +111,8 @@ def solve_weights(
     if not isinstance(profile, PureProfile):
         raise MismatchError("this kind of profile has no constrained rule. Use a pure profile or a GaussianProfile.")
     # A pure guarantee holds at every delta; there is nothing to gain from a positive one here.
-    if isinstance(profile, LinearProfile):
+    # A subclass may pay otherwise.
+    if type(profile) is LinearProfile:
         at_one = profile.at_weight_one(norm)
         return _limited(closed_form_weight(at_one, epsilon), at_one, limit)
     return algorithm_one_weight(profile, norm, epsilon, limit)
