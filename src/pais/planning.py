@@ -101,45 +101,51 @@ def plan_kmeans(
     """
     require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
     k, d = int(n_clusters), _validate.count("n_features", n_features)
-    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
-    _require_order(mechanism, ball)
-    norms = _clipped(norms, ball.radius)
-    chosen_for = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent))
-    epsilon, delta = float(epsilon), float(chosen_for.used)
+    norms = _norms_on(ball, norms, mechanism)
+    delta_choice = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent))
+    epsilon, used = float(epsilon), float(delta_choice.used)
     n_iterations = _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
-    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, delta)
+    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, used)
     facts = _Facts(
         n_clusters=k,
         n_features=d,
         n_rows=norms.n_rows,
         radius=ball.radius,
-        # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
-        mean_square_norm=max(
-            norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * ball.radius**2
-        ),
+        mean_square_norm=_mean_square_norm(mechanism, d, norms),
         sample_size=chosen.sample_size,
         epsilon=epsilon,
     )
     largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
     noise = chosen.noise * (1.0 + _ROOM)  # [note: plan-1]
-    if mechanism == "gaussian":
-        made = _gaussian(facts, unit, noise, largest_weight)
-    else:
-        made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
+    plain_rounds = None if algorithm == "refined" else n_iterations
+    made = _mechanism(facts, unit, noise, largest_weight, mechanism, plain_rounds)
     # [note: plan-2]
     return Plan(
         ball=ball,
         rule=chosen.rule,
         mechanism=made,
         epsilon=epsilon,
-        delta=delta,
+        delta=used,
         norms=norms,
         spent=spent,
-        certified_delta=None if chosen_for.certified == delta else chosen_for.certified,
-        delta_basis=chosen_for.basis,
+        certified_delta=None if delta_choice.certified == used else delta_choice.certified,
+        delta_basis=delta_choice.basis,
     )
+
+
+def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution) -> float:
+    """Mean square of the Euclidean norms; never zero."""
+    # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
+    return max(norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * norms.radius**2)
+
+
+def _norms_on(ball: Ball, norms: NormDistribution, mechanism: MechanismName) -> NormDistribution:
+    """Norms clipped to a ball; refused where ball, norms and mechanism do not go together."""
+    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+    _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+    _require_order(mechanism, ball)
+    return _clipped(norms, ball.radius)
 
 
 def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
@@ -234,6 +240,14 @@ def _calibrated(
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
     return calibrate(sampling, profile, norms, epsilon=epsilon, delta=delta, sample_size=sample_size)
+
+
+def _mechanism(
+    facts: _Facts, unit: object, noise: float, largest_weight: float, mechanism: MechanismName, plain_rounds: int | None
+) -> KMeans:
+    if mechanism == "gaussian":
+        return _gaussian(facts, unit, noise, largest_weight)
+    return _pure(facts, unit, noise, largest_weight, mechanism, plain_rounds)
 
 
 def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:
