@@ -105,25 +105,19 @@ def plan_kmeans(
     """
     require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
     d = _validate.count("n_features", n_features)
-    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
-    _require_order(mechanism, ball)
-    norms = _clipped(norms, ball.radius)
+    norms = _norms_on(ball, norms, mechanism)
     delta_choice = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent))
-    epsilon, delta = float(epsilon), float(delta_choice.used)
+    epsilon, used = float(epsilon), float(delta_choice.used)
     plain_rounds = None if algorithm == "refined" else _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
     most_rows = MOST_SAMPLE_NUMBERS / d
-    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, delta, max_epsilon_if_kept)
+    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, used, max_epsilon_if_kept)
     facts = _Facts(
         n_clusters=int(n_clusters),
         n_features=d,
         n_rows=norms.n_rows,
         radius=ball.radius,
-        # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
-        mean_square_norm=max(
-            norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * ball.radius**2
-        ),
+        mean_square_norm=_mean_square_norm(mechanism, d, norms),
         sample_size=chosen.sample_size,
         epsilon=epsilon,
     )
@@ -133,13 +127,27 @@ def plan_kmeans(
         rule=chosen.rule,
         mechanism=_mechanism(facts, unit, chosen, mechanism, plain_rounds),
         epsilon=epsilon,
-        delta=delta,
+        delta=used,
         norms=norms,
         spent=spent,
         max_epsilon_if_kept=max_epsilon_if_kept,
-        certified_delta=None if delta_choice.certified == delta else delta_choice.certified,
+        certified_delta=None if delta_choice.certified == used else delta_choice.certified,
         delta_basis=delta_choice.basis,
     )
+
+
+def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution) -> float:
+    """Mean square of the Euclidean norms; never zero."""
+    # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
+    return max(norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * norms.radius**2)
+
+
+def _norms_on(ball: Ball, norms: NormDistribution, mechanism: MechanismName) -> NormDistribution:
+    """Norms clipped to a ball; refused where ball, norms and mechanism do not go together."""
+    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+    _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+    _require_order(mechanism, ball)
+    return _clipped(norms, ball.radius)
 
 
 def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:

@@ -268,13 +268,9 @@ def certified_release(
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
     require_spent(spent)
+    limit = max_epsilon_if_kept
     price = certified_price(
-        mechanism,
-        sample.rule,
-        sample.ball,
-        delta=delta.used,
-        budget=budget,
-        max_epsilon_if_kept=max_epsilon_if_kept,
+        mechanism, sample.rule, sample.ball, delta=delta.used, budget=budget, max_epsilon_if_kept=limit
     )
     parts = (*spent, Spent(what=mechanism.name, epsilon=price.epsilon, delta=delta.certified))
     bits = bit_source(random_state, stream=1)

@@ -141,16 +141,7 @@ def charged_survey(
     random_state: RandomState | BitSource,
 ) -> Survey:
     """A survey that is charged to these accounts, which were asked before."""
-    # Below, noise does not fit 64-bit integers; above, no price says anything.
-    price = _validate.number(
-        "epsilon",
-        epsilon,
-        rule=f"a number in [1e-15, {_validate.LARGEST_EPSILON:g}]",
-        low=1e-15,
-        high=_validate.LARGEST_EPSILON,
-        open_low=False,
-        open_high=False,
-    )
+    price = _checked_price(epsilon)
     level = _validate.number(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
     )
@@ -185,6 +176,13 @@ def charged_survey(
         name=name,
         ledger_entries=tuple(entries),
     )
+
+
+def _checked_price(epsilon: float) -> float:
+    """A price for which the noise fits 64-bit integers, and that says something."""
+    highest = _validate.LARGEST_EPSILON
+    rule = f"a number in [1e-15, {highest:g}]"
+    return _validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
 
 
 def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> list[str]:

@@ -326,6 +326,8 @@ def test_the_certified_loss_is_that_of_the_costliest_record(mechanism_name: str,
 class CountedRule(CoresetRule):
     """Counts the norms it is asked about, and stops where no certificate should go."""
 
+    continuous = True
+
     def evaluate(self, norm: Floats) -> Floats:
         asked = getattr(self, "_asked", 0) + norm.size
         assert asked < 500_000, "the certificate was refined beyond any use"
