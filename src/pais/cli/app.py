@@ -256,15 +256,13 @@ def kmeans(
     if plan is not None:
         work = fit.planned(plan, context, seed=seed)
     elif n_clusters is None or epsilon is None:
-        raise ArgumentError("it is not said what to run. Pass --n-clusters and --epsilon, or a plan with --plan.")
+        raise ArgumentError("nothing to run. Pass --plan, or --n-clusters and --epsilon.")
     else:
         settings = KMeansSettings(
             n_clusters=n_clusters,
             epsilon=epsilon,
             delta=delta,
-            radius=radius,
-            center=facts.center_of(center),
-            norms=facts.stated_norms(norms, n_rows, radius),
+            **facts.stated(radius, center, norms, n_rows),
             sampling=sampling.value,
             sample_size=sample_size,
             mechanism=mechanism.value,
@@ -272,8 +270,8 @@ def kmeans(
             max_epsilon_if_kept=max_epsilon_if_kept,
         )
         work = fit.stated(settings, survey=survey, seed=seed)
-    wanted = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master)
-    _release(wanted, work, ledger, out, as_json=as_json, quiet=quiet)
+    rows = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master)
+    _release(rows, work, ledger, out, as_json=as_json, quiet=quiet)
 
 
 app.command()(audit)

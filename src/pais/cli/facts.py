@@ -80,6 +80,11 @@ def read_json(path: Path) -> dict[str, Any]:
     return found
 
 
+def stated(radius: float | None, center: str | None, norms: str | None, n_rows: float | None) -> dict[str, Any]:
+    """Radius, center and norms as the settings of k-means take them."""
+    return {"radius": radius, "center": center_of(center), "norms": stated_norms(norms, n_rows, radius)}
+
+
 def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) -> NormDistribution | None:
     """The distribution whose quantiles at even levels are stated; linear in between."""
     if norms is None and n_rows is None:
