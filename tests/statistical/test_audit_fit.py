@@ -24,12 +24,13 @@ def usual(kind: type[pais.DPKMeans] = pais.DPKMeans, **settings: Any) -> pais.DP
 
 @pytest.mark.parametrize("case", FIT_CASES, ids=lambda case: case.name)
 def test_planted_fault_is_caught_and_the_right_fit_is_not_refuted(case: Case) -> None:
-    broken = case.audit(broken=True, seed=0)
+    # Faults that let a row through without noise need fewer runs than the table has.
+    broken = case.audit(broken=True, seed=0, runs=case.runs if case.runs >= 400 else 100)
     assert broken.certified is not None
     assert broken.violates
     assert broken.lower_bound > 1.2 * broken.certified
     for seed in RIGHT_SEEDS:
-        right = case.audit(broken=False, seed=seed, runs=100)
+        right = case.audit(broken=False, seed=seed, runs=50)
         assert right.certified == pytest.approx(broken.certified, rel=1e-9)
         assert not right.violates, str(right)
 
@@ -123,7 +124,7 @@ class FailsOnTwoRows(FailsOnOneRow):
 
 @pytest.mark.parametrize("kind", [FailsOnOneRow, FailsOnTwoRows])
 def test_exception_is_an_outcome(kind: type[pais.DPKMeans]) -> None:
-    report = pais.audit(usual(kind), pair=PAIR, runs=100, random_state=0)
+    report = pais.audit(usual(kind), pair=PAIR, runs=60, random_state=0)
     assert report.violates
     assert report.best.event in ("outcome is equal to released", "outcome is equal to ZeroDivisionError")
 
