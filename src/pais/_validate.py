@@ -21,6 +21,11 @@ from pais.errors import ArgumentError
 P = ParamSpec("P")
 T = TypeVar("T")
 
+#: Beyond this an epsilon says nothing; a price of that size is a slip.
+LARGEST_EPSILON = 1e6
+
+_LONGEST_TEXT = 400
+
 
 def attempt(action: Callable[[], T]) -> T | None:
     """The result, or None. No exception is kept: whatever its type, its text may quote a value of the data."""
@@ -123,6 +128,39 @@ def kept_limit(value: object, *, finite: bool = False) -> float | None:
         return None
     check = positive if finite else positive_or_infinite
     return check("max_epsilon_if_kept", value)
+
+
+def price_epsilon(value: object) -> float:
+    """The epsilon of something that was, or is to be, released. It may be 0."""
+    rule = f"a number in [0, {LARGEST_EPSILON:g}]"
+    checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON, open_low=False, open_high=False)
+    # The sum with zero turns -0.0 into 0.0.
+    return checked + 0.0
+
+
+def price_delta(value: object) -> float:
+    """The delta of something that was, or is to be, released."""
+    return target_delta(value) + 0.0
+
+
+def text(name: str, value: object) -> str:
+    """A short printable text: it goes into files that people read."""
+    if not is_text(value):
+        raise ArgumentError(
+            f"{name} must be a text of 1 to {_LONGEST_TEXT} printable letters. Say in a few words what is released."
+        )
+    return str(value)
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_TEXT and value.isprintable()
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, and nothing that is merely taken for one of them."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be True or False, and it is of type {type(value).__name__}. Pass a bool.")
+    return value
 
 
 def share(name: str, value: object) -> float:

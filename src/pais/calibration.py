@@ -115,52 +115,21 @@ def calibrate(
     _validate.instance(
         "norms", norms, NormDistribution, "Build one with NormDistribution.from_quantiles or from_histogram."
     )
-    if isinstance(sampling, Rule):
-        if epsilon is None or noise is not None or sample_size is not None:
-            raise ArgumentError("a rule of your own has its size already. Pass epsilon alone, and the noise is solved.")
-        target = _validate.target_epsilon(epsilon)
-        own = _Problem(
-            profile=profile,
-            norms=norms,
-            delta=_validate.target_delta(delta),
-            sampling=sampling,
-            uniform_share=0.5,
-            limit=_validate.kept_limit(max_epsilon_if_kept, finite=True),
-        )
-        return own.solve_noise(target, norms.expected_size(sampling))
-    if sampling not in ("constrained", "coreset", "uniform"):
+    if not isinstance(sampling, Rule) and sampling not in ("constrained", "coreset", "uniform"):
         raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset' or 'uniform'.")
-    epsilon = None if epsilon is None else _validate.target_epsilon(epsilon)
-    noise = None if noise is None else _validate.positive("noise", noise)
-    sample_size = None if sample_size is None else _validate.positive("sample_size", sample_size)
-    delta = _validate.target_delta(delta)
-    _validate.share("uniform_share", uniform_share)
-    if isinstance(profile, GaussianProfile) != (delta > 0.0):
-        raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
     problem = _Problem(
         profile=profile,
         norms=norms,
-        delta=delta,
+        delta=_validate.target_delta(delta),
         sampling=sampling,
-        uniform_share=uniform_share,
+        uniform_share=_validate.share("uniform_share", uniform_share),
         limit=_validate.kept_limit(max_epsilon_if_kept, finite=True),
     )
-    if epsilon is not None and noise is None and sample_size is None:
-        noise = problem.free_noise(epsilon)
-    given = sum(value is not None for value in (epsilon, noise, sample_size))
-    if given != 2:
-        raise ArgumentError(
-            f"{given} of epsilon, noise and sample_size were given. "
-            "Pass two of them, or epsilon alone to sample for free."
-        )
-    if epsilon is None:
-        assert noise is not None
-        assert sample_size is not None
-        return problem.solve_epsilon(noise, sample_size)
-    if noise is not None:
-        return problem.solve_size(epsilon, noise)
-    assert sample_size is not None
-    return problem.solve_noise(epsilon, sample_size)
+    return problem.solve(
+        epsilon=None if epsilon is None else _validate.target_epsilon(epsilon),
+        noise=None if noise is None else _validate.positive("noise", noise),
+        sample_size=None if sample_size is None else _validate.positive("sample_size", sample_size),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,6 +257,30 @@ class _Problem:
         return worst.upper / epsilon - 1.0  # [note: calibrate-4]
 
     # -- the three questions ----------------------------------------------------------------------------
+
+    def solve(self, *, epsilon: float | None, noise: float | None, sample_size: float | None) -> Calibration:
+        """Solve for the one that is None."""
+        if isinstance(self.sampling, Rule):
+            if epsilon is None or noise is not None or sample_size is not None:
+                raise ArgumentError("a rule of your own has its size already. Pass epsilon alone to solve the noise.")
+            return self.solve_noise(epsilon, self.norms.expected_size(self.sampling))
+        if isinstance(self.profile, GaussianProfile) != (self.delta > 0.0):
+            raise MismatchError(
+                "Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them."
+            )
+        if epsilon is not None and noise is None and sample_size is None:
+            noise = self.free_noise(epsilon)
+        if epsilon is None and noise is not None and sample_size is not None:
+            return self.solve_epsilon(noise, sample_size)
+        if epsilon is not None and noise is not None and sample_size is None:
+            return self.solve_size(epsilon, noise)
+        if epsilon is not None and noise is None and sample_size is not None:
+            return self.solve_noise(epsilon, sample_size)
+        given = sum(value is not None for value in (epsilon, noise, sample_size))
+        raise ArgumentError(
+            f"{given} of epsilon, noise and sample_size were given. "
+            "Pass two of them, or epsilon alone to sample for free."
+        )
 
     def solve_epsilon(self, noise: float, sample_size: float) -> Calibration:
         if self.sampling != "constrained":

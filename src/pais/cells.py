@@ -20,6 +20,9 @@ _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _WHOLE = r"^-?\d{1,19}$"
 _BLANKS = " \t"
 
+# Cells that are converted one by one where one of them is not a number.
+_PIECE_CELLS = 512
+
 # The words for a missing value and for truth values that Arrow's CSV reader knows.
 _MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
 _TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
@@ -69,12 +72,15 @@ def whole_numbers_of_objects(cells: Iterable[object]) -> pa.Array:
 def numbers_of_text(column: pa.Array) -> pa.Array:
     """Text as doubles, with null for a cell that is not a number; words for truth values are 1 and 0.
 
-    Most columns hold numbers alone and are converted at once. Otherwise the cells that are not numbers are taken out
-    first. A cell that is a number has the same value either way, since Arrow converts it.
+    Most columns hold numbers alone and are converted at once. Otherwise the pieces with cells that are not numbers are
+    converted without these. A cell that is a number has the same value either way, since Arrow converts it.
     """
     numbers = attempt(lambda: pc.cast(column, pa.float64()))
     if numbers is not None:
         return numbers
+    if len(column) > _PIECE_CELLS:
+        starts = range(0, len(column), _PIECE_CELLS)
+        return pa.concat_arrays([numbers_of_text(column.slice(start, _PIECE_CELLS)) for start in starts])
     trimmed = pc.ascii_trim(column, characters=_BLANKS)
     numbers = pc.cast(_matching(trimmed, _NUMBER), pa.float64())
     for value, words in _TRUTHS.items():

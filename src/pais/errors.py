@@ -73,5 +73,9 @@ class SurveyWarning(UserWarning):
     """A survey found nothing above its noise: what was planned from it rests on assumptions."""
 
 
+class PrivacyWarning(UserWarning):
+    """A guarantee that promises little, or losses that nobody adds up."""
+
+
 class ConvergenceError(PaisError, ArithmeticError):
     """A solver did not reach its tolerance; no number is returned in its place."""

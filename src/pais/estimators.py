@@ -21,7 +21,7 @@ from pais.accounting import accounts, travelling
 from pais.engines import Engine, is_streamed, source
 from pais.errors import DataError, SurveyWarning
 from pais.evaluation import cost
-from pais.kmeans import KMeansSettings, private_kmeans
+from pais.kmeans import KMeansSettings, asked_delta_of, private_kmeans
 from pais.report import write_report
 from pais.sources import Table, from_array, is_frame, read
 
@@ -41,9 +41,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ----------
     n_clusters : int
         k.
-    epsilon, delta : float
-        The guarantee for everything that `fit` releases: adding or removing one row. delta is 0 for the pure
-        mechanisms.
+    epsilon : float
+        The guarantee for everything that `fit` releases: adding or removing one row.
+    delta : float, optional
+        The probability with which the factor e^epsilon may be exceeded. None is 0 for the pure mechanisms; with
+        Gaussian noise it is the smaller of 1e-6 and 1 / (10 * number of rows). That number is the one of `norms` if
+        these are stated with `radius`. Otherwise it is the surveyed one, and 1e-6 is certified and charged.
     radius : float, optional
         Public bound on the norm of a row about the center; rows beyond it are clipped. None lets a private survey
         find it.
@@ -64,6 +67,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     ledger : Ledger, optional
         The budget of the rows: every `fit` of this model, and of all its clones, is charged to it before anything is
         released, and refused when it is used up. In a search with several processes it needs a path.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon that a row may pay once it is known that it was kept in the sample; None = epsilon + 15. The
+        certificate states the number. A smaller limit means more noise where few rows are kept.
 
     Attributes
     ----------
@@ -92,7 +98,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     >>> import numpy as np
     >>> from pais import DPKMeans
     >>> X = np.random.default_rng(0).normal(size=(20_000, 3))
-    >>> model = DPKMeans(n_clusters=4, epsilon=1.0, delta=1e-6).fit(X)
+    >>> model = DPKMeans(n_clusters=4, epsilon=1.0).fit(X)
     >>> model.cluster_centers_.shape
     (4, 3)
     >>> model.certificate_.epsilon <= 1.0
@@ -103,7 +109,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self,
         n_clusters: int = 8,
         epsilon: float = 1.0,
-        delta: float = 1e-6,
+        delta: float | None = None,
         radius: float | None = None,
         center: Any = None,
         sampling: Any = "constrained",
@@ -112,6 +118,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         random_state: Any = None,
         norms: Any = None,
         ledger: Any = None,
+        max_epsilon_if_kept: float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -124,6 +131,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.random_state = random_state
         self.norms = norms
         self.ledger = ledger
+        self.max_epsilon_if_kept = max_epsilon_if_kept
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
@@ -141,8 +149,6 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         # Before a row is read; the check of all parameters comes with them. Taken once: a block of a ledger may end
         # in another thread while this one reads.
         charged = accounts(self.ledger)
-        charged.check(epsilon=self.epsilon, delta=self.delta)
-        rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
         settings = KMeansSettings(
             n_clusters=self.n_clusters,
             epsilon=self.epsilon,
@@ -153,7 +159,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             sampling=self.sampling,
             sample_size=self.sample_size,
             mechanism=self.mechanism,  # type: ignore[arg-type]  # checked by the planner
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
         )
+        charged.check(epsilon=self.epsilon, delta=asked_delta_of(settings))
+        rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
         fitted = private_kmeans(rows, settings, random_state=self._seed(), ledger=charged)
         self.cluster_centers_ = fitted.value.centers
         self.certificate_ = fitted.certificate

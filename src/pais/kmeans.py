@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,6 +11,7 @@ from pais.accounting import Accounts, Ledger, accounts
 from pais.calibration import Sampling
 from pais.domain import Ball
 from pais.engines import Engine, source
+from pais.guarantee import asked_delta, delta_concern, epsilon_concern, ledger_concern, warn
 from pais.mechanisms import KMeansValue
 from pais.norms import NormDistribution
 from pais.pipeline import Plan, charged_run
@@ -26,11 +28,16 @@ NORMS_SURVEY_SHARE = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansSettings:
-    """What a user decides about a private k-means; public."""
+    """What a user decides about a private k-means; public.
+
+    With `delta` None, the pure mechanisms have delta 0, and Gaussian noise has the smaller of 1e-6 and
+    1 / (10 * number of rows). That number is the one of `norms` where radius and norms are stated. Otherwise it is the
+    surveyed one, and 1e-6 is certified and charged.
+    """
 
     n_clusters: int
     epsilon: float
-    delta: float = 0.0
+    delta: float | None = None
     radius: float | None = None
     center: tuple[float, ...] | None = None
     norms: NormDistribution | None = None
@@ -56,6 +63,14 @@ def survey_share(settings: KMeansSettings) -> float:
     if settings.radius is None:
         return FULL_SURVEY_SHARE if settings.center is None else NORMS_SURVEY_SHARE
     return NORMS_SURVEY_SHARE if settings.norms is None else 0.0
+
+
+def asked_delta_of(settings: KMeansSettings) -> float:
+    """The delta that a ledger is asked for before a row is read: the one that will be certified."""
+    stated = settings.norms if settings.radius is not None else None
+    # Of anything else that was passed as norms nothing is known yet; it is refused later.
+    n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
+    return asked_delta(settings.delta, gaussian=settings.mechanism == "gaussian", n_rows=n_rows)
 
 
 def survey_passes(settings: KMeansSettings) -> int:
@@ -110,10 +125,29 @@ def private_kmeans(
     -----
     Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. What an exception or a
     value tells of the rows was charged before: `tests/unit/test_ledger.py`.
+
+    It warns with `PrivacyWarning` of an epsilon above 10, of a delta above 0.1 / number of rows, and once in a process
+    of a second fit that no ledger is charged for. Fits with a seed do not count.
+    """
+    return fit_kmeans(rows, settings, random_state=random_state, ledger=ledger, warn=warn)
+
+
+def fit_kmeans(
+    rows: object,
+    settings: KMeansSettings,
+    *,
+    random_state: RandomState,
+    ledger: Ledger | Accounts | None,
+    warn: Callable[[str | None], None],
+    counted: bool = True,
+) -> KMeansFit:
+    """`private_kmeans`, with a function that is given each warning, or None, as soon as it is known.
+
+    `counted` says whether this is one of the fits of which a second one without a ledger is warned of.
     """
     epsilon = _validate.target_epsilon(settings.epsilon)
     charged = accounts(ledger)
-    charged.check(epsilon=epsilon, delta=settings.delta)
+    charged.check(epsilon=epsilon, delta=asked_delta_of(settings))
     # All that can be refused is refused before a survey is paid for.
     wishes = settings.sampling, settings.sample_size, settings.mechanism, settings.algorithm
     require_wishes(settings.n_clusters, epsilon, settings.delta, *wishes)
@@ -121,12 +155,17 @@ def private_kmeans(
     stated = Ball(radius=1.0 if settings.radius is None else settings.radius, center=settings.center)
     engine = source(rows)
     engine.require_width(stated)
+    warn(epsilon_concern(epsilon))
+    if counted and charged.empty and random_state is None:
+        warn(ledger_concern())
     ball, norms, found = surveyed_facts(engine, settings, charged, random_state)
     spent = (
         ()
         if found is None
         else (Spent(what=_told(found), epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
     )
+    if settings.delta is not None:
+        warn(delta_concern(settings.delta, norms.n_rows))
     plan = plan_kmeans(
         n_clusters=settings.n_clusters,
         n_features=engine.n_features,

@@ -11,11 +11,12 @@ from pais._numerics import FloatArray, raised
 from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
 from pais.amplification import epsilon_at_delta
 from pais.domain import Ball
+from pais.guarantee import PURE_NOISE, STATED, DeltaChoice
 from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
 from pais.profiles import Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
-from pais.release import Price, Release, Spent, certified_price, certified_release
+from pais.release import Price, Release, Spent, certified_price, certified_release, require_spent
 from pais.rules import Rule
 from pais.sampler import Strategy, WeightedSample, sample
 
@@ -44,6 +45,11 @@ class Plan:
         exceeds it is refused when it is made.
     price : Price
         What the plan costs, certified when it is made: `epsilon`, and `epsilon_if_kept`.
+    certified_delta : float, optional
+        The delta that is certified and charged where it is above `delta`: where delta was chosen from a surveyed number
+        of rows, the largest it could have been. None is `delta`.
+    delta_basis : str
+        Who chose delta: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     """
 
     ball: Ball
@@ -54,14 +60,24 @@ class Plan:
     norms: NormDistribution | None = None
     spent: tuple[Spent, ...] = ()
     max_epsilon_if_kept: float | None = None
+    certified_delta: float | None = None
+    delta_basis: str = STATED
     price: Price = field(init=False, repr=False, compare=False)
 
+    @property
+    def delta_choice(self) -> DeltaChoice:
+        """The delta that the noise is made for, and the one that is certified."""
+        certified = self.delta if self.certified_delta is None else self.certified_delta
+        return DeltaChoice(used=self.delta, certified=certified, basis=self.delta_basis)
+
     def __post_init__(self) -> None:
+        require_spent(self.spent)
         price = certified_price(
             self.mechanism,
             self.rule,
             self.ball,
-            delta=self.delta,
+            # Refused here where the certified delta is below the other.
+            delta=self.delta_choice.used,
             budget=_validate.target_epsilon(self.epsilon),
             max_epsilon_if_kept=self.max_epsilon_if_kept,
         )  # [note: release-6]
@@ -86,8 +102,9 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.describe())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
         *_noise_lines(plan.mechanism.describe()),
-        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.delta, 3)} for adding or "
-        "removing one row",
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.delta_choice.certified, 3)} for "
+        "adding or removing one row",
+        *_delta_lines(plan.delta_choice),
         *kept_lines(plan),
         "",
         "   norm / radius   kept with probability   epsilon of such a record   epsilon if it is known to be kept",
@@ -98,6 +115,13 @@ def explain(plan: Plan) -> str:
     for part, kept, loss, if_kept in zip(*columns, strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5g}   {raised(loss):>24}   {raised(if_kept):>33}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
+
+
+def _delta_lines(delta: DeltaChoice) -> list[str]:
+    """Who chose delta, where nobody stated it."""
+    if delta.basis in (STATED, PURE_NOISE):
+        return []
+    return [f"              delta       {raised(delta.used, 3)}, the {delta.basis}"]
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
@@ -197,7 +221,7 @@ def run(
     """
     _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged = accounts(ledger)
-    charged.check(epsilon=plan.epsilon, delta=plan.delta)
+    charged.check(epsilon=plan.epsilon, delta=plan.delta_choice.certified)
     return charged_run(plan, rows, charged, random_state=random_state, strategy=strategy)
 
 
@@ -212,7 +236,7 @@ def charged_run(
         kept,
         charged,
         epsilon=plan.epsilon,
-        delta=plan.delta,
+        delta=plan.delta_choice,
         spent=plan.spent,
         random_state=bits,
         max_epsilon_if_kept=plan.max_epsilon_if_kept,
@@ -276,7 +300,7 @@ def release(
         sample,
         charged,
         epsilon=epsilon,
-        delta=delta,
+        delta=DeltaChoice(used=delta, certified=delta, basis=STATED),
         spent=spent,
         random_state=random_state,
         max_epsilon_if_kept=max_epsilon_if_kept,
@@ -289,7 +313,7 @@ def _charged_release(
     charged: Accounts,
     *,
     epsilon: float | None,
-    delta: float,
+    delta: DeltaChoice,
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
     max_epsilon_if_kept: float | None,
@@ -298,7 +322,7 @@ def _charged_release(
         part = Part(
             what=mechanism.name,
             epsilon=price,
-            delta=delta,
+            delta=delta.certified,
             rule=kept.rule,
             profile=mechanism.profile,
             ball=kept.ball,
@@ -306,7 +330,7 @@ def _charged_release(
             # Planned from what was released earlier, a survey say.
             follows=bool(spent),
         )
-        return charged.spend(what=part.what, epsilon=price, delta=delta, secure=secure, parts=(part,))
+        return charged.spend(what=part.what, epsilon=price, delta=delta.certified, secure=secure, parts=(part,))
 
     return certified_release(
         mechanism,

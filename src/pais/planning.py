@@ -12,6 +12,7 @@ from pais import _validate
 from pais.calibration import Calibration, Sampling, calibrate
 from pais.domain import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.guarantee import chosen_delta
 from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, laplace_noise
 from pais.norms import NormDistribution
 from pais.pipeline import Plan
@@ -57,7 +58,7 @@ def plan_kmeans(
     n_clusters: int,
     n_features: int,
     epsilon: float,
-    delta: float = 0.0,
+    delta: float | None = None,
     ball: Ball,
     norms: NormDistribution,
     sampling: Sampling | Literal["none"] | Rule = "constrained",
@@ -75,7 +76,9 @@ def plan_kmeans(
     n_clusters, n_features : int
         k and d.
     epsilon, delta : float
-        The guarantee of this release alone; what a survey has cost comes on top, through `spent`.
+        The guarantee of this release alone; what a survey has cost comes on top, through `spent`. delta None is 0 for
+        the pure mechanisms; with Gaussian noise it is the smaller of 1e-6 and one tenth of 1 / number of rows in
+        `norms`. Where `spent` names earlier releases, that number counts as surveyed, and 1e-6 is certified.
     ball : Ball
         Public bounds; order 2, or 1 for the Laplace mechanism.
     norms : NormDistribution
@@ -101,18 +104,19 @@ def plan_kmeans(
     `tests/theory/test_planning.py`. No argument depends on rows except through what was released.
     """
     require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
-    k, d = int(n_clusters), _validate.count("n_features", n_features)
-    epsilon, delta = float(epsilon), float(delta)
+    d = _validate.count("n_features", n_features)
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
     _require_order(mechanism, ball)
     norms = _clipped(norms, ball.radius)
-    n_iterations = _validate.count("n_iterations", n_iterations)
+    delta_choice = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent))
+    epsilon, delta = float(epsilon), float(delta_choice.used)
+    plain_rounds = None if algorithm == "refined" else _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
-    limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
-    chosen = _calibrated(unit, norms, sampling, sample_size, MOST_SAMPLE_NUMBERS / d, epsilon, delta, limit)
+    most_rows = MOST_SAMPLE_NUMBERS / d
+    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, delta, max_epsilon_if_kept)
     facts = _Facts(
-        n_clusters=k,
+        n_clusters=int(n_clusters),
         n_features=d,
         n_rows=norms.n_rows,
         radius=ball.radius,
@@ -123,22 +127,18 @@ def plan_kmeans(
         sample_size=chosen.sample_size,
         epsilon=epsilon,
     )
-    largest_weight = 1.0 / chosen.rule.smallest_probability(ball.radius)
-    noise = chosen.noise * (1.0 + _ROOM)  # [note: plan-1]
-    if mechanism == "gaussian":
-        made = _gaussian(facts, unit, noise, largest_weight)
-    else:
-        made = _pure(facts, unit, noise, largest_weight, mechanism, None if algorithm == "refined" else n_iterations)
     # [note: plan-2]
     return Plan(
         ball=ball,
         rule=chosen.rule,
-        mechanism=made,
+        mechanism=_mechanism(facts, unit, chosen, mechanism, plain_rounds),
         epsilon=epsilon,
         delta=delta,
         norms=norms,
         spent=spent,
-        max_epsilon_if_kept=limit,
+        max_epsilon_if_kept=max_epsilon_if_kept,
+        certified_delta=None if delta_choice.certified == delta else delta_choice.certified,
+        delta_basis=delta_choice.basis,
     )
 
 
@@ -156,7 +156,7 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
 def require_wishes(
     n_clusters: int,
     epsilon: float,
-    delta: float,
+    delta: float | None,
     sampling: object,
     sample_size: float | None,
     mechanism: str,
@@ -165,7 +165,8 @@ def require_wishes(
     """Refuse what no facts about the rows could mend, before a survey of these is paid for."""
     _validate.count("n_clusters", n_clusters)
     _validate.target_epsilon(epsilon)
-    delta = _validate.target_delta(delta)
+    if delta is not None:
+        delta = _validate.target_delta(delta)
     if sample_size is not None:
         _validate.positive("sample_size", sample_size)
     if not isinstance(sampling, Rule) and sampling not in ("constrained", "coreset", "uniform", "none"):
@@ -174,10 +175,10 @@ def require_wishes(
         raise ArgumentError(f"mechanism={mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
     if algorithm not in ("refined", "paper") or (algorithm == "paper" and mechanism == "gaussian"):
         raise ArgumentError(f"algorithm={algorithm!r} is not available for {mechanism!r}. Pass 'refined'.")
-    if (mechanism == "gaussian") != (delta > 0.0):
+    if delta is not None and (mechanism == "gaussian") != (delta > 0.0):
         raise MismatchError(
             f"mechanism={mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
-            "'laplace' and 'l2' need delta = 0."
+            "'laplace' and 'l2' need delta = 0; leave delta out for a default."
         )
 
 
@@ -238,6 +239,20 @@ def _calibrated(
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
     return solve(sampling, sample_size)
+
+
+def _mechanism(
+    facts: _Facts,
+    unit: GaussianProfile | LinearProfile,
+    calibration: Calibration,
+    mechanism: MechanismName,
+    plain_rounds: int | None,
+) -> KMeans:
+    largest_weight = 1.0 / calibration.rule.smallest_probability(facts.radius)
+    noise = calibration.noise * (1.0 + _ROOM)  # [note: plan-1]
+    if mechanism == "gaussian":
+        return _gaussian(facts, unit, noise, largest_weight)
+    return _pure(facts, unit, noise, largest_weight, mechanism, plain_rounds)
 
 
 def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:

@@ -83,16 +83,17 @@ class StreamBits(BitSource):
     """Bits of SHAKE-256 under a secret key: cryptographic, and the same whenever they are asked for.
 
     A cluster runs a task again when a machine is lost, or twice at a time, and takes one of the answers. With fresh
-    bits each attempt would keep other rows, and which attempt counts can depend on what it kept: the larger sample runs
-    out of memory, the smaller one is sooner done. With bits that follow from one key of the driver all attempts keep
-    the same rows. To whoever does not know the key they are as good as fresh ones.
+    bits each attempt would keep other rows, and which attempt counts can depend on what it kept: a larger sample can
+    run out of memory, and a smaller one is done sooner. So the workers derive the keys of all draws from one key of the
+    driver (`pais.keyed`), and all attempts keep the same rows. To anyone without the key these bits are as good as
+    fresh ones.
 
     Parameters
     ----------
     key : bytes
         32 fresh secret bytes, for one sample.
     context : bytes
-        Keeps the streams of one key apart, one for each partition.
+        Keeps the streams of one key apart: one for each use, partition and turn.
     """
 
     private = True

@@ -16,6 +16,7 @@ from pais.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
 from pais.digest import digest
 from pais.domain import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
+from pais.guarantee import DeltaChoice
 from pais.mechanisms import Extent, Mechanism
 from pais.profiles import GaussianProfile
 from pais.randomness import BitSource, RandomState, bit_source
@@ -29,12 +30,28 @@ Pay = Callable[[float, bool], Sequence[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What an earlier release on the same rows cost: a survey, say."""
+    """What an earlier release on the same rows cost: a survey, say.
+
+    Attributes
+    ----------
+    what : str
+        What was released, in a few words.
+    epsilon, delta : float
+        Its price: epsilon in [0, 1e6], delta in [0, 1).
+    secure_randomness : bool
+        False when it was drawn with a seed.
+    """
 
     what: str
     epsilon: float
     delta: float = 0.0
     secure_randomness: bool = True
+
+    def __post_init__(self) -> None:
+        _validate.text("what", self.what)
+        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))  # [note: release-8]
+        object.__setattr__(self, "delta", _validate.price_delta(self.delta))
+        _validate.flag("secure_randomness", self.secure_randomness)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,6 +65,11 @@ class Certificate:
     epsilon_if_kept : float
         What the costliest record pays, at the same delta, given that it was kept in the sample. The difference to
         `epsilon` is protected by nothing but the secrecy of the sample.
+    delta_used : float
+        The delta that the noise of this release was calibrated for. It is below `delta` where it was chosen from a
+        surveyed number of rows: a neighbouring table could have had another one, up to `delta`.
+    delta_basis : str
+        Who chose it: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     parts : list
         What epsilon and delta are the sum of: each release on these rows with its own epsilon and delta.
     neighbours : str
@@ -70,6 +92,8 @@ class Certificate:
     epsilon: float
     delta: float
     epsilon_if_kept: float
+    delta_used: float
+    delta_basis: str
     parts: list[dict[str, object]]
     neighbours: str
     note: str
@@ -95,6 +119,13 @@ class Release:
 
     value: object
     certificate: Certificate
+
+
+def require_spent(spent: object) -> None:
+    """Refuse earlier releases whose prices nobody has checked."""
+    _validate.instance("spent", spent, tuple, "Pass a tuple of pais.Spent.")
+    for part in spent:  # type: ignore[attr-defined]  # a tuple
+        _validate.instance("an entry of spent", part, Spent, "Pass pais.Spent(what=..., epsilon=...).")
 
 
 def sum_up(prices: Iterable[float]) -> float:
@@ -204,7 +235,7 @@ def certified_release(
     *,
     pay: Pay,
     epsilon: float | None,
-    delta: float,
+    delta: DeltaChoice,
     spent: tuple[Spent, ...],
     random_state: RandomState | BitSource,
     max_epsilon_if_kept: float | None = None,
@@ -220,26 +251,31 @@ def certified_release(
     """
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
+    require_spent(spent)
     price = certified_price(
         mechanism,
         sample.rule,
         sample.ball,
-        delta=delta,
+        delta=delta.used,
         budget=budget,
         max_epsilon_if_kept=max_epsilon_if_kept,
     )
+    parts = (*spent, Spent(what=mechanism.name, epsilon=price.epsilon, delta=delta.certified))
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
     # Before the mechanism sees the sample: from here on every outcome is paid for, an exception too.
     entries = pay(price.epsilon, secure)  # [note: ledger-4]
     value = mechanism.measure(content, sample.ball, bits)
-    parts = (*spent, Spent(what=mechanism.name, epsilon=price.epsilon, delta=delta))
+    # A process forked inside the mechanism would return a second value for one price.
+    sample.require_own_process()  # [note: release-7]
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
         delta=sum_up(part.delta for part in parts),
         # Earlier releases saw all rows: whoever is kept, they cost what they cost.
         epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.epsilon_if_kept]),
+        delta_used=delta.used,
+        delta_basis=delta.basis,
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],
         neighbours="one row added or removed",
         note="secure randomness" if secure else "seeded, not private",

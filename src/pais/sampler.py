@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import Literal, NoReturn
 
-from pais import _validate
+from pais import _process, _validate
 from pais.domain import Ball
 from pais.engines import Thinning, WeightedRows, source
 from pais.errors import ArgumentError, MismatchError, SpentError
@@ -20,9 +20,14 @@ class WeightedSample:
 
     The rule's guarantee speaks of *one* mechanism run on the sample. A second one on the same rows pays again
     and is refused; run both as one `Joint` mechanism, whose profile is the sum, and plan the rule for that.
+
+    Notes
+    -----
+    Guarantee. One call of `spend` succeeds, whatever threads call it at once, and none in a process forked from the one
+    that drew the sample: `tests/unit/test_spent_once.py`.
     """
 
-    __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_rule", "_spent_by")
+    __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_process", "_rule", "_spent_by")
 
     def __init__(self, content: WeightedRows, *, rule: Rule, ball: Ball, private: bool) -> None:
         if hasattr(self, "_lock"):
@@ -32,6 +37,7 @@ class WeightedSample:
         self._content: WeightedRows | None = content
         self._spent_by: str | None = None
         self._lock = Lock()
+        self._process = _process.identity()
 
     @property
     def rule(self) -> Rule:
@@ -54,16 +60,27 @@ class WeightedSample:
         return self._private
 
     def spend(self, purpose: str) -> WeightedRows:
-        """Hand the rows to one mechanism; every later call is refused."""
+        """Hand the rows to one mechanism; every later call is refused, and every call in another process."""
+        # Before the lock: in a forked process, it may be held by a thread that does not exist there.
+        self.require_own_process()  # [note: sample-2]
         with self._lock:
             content, self._content = self._content, None  # [note: sample-1]
+            if content is not None:
+                self._spent_by = purpose
         if content is None:
             raise SpentError(
                 f"this sample was spent on {self._spent_by!r} and cannot serve {purpose!r} too: its records would pay "
                 "twice. Draw a new sample and account for it, or run both as one Joint mechanism."
             )
-        self._spent_by = purpose
         return content
+
+    def require_own_process(self) -> None:
+        """Raise `SpentError` in any process but the one that drew the sample."""
+        if _process.identity() != self._process:
+            raise SpentError(
+                "this sample was drawn in another process and can only be spent there: a forked process holds a copy, "
+                "and both could spend it. Draw a sample in this process and account for it."
+            )
 
     @property
     def spent(self) -> bool:

@@ -68,6 +68,14 @@ class Survey:
     above_noise: bool = True
     name: str = field(default_factory=new_name, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))
+        _validate.flag("secure_randomness", self.secure_randomness)
+        _validate.flag("above_noise", self.above_noise)
+        _validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
+        _validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
+        _validate.instance("name", self.name, str, "Leave it out for a new name.")
+
     def describe(self) -> dict[str, object]:
         return {
             "epsilon": self.epsilon,
@@ -130,9 +138,15 @@ def charged_survey(
     random_state: RandomState | BitSource,
 ) -> Survey:
     """A survey that is charged to these accounts, which were asked before."""
-    # Beyond these, counts or their noise do not fit 64-bit integers.
+    # Below, noise does not fit 64-bit integers; above, no price says anything.
     price = _validate.number(
-        "epsilon", epsilon, rule="a number in [1e-15, 1e12]", low=1e-15, high=1e12, open_low=False, open_high=False
+        "epsilon",
+        epsilon,
+        rule=f"a number in [1e-15, {_validate.LARGEST_EPSILON:g}]",
+        low=1e-15,
+        high=_validate.LARGEST_EPSILON,
+        open_low=False,
+        open_high=False,
     )
     level = _validate.number(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True

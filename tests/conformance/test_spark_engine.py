@@ -206,6 +206,34 @@ def test_a_task_that_is_run_again_keeps_the_same_rows(spark: Any) -> None:
     assert 3500 < len(samples[0]) < 4500
 
 
+def test_a_task_that_meets_its_rows_in_another_order_keeps_the_same_rows(spark: Any) -> None:
+    tries = spark.sparkContext.accumulator(0)
+
+    def shuffling(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        tries.add(1)
+        context = TaskContext.get()
+        assert context is not None
+        met = pa.Table.from_batches(list(batches))
+        order = np.random.default_rng().permutation(met.num_rows)  # other bits in every attempt
+        yield from met.take(pa.array(order)).to_batches(max_chunksize=700)
+        if context.attemptNumber() == 0:
+            raise OSError("the machine is gone")
+
+    # Every number occurs twice in its partition, and both partitions have the same ones.
+    steady = spark.range(20_000, numPartitions=2).selectExpr("(id % 5000) / 5000 as x", "-0.0d as y")
+    shuffled = steady.mapInArrow(shuffling, "x double, y double")
+    first, *others = (
+        in_order(kept(source(one), StreamBits(bytes(32)), UniformRule(rate=0.2), Ball(radius=RADIUS)))
+        for one in (steady, shuffled, shuffled)
+    )
+    assert 3500 < len(first) < 4500
+    assert all(np.array_equal(first, other) for other in others)
+    # Only attempts that ended well are counted: the others failed after they had sent everything.
+    assert tries.value == 4
+
+
 @pytest.mark.parametrize("verb", ["fold", "release", "keyed", "numbered"])
 def test_a_frame_is_evaluated_once_by_each_verb(spark: Any, verb: str) -> None:
     counted = spark.sparkContext.accumulator(0)

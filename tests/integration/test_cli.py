@@ -25,6 +25,8 @@ RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
 CERTIFICATE_KEYS = {
     "epsilon",
     "delta",
+    "delta_used",
+    "delta_basis",
     "parts",
     "neighbours",
     "note",
@@ -369,7 +371,7 @@ def test_an_interrupted_overwrite_puts_the_earlier_release_back(
 def test_an_interrupt_in_the_rounds_leaves_nothing_behind(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pais.cli.fit.private_kmeans", failing(KeyboardInterrupt()))
+    monkeypatch.setattr("pais.cli.fit.fit_kmeans", failing(KeyboardInterrupt()))
     result = kmeans(data, tmp_path / "out")
     assert result.exit_code == 130
     assert left_in(tmp_path) == {"rows.parquet"}
@@ -421,10 +423,8 @@ def test_a_target_or_budget_out_of_reach_exits_with_3(data: Path, surveyed: Path
 def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
     texts = {
         "headerless.csv": f"{CANARY},2\n3,4\n",
-        "text.csv": f"a,b\n{CANARY}x,2\n3,4\n",
-        "ragged.csv": f"a,b\n{CANARY}\n3,4\n",
-        "missing.csv": f"a,b\n{CANARY},\n3,4\n",
-        "infinite.csv": f"a,b\n{CANARY},inf\n3,4\n",
+        "text.csv": f"a,b\n{CANARY}x,2\n{CANARY}y,4\n",
+        "ragged.csv": f"a,b\n{CANARY}\n{CANARY}\n",
         "no.parquet": f"{CANARY}",
         "clash.csv": f"a,noisy_count\n{CANARY},2\n3,4\n",
         "twice.csv": f"a,a\n{CANARY},2\n3,4\n",
@@ -435,10 +435,22 @@ def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
         assert result.exit_code == 2, (name, result.output)
         assert "8675309" not in result.output, name
         assert not (tmp_path / "out").exists()
+    lines = {"missing.csv": f"{CANARY},", "infinite.csv": f"{CANARY},inf", "cell.csv": f"1,{CANARY}x"}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"a,b\n{line}\n3,4\n")
+        result = kmeans(tmp_path / name, tmp_path / "out", "--missing", "error")
+        assert result.exit_code == 2, (name, result.output)
+        assert "2 from the left" in result.stderr
+        assert "8675309" not in result.output, name
+        assert not (tmp_path / "out").exists()
+        for more in ([], ["--drop-missing"], ["--missing", "drop"]):
+            result = kmeans(tmp_path / name, tmp_path / f"out-{name}-{len(more)}", *more)
+            assert result.exit_code == 0, (name, result.output)
+            assert "8675309" not in result.output, name
 
 
 def test_an_internal_error_shows_its_type_only(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pais.cli.fit.private_kmeans", failing(ZeroDivisionError(CANARY)))
+    monkeypatch.setattr("pais.cli.fit.fit_kmeans", failing(ZeroDivisionError(CANARY)))
     result = kmeans(data, tmp_path / "out")
     assert result.exit_code == 1
     assert "internal error: ZeroDivisionError" in result.stderr
@@ -485,8 +497,8 @@ def test_numbers_that_promise_little_are_named(tmp_path: Path) -> None:
     stated = ("--radius", 6, "--norms", "0,1,2,6", "--n-rows", 400, "--n-features", 2, "--n-clusters", 2)
     assert pais("plan", *stated, "--epsilon", 1, "--delta", 1e-6).stderr == ""
     said = pais("plan", *stated, "--epsilon", 50, "--delta", 0.5).stderr
-    assert "epsilon 50 promises hardly anything" in said
-    assert "delta 0.5 is large" in said
+    assert "epsilon=50 promises hardly anything" in said
+    assert "delta=0.5 is too large for about 400 rows" in said
 
 
 def test_a_certificate_that_contradicts_itself_is_not_explained(data: Path, tmp_path: Path) -> None:

@@ -122,8 +122,8 @@ def test_a_price_that_is_none_is_not_added_up(data: Path, plan: Path, tmp_path: 
     spent = [{"what": "survey", "epsilon": -1.0, "delta": 0.0, "secure_randomness": True}]
     written["spent"] = written["request"]["facts"]["spent"] = spent
     plan.write_text(json.dumps(written))
-    assert "no price" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
-    written["spent"] = written["request"]["facts"]["spent"] = spent * 2
+    assert "epsilon=-1.0 is out of range" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
+    written["spent"] = written["request"]["facts"]["spent"] = [{**spent[0], "epsilon": 0.1}] * 2
     plan.write_text(json.dumps(written))
     assert "not a plan" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
 

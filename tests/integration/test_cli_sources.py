@@ -146,7 +146,7 @@ def test_a_carried_column_stays_with_its_row_in_an_order_that_tells_nothing(
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("engine", ["arrow", "memory"])
-def test_rows_with_missing_values_are_refused_or_dropped(form: str, engine: str, tmp_path: Path) -> None:
+def test_rows_with_missing_values_are_dropped_or_an_error_on_demand(form: str, engine: str, tmp_path: Path) -> None:
     found = rows()
     holes = [None if place % 3 == 0 else float(value) for place, value in enumerate(found[:, 1])]
     whole = pa.table({"a": found[:, 0], "b": pa.array(holes, pa.float64())})
@@ -159,12 +159,12 @@ def test_rows_with_missing_values_are_refused_or_dropped(form: str, engine: str,
         ("survey", data, "--epsilon", 5, "--center", "0,0", "--out", tmp_path / "survey.json"),
         ("kmeans", data, "--epsilon", 5, "--n-clusters", 3, "--out", tmp_path / "out"),
     ):
-        refused = pais(*command, "--engine", engine)
+        refused = pais(*command, "--engine", engine, "--missing", "error")
         assert refused.exit_code == 2
         # What a CSV file has for names could be a row.
-        assert f"column {'2 from the left' if form == 'csv' else repr('b')} of file" in refused.stderr
+        assert f"column(s) {'2 from the left' if form == 'csv' else repr('b')} have values" in refused.stderr
         assert not Path(str(command[-1])).exists()
-        done(*command, "--engine", engine, "--drop-missing")
+        done(*command, "--engine", engine)
     counts = pq.read_table(tmp_path / "out" / "centers.parquet")["noisy_count"].to_numpy()
     assert counts.sum() == pytest.approx(N * 2 / 3, rel=0.15)
 

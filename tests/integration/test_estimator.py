@@ -28,6 +28,8 @@ ROWS = np.round(np.random.default_rng(0).normal(size=(3000, 3)) * 64) / 64
 NORMS = pais.NormDistribution.from_quantiles(lambda level: 4.0 * level**0.3, n_rows=3000, radius=4.0)
 STATED: dict[str, Any] = {"radius": 4.0, "norms": NORMS}
 MECHANISMS = {"gaussian": 1e-6, "l2": 0.0, "laplace": 0.0}
+# These tests look at the numbers; tests/unit/test_delta.py looks at the warning.
+weak_epsilon = pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
 SAMPLINGS = ["constrained", "coreset", "uniform", "none"]
 
 # Digits that no public number of these tests contains.
@@ -277,6 +279,7 @@ def test_with_a_seed_two_fits_agree_and_the_certificate_says_not_private(
     assert first.certificate_.note == "seeded, not private"
 
 
+@weak_epsilon
 def test_surveyed_norms_keep_the_rows_between_their_quantile_and_a_stated_radius() -> None:
     direction = ROWS[np.abs(ROWS).sum(axis=1) > 0.0]
     direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
@@ -433,8 +436,8 @@ def test_another_number_of_columns_is_refused_by_predict(width: int) -> None:
         {"delta": 1.0},
         {"delta": 0.0},
         {"delta": "small"},
-        {"mechanism": "l2"},
-        {"mechanism": "laplace"},
+        {"mechanism": "l2", "delta": 1e-6},
+        {"mechanism": "laplace", "delta": 1e-6},
         {"mechanism": "exponential"},
         {"sampling": "importance"},
         {"sampling": 5},
@@ -521,6 +524,7 @@ def test_more_clusters_than_rows_give_that_many_centers(mechanism: str, stated: 
 )
 @pytest.mark.parametrize("sampling", ["constrained", "none"])
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-3, 1e3, 1e6])
+@weak_epsilon
 def test_extreme_budgets_give_finite_centers_within_them(
     epsilon: float, sampling: str, mechanism: str, delta: float
 ) -> None:

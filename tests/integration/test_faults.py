@@ -176,8 +176,8 @@ def test_text_in_one_file_and_numbers_in_others_is_refused_by_file_and_column(tm
     home = three_files(tmp_path / "data")
     text = pa.table({"a": [str(CANARY)], "b": [1.0], "id": [1]})
     parquet(home / "part-1.parquet", text)
-    refused(home, names="part-1.parquet is of type string", work=tmp_path)
-    with pytest.raises(DataError, match="column 'a' of file"):
+    refused(home, names="part-1.parquet hold no numbers", work=tmp_path)
+    with pytest.raises(DataError, match=r"column\(s\) 'a' \(type string\) of file"):
         source(home, columns=["a", "b"])
 
 
@@ -215,7 +215,7 @@ def test_a_file_without_rows_among_others_is_fine(form: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("number", [1, 3])
-def test_files_without_any_row_are_refused(number: int, form: str, tmp_path: Path) -> None:
+def test_files_without_any_row_are_an_empty_table(number: int, form: str, tmp_path: Path) -> None:
     home = tmp_path / "data"
     home.mkdir()
     for place in range(number):
@@ -223,9 +223,10 @@ def test_files_without_any_row_are_refused(number: int, form: str, tmp_path: Pat
             parquet(home / f"part-{place}.parquet", table(0))
         else:
             (home / f"part-{place}.csv").write_text("a,b,id\n")
-    refused(home, names="no rows", work=tmp_path)
-    with pytest.raises(DataError, match=f"part-0.{form}"):
-        source(home, columns=["a", "b"]).held()
+    result = pais("kmeans", home, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1, "--out", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    for engine in (source(home, columns=["a", "b"]), source(home, columns=["a", "b"]).held()):
+        assert len(sample(engine, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test").rows) == 0
 
 
 def test_files_that_others_left_unfinished_or_keep_beside_data_are_not_data(tmp_path: Path) -> None:
@@ -351,12 +352,15 @@ def test_a_file_or_directory_that_may_not_be_read_is_named() -> None:
 
 LINES = "\n".join(f"{a!r},{b!r}" for a, b in rows(3000).tolist())
 BAD_CSV = {
-    "a ragged row": f"a,b\n{CANARY}\n{LINES}\n",
-    "a ragged row far down": f"a,b\n{LINES}\n1,2,{CANARY}\n",
-    "text in a column of numbers": f"a,b\n{LINES}\n1,x{CANARY}\n{LINES}\n",
     "no header": f"{CANARY},2\n{LINES}\n",
     "nothing in it": "",
     "bytes that are no text": f"h\udcff,b\n{LINES}\n",
+    "lines of another length than the header": "a,b\n" + f"1,2,{CANARY}\n" * 3000,
+}
+BAD_LINES = {
+    "a ragged row": f"a,b\n{CANARY}\n{LINES}\n",
+    "a ragged row far down": f"a,b\n{LINES}\n1,2,{CANARY}\n",
+    "text in a column of numbers": f"a,b\n{LINES}\n1,x{CANARY}\n",
 }
 
 
@@ -375,10 +379,22 @@ def test_a_bad_csv_file_is_named(
     refused(home, names="part-1.csv", work=tmp_path)
 
 
+@pytest.mark.parametrize("small_blocks", [False, True])
+@pytest.mark.parametrize("fault", BAD_LINES)
+def test_a_bad_line_of_a_csv_file_is_left_out(
+    fault: str, small_blocks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if small_blocks:
+        monkeypatch.setattr(arrow, "_CSV_BLOCK_BYTES", 4096)
+    (tmp_path / "rows.csv").write_text(BAD_LINES[fault])
+    kept = sample(tmp_path / "rows.csv", ball=Ball(radius=1e9), rule=UniformRule(rate=1.0)).spend("a test")
+    assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(rows(3000)[:, 0]))
+
+
 def test_a_csv_column_without_numbers_at_first_and_one_of_truth_values_are_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n,true\n,false\n")
-    with pytest.raises(DataError, match="column 1 from the left of file"):
-        source(tmp_path / "rows.csv").held()
+    with pytest.raises(DataError, match=r"column\(s\) 1 from the left have values that are missing"):
+        source(tmp_path / "rows.csv", missing="error")
     (tmp_path / "rows.csv").write_text("a,b\n1,true\n0.5,false\n")
     kept = sample(tmp_path / "rows.csv", ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test")
     assert sorted(kept.rows.tolist()) == [[0.5, 0.0], [1.0, 1.0]]
@@ -419,15 +435,18 @@ def test_column_names_of_any_text_serve(name: str, tmp_path: Path) -> None:
     assert centers.column_names == [name, "plain", "noisy_count"]
 
 
-def test_a_key_with_missing_values_is_refused_by_file_and_column(tmp_path: Path) -> None:
+def test_a_key_with_missing_values_is_an_error_on_demand_by_file_and_column(tmp_path: Path) -> None:
     whole = table().set_column(2, "id", pa.array([None, *range(1, N)], pa.int64()))
     data = parquet(tmp_path / "rows.parquet", whole)
-    for opened in (source(data, columns=["a", "b"], key="id"), source(data, key="id")):
-        with pytest.raises(DataError, match=r"column 'id' of file .*rows\.parquet has missing values") as caught:
-            sample(opened, ball=Ball(radius=9.0), rule=UniformRule(rate=0.5), random_state=1)
+    for columns in (["a", "b"], None):
+        with pytest.raises(DataError, match=r"column 'id' of file .*rows\.parquet, the key, has missing") as caught:
+            source(data, columns=columns, key="id", missing="error")
         assert "8675309" not in texts_of(caught.value)
-    with pytest.raises(DataError, match="column 'id' of the source has missing values"):
-        source(whole, key="id")
+        opened = source(data, columns=columns, key="id")
+        kept = sample(opened, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0), random_state=1).spend("a test")
+        assert len(kept.rows) == N - 1
+    with pytest.raises(DataError, match="column 'id' of the source, the key, has missing values"):
+        source(whole, key="id", missing="error")
     with pytest.raises(DataError, match=r"column 'a' of file .*rows\.parquet holds no whole numbers"):
         source(data, columns=["b"], key="a")
 

@@ -83,6 +83,7 @@ def test_the_cost_is_near_that_of_a_run_without_privacy(
     assert min(ratios) > 0.999
 
 
+@pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
 @pytest.mark.parametrize("mechanism", ["l2", "laplace"])
 def test_the_papers_algorithm_runs_and_costs_what_lloyd_costs(mechanism: str) -> None:
     fit = private_kmeans(ROWS, stated(mechanism, algorithm="paper", epsilon=20.0), random_state=1)
@@ -152,7 +153,7 @@ def test_certificates_of_neighbouring_data_are_identical_where_all_facts_are_sta
     mechanism: str, sampling: str
 ) -> None:
     fits = [private_kmeans(rows, stated(mechanism, sampling=sampling)) for rows in NEIGHBOURS]
-    assert len({fit.certificate.to_json() for fit in fits}) == 1
+    assert len({replace(fit.certificate, values_sha256=None).to_json() for fit in fits}) == 1
     assert len({fit.plan.explain() for fit in fits}) == 1
     assert fits[0].certificate.secure_randomness
 
@@ -562,6 +563,7 @@ def test_centers_beyond_the_radius_are_brought_back_to_it_and_others_left() -> N
 
 @pytest.mark.parametrize("mechanism", DELTAS)
 @pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform"])
+@pytest.mark.filterwarnings("ignore:delta=.* is too large:UserWarning")
 def test_an_empty_sample_gives_centers_in_the_ball(mechanism: str, sampling: str) -> None:
     # Stated to hold a million rows, of which a few are kept; the data hold one.
     order, radius = (1.0, 20.0) if mechanism == "laplace" else (2.0, RADIUS)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 import json
 import math
+from pathlib import Path
 
 import mpmath as mp
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import pais
 from pais.amplification import largest_shift
+from pais.cli.app import app
 from pais.cli.explain import explain_file
 
 RADIUS = 2.0
@@ -273,7 +276,7 @@ def test_every_probability_is_at_least_1e_12() -> None:
         )
 
 
-def test_certificate_states_the_loss_of_kept_records_in_total(tmp_path: object) -> None:
+def test_certificate_states_the_loss_of_kept_records_in_total(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(4000, 2))
     model = pais.DPKMeans(n_clusters=2, epsilon=2.0, delta=1e-6, random_state=0).fit(rows)
     certificate = model.certificate_
@@ -282,7 +285,7 @@ def test_certificate_states_the_loss_of_kept_records_in_total(tmp_path: object) 
     assert certificate.epsilon <= certificate.epsilon_if_kept <= certificate.epsilon + 15.0
     text = model.plan_.explain()
     assert "if it becomes known that a record was kept" in text
-    path = tmp_path / "certificate.json"  # type: ignore[operator]
+    path = tmp_path / "certificate.json"
     path.write_text(certificate.to_json())
     assert json.loads(path.read_text())["epsilon_if_kept"] == certificate.epsilon_if_kept
     assert "if it becomes known" in explain_file(path)
@@ -294,3 +297,24 @@ def test_all_rows_cost_the_same_whether_or_not_the_sample_is_known() -> None:
     certificate = model.certificate_
     assert certificate.epsilon_if_kept == pytest.approx(certificate.epsilon, rel=1e-6)
     assert "sampling adds no protection here" in model.plan_.explain()
+
+
+def test_estimator_and_command_line_state_the_limit(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(4000, 2))
+    model = pais.DPKMeans(n_clusters=2, epsilon=2.0, sample_size=50, max_epsilon_if_kept=4.0, random_state=0)
+    assert model.fit(rows).plan_.price.epsilon_if_kept <= 4.0
+    np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b", comments="")
+    facts = ["--n-clusters", "2", "--epsilon", "2", "--n-features", "2", "--radius", "3"]
+    facts += ["--norms", "0,1,3", "--n-rows", "4000", "--sample-size", "50", "--out", str(tmp_path / "plan.json")]
+    assert CliRunner().invoke(app, ["plan", *facts, "--max-epsilon-if-kept", "4", "--quiet"]).exit_code == 0
+    plan = json.loads((tmp_path / "plan.json").read_text())
+    assert plan["request"]["max_epsilon_if_kept"] == 4.0
+    assert plan["epsilon_if_kept"] <= 4.0
+    arguments = ["kmeans", str(tmp_path / "rows.csv"), "--plan", str(tmp_path / "plan.json"), "--seed", "1", "--quiet"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    # A plan file that was edited to allow more is refused: it does not say what would be run.
+    plan["epsilon_if_kept"] = 3.0
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "other")])
+    assert result.exit_code == 2

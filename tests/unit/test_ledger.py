@@ -523,7 +523,11 @@ def test_what_fails_on_the_rows_is_not_charged_and_what_fails_in_the_mechanism_i
     ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
     bad = rows()
     bad[3, 1] = np.nan
-    for call in (lambda: model(ledger=ledger).fit(bad), lambda: pais.survey(bad, epsilon=1.0, ledger=ledger)):
+
+    def strict() -> object:
+        return pais.source(bad, missing="error")
+
+    for call in (lambda: model(ledger=ledger).fit(strict()), lambda: pais.survey(strict(), epsilon=1.0, ledger=ledger)):
         with pytest.raises(ValueError, match=r"NaN|finite"):
             call()
     with pytest.raises(KeyboardInterrupt):

@@ -10,26 +10,25 @@ from fractions import Fraction
 from pais import _validate
 from pais._numerics import exact
 
-#: Beyond this an epsilon says nothing; a number of that size in a ledger is a slip.
-LARGEST_EPSILON = 1e6
-
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """An amount of privacy: (epsilon, delta). Public."""
+    """An amount of privacy: (epsilon, delta). Public.
+
+    Both are finite, epsilon in [0, 1e6], delta in [0, 1).
+    """
 
     epsilon: float
     delta: float
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _validate.price_delta(self.delta))
+
 
 def amount(epsilon: object, delta: object) -> Budget:
     """A stated amount, or an error: both finite, epsilon in [0, 1e6], delta in [0, 1)."""
-    rule = f"a number in [0, {LARGEST_EPSILON:g}]"
-    checked = _validate.number(
-        "epsilon", epsilon, rule=rule, low=0.0, high=LARGEST_EPSILON, open_low=False, open_high=False
-    )
-    # The sum with zero turns -0.0 into 0.0.
-    return Budget(epsilon=checked + 0.0, delta=_validate.target_delta(delta) + 0.0)
+    return Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]  # checked there
 
 
 def total(values: Iterable[float]) -> Fraction:

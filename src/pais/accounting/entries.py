@@ -17,7 +17,6 @@ from pais.profiles import GaussianProfile, LinearProfile, Profile
 from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
 
 SECURE, SEEDED = "secure randomness", "seeded, not private"
-_LONGEST = 400
 
 # A rule or a profile of somebody's own.
 _OTHER = "other"
@@ -48,6 +47,12 @@ class Part:
     ball: Ball | None = None
     n_features: int | None = None
     follows: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.text("what", self.what)
+        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _validate.price_delta(self.delta))
+        _validate.flag("follows", self.follows)
 
     @property
     def told(self) -> bool:
@@ -116,23 +121,15 @@ def new_entry(
 ) -> Entry:
     """An entry of this moment, from checked amounts."""
     return Entry(
-        what=text("what", what),
+        what=_validate.text("what", what),
         epsilon=epsilon,
         delta=delta,
         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        note=text("note", note),
+        note=_validate.text("note", note),
         parts=tuple(part.describe() for part in parts),
         id=new_name(),
         release=release,
     )
-
-
-def text(name: str, value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST or not value.isprintable():
-        raise ArgumentError(
-            f"{name} must be a text of 1 to {_LONGEST} printable letters. Say in a few words what is released."
-        )
-    return value
 
 
 def entry_from(described: object) -> Entry:
@@ -144,7 +141,8 @@ def entry_from(described: object) -> Entry:
     if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
         raise ArgumentError("the parts of an entry are not as a ledger writes them. Restore the file from a copy.")
     words = {name: described[name] for name in ("what", "when", "note", "id")}
-    if not all(isinstance(word, str) and word for word in [*words.values(), described["release"] or "-"]):
+    texts = all(isinstance(word, str) and word for word in [*words.values(), described["release"] or "-"])
+    if not texts or not _validate.is_text(words["what"]):
         raise ArgumentError("an entry holds no text where a ledger writes one. Restore the file from a copy.")
     if parts and not _adds_up(parts, price.epsilon, price.delta):
         raise ArgumentError("the parts of an entry do not add up to its price. Restore the file from a copy.")
@@ -177,7 +175,7 @@ def priced_as(parts: tuple[Part, ...], epsilon: float, delta: float) -> bool:
 
 def _part_from(described: Mapping[str, Any]) -> Part:
     price = amount(described["epsilon"], described["delta"])
-    plain = Part(what=text("what", described["what"]), epsilon=price.epsilon, delta=price.delta)
+    plain = Part(what=described["what"], epsilon=price.epsilon, delta=price.delta)
     if "rule" not in described:
         return plain
     rule, profile = _rule_from(described["rule"]), _profile_from(described["profile"])

@@ -275,6 +275,11 @@ class Accounts:
     def __init__(self, ledgers: Sequence[Ledger]) -> None:
         self._ledgers = tuple(ledgers)
 
+    @property
+    def empty(self) -> bool:
+        """Whether nobody is charged."""
+        return not self._ledgers
+
     def check(self, *, epsilon: float, delta: float = 0.0) -> None:
         """Refuse what any of them cannot pay, before a row is read."""
         for ledger in self._ledgers:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pais import _process
 from pais._version import __version__
 from pais.accounting.amounts import Budget, amount
 from pais.accounting.entries import Entry, entry_from
@@ -65,7 +66,7 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         self._entries: tuple[Entry, ...] = ()
         self._lock = threading.Lock()
-        self._process = os.getpid()
+        self._process = _process.identity()
 
     def read(self) -> tuple[Entry, ...]:
         self._require_home()
@@ -80,7 +81,7 @@ class MemoryStore(Store):
 
     def _require_home(self) -> None:
         # A forked process has a copy, and what it spends would never be seen here.
-        if os.getpid() != self._process:
+        if _process.identity() != self._process:
             raise ArgumentError(
                 "this ledger is kept in the memory of another process. Give it a path: pais.Ledger(path='budget.json')."
             )

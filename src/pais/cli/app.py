@@ -145,6 +145,7 @@ def plan(
     survey: options.SurveyFile = None,
     sampling: options.Sampling = options.SamplingName.constrained,
     sample_size: options.SampleSize = None,
+    max_epsilon_if_kept: options.MaxEpsilonIfKept = None,
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     algorithm: options.Algorithm = options.AlgorithmChoice.refined,
     out: Annotated[Path | None, typer.Option("--out", help="File to write, e.g. plan.json.")] = None,
@@ -160,14 +161,16 @@ def plan(
         n_clusters=n_clusters,
         n_features=_width(n_features, known),
         facts=known,
-        delta=options.delta_or_default(delta, mechanism),
+        delta=delta,
         sampling=sampling.value,
         sample_size=sample_size,
         mechanism=mechanism.value,
         algorithm=algorithm.value,
+        max_epsilon_if_kept=max_epsilon_if_kept,
     )
-    show.warn_of_weak(epsilon, request.delta)
-    described = plans.plan_description(request, request.plan(), facts.surveyed_columns(survey))
+    made = request.plan()
+    show.warn_of_weak(epsilon, made)
+    described = plans.plan_description(request, made, facts.surveyed_columns(survey))
     if out is not None:
         files.write_json(out, described)
     show.plan_or_json(described, as_json=as_json, quiet=quiet)
@@ -234,6 +237,7 @@ def kmeans(
     survey: options.SurveyFile = None,
     sampling: options.Sampling = options.SamplingName.constrained,
     sample_size: options.SampleSize = None,
+    max_epsilon_if_kept: options.MaxEpsilonIfKept = None,
     mechanism: options.Mechanism = options.MechanismChoice.gaussian,
     algorithm: options.Algorithm = options.AlgorithmChoice.refined,
     columns: options.Columns = None,
@@ -257,7 +261,7 @@ def kmeans(
         settings = KMeansSettings(
             n_clusters=n_clusters,
             epsilon=epsilon,
-            delta=options.delta_or_default(delta, mechanism),
+            delta=delta,
             radius=radius,
             center=facts.center_of(center),
             norms=facts.stated_norms(norms, n_rows, radius),
@@ -265,6 +269,7 @@ def kmeans(
             sample_size=sample_size,
             mechanism=mechanism.value,
             algorithm=algorithm.value,
+            max_epsilon_if_kept=max_epsilon_if_kept,
         )
         work = fit.stated(settings, survey=survey, seed=seed)
     wanted = Wanted(data=data, columns=columns, missing=missing, engine=engine, master=master)

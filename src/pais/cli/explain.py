@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+from pais import _validate
 from pais._numerics import raised
 from pais.cli.facts import read_json
 from pais.cli.files import read_values
@@ -27,16 +28,15 @@ def explanation(path: Path) -> dict[str, Any]:
     kind = "certificate" if "parts" in content else content.get("kind")
     try:
         words = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
-        epsilon, delta = float(content["epsilon"]), float(content.get("delta", 0.0))
-        if math.isfinite(epsilon) and math.isfinite(delta):
-            return {
-                "kind": kind,
-                "epsilon": epsilon,
-                "delta": delta,
-                # A plan has drawn nothing.
-                "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
-                "explanation": words.split("\n"),
-            }
+        epsilon, delta = _price(content)
+        return {
+            "kind": kind,
+            "epsilon": epsilon,
+            "delta": delta,
+            # A plan has drawn nothing.
+            "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
+            "explanation": words.split("\n"),
+        }
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         pass
     raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
@@ -57,10 +57,16 @@ def require_values(path: Path, values: Path) -> None:
         )
 
 
+def _price(content: dict[str, Any]) -> tuple[float, float]:
+    """Epsilon and delta of a file or of a part of it; both are numbers, and neither is negative."""
+    return _validate.non_negative("epsilon", content["epsilon"]), _validate.target_delta(content.get("delta", 0.0))
+
+
 def _certificate(content: dict[str, Any]) -> str:
-    epsilon, delta = float(content["epsilon"]), float(content["delta"])
-    for total, name in ((epsilon, "epsilon"), (delta, "delta")):
-        if not math.isclose(total, sum(float(part[name]) for part in content["parts"]), rel_tol=1e-9, abs_tol=1e-300):
+    epsilon, delta = _price(content)
+    parts = [_price(part) for part in content["parts"]]
+    for total, prices in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
+        if not math.isclose(total, sum(prices), rel_tol=1e-9, abs_tol=1e-300):
             raise ValueError
     lines = ["This is a certificate of something that was released."]
     if content["secure_randomness"] is not True:
@@ -68,7 +74,7 @@ def _certificate(content: dict[str, Any]) -> str:
             "",
             "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
         ]
-    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"]))]
+    lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), *_delta(content)]
     if "epsilon_if_kept" in content:
         lines += _if_kept(epsilon, float(content["epsilon_if_kept"]))
     lines += ["", "What it adds up"]
@@ -90,6 +96,7 @@ def _plan(content: dict[str, Any]) -> str:
     lines = ["This is a plan. Nothing was released by it, and no row was read to make it."]
     lines += ["", "Guarantee, once it is run"]
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
+    lines += _delta(content)
     lines += [f"  On top: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
     expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
     lines += ["", "How", *_how(content)]
@@ -144,6 +151,16 @@ def _if_kept(epsilon: float, kept: float) -> list[str]:
     return [
         f"  The sample must stay secret: if it becomes known that a row was kept, that row has epsilon {raised(kept)}.",
     ]
+
+
+def _delta(content: dict[str, Any]) -> list[str]:
+    """Who chose delta, where nobody stated it."""
+    basis = content.get("delta_basis")
+    # Certificates of earlier versions do not say.
+    if basis is None or not str(basis).startswith("default"):
+        return []
+    used = _validate.target_delta(content["delta_used"])
+    return [f"  The noise was made for delta {raised(used, 3)}: the {basis}."]
 
 
 def _how(content: dict[str, Any]) -> list[str]:

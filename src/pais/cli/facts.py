@@ -57,11 +57,20 @@ def read_text(path: Path) -> str:
         raise ArgumentError(f"{path} cannot be read as text. Check the path.") from None
 
 
+def _finite(number: str) -> float:
+    """A number of a JSON file. Python would also read NaN, Infinity and 1e999, which pais never writes."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
 def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object; no number in it is infinite or NaN."""
     try:
-        found = json.loads(read_text(path))
+        found = json.loads(read_text(path), parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
-        # No JSON, a number of thousands of digits, or brackets without end.
+        # No JSON, a number that is not finite or of thousands of digits, or brackets without end.
         found = None
     if not isinstance(found, dict):
         raise ArgumentError(f"{path} is not a JSON object. Pass a file that pais wrote.")
@@ -143,15 +152,22 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
         found = Survey(
             ball=ball_from(described["ball"]),
             norms=norms_from(described["norms"]),
-            epsilon=float(described["epsilon"]),
-            secure_randomness=described["secure_randomness"] is True,
-            above_noise=described["above_noise"] is True,
+            epsilon=described["epsilon"],
+            secure_randomness=described["secure_randomness"],
+            above_noise=described["above_noise"],
             name=text(described.get("name", "")),
         )
+    except ArgumentError as error:
+        raise not_written(path, "survey", error) from None
     except (KeyError, TypeError, ValueError, OverflowError):
         raise ArgumentError(f"{path} is not a survey. Make one with `pais survey DATA --out survey.json`.") from None
     require_sound(path, found, rehearsal=rehearsal)
     return found
+
+
+def not_written(path: Path, kind: str, error: ArgumentError) -> ArgumentError:
+    """The refusal of a value in a file, with the name of the file."""
+    return ArgumentError(f"{path} is not a {kind} that pais wrote: {error}")
 
 
 def text(value: object) -> str:
@@ -162,7 +178,7 @@ def text(value: object) -> str:
 
 def require_sound(path: Path, found: Survey, *, rehearsal: bool) -> None:
     """Refuse a survey whose price a certificate could not add up."""
-    if not (math.isfinite(found.epsilon) and found.epsilon > 0.0):
+    if not found.epsilon > 0.0:
         raise ArgumentError(f"{path} states no price. Make a survey with `pais survey`.")
     if not found.secure_randomness and not rehearsal:
         raise ArgumentError(f"{path} was made with a seed and is not private. Survey again without --seed.")

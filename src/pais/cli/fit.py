@@ -11,10 +11,11 @@ import typer
 from pais.accounting import Ledger, accounts
 from pais.cli.facts import read_survey, require_sound, require_surveyed_columns, surveyed
 from pais.cli.plans import PlanRequest, order_of, read_request, require_as_written, require_planned_columns
-from pais.cli.show import warn_of_weak
+from pais.cli.show import warn_of, warn_of_weak
 from pais.engines import Engine
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans, survey_passes
+from pais.guarantee import chosen_delta
+from pais.kmeans import KMeansFit, KMeansSettings, asked_delta_of, fit_kmeans, survey_passes
 from pais.mechanisms import KMeansValue
 from pais.pipeline import Plan, charged_run
 from pais.release import sum_up
@@ -33,13 +34,15 @@ class Work:
 
 def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -> Work:
     """A k-means of settings, and of a survey made earlier where there is one."""
-    warn_of_weak(settings.epsilon, settings.delta)
     if survey is None:
         return Work(
             epsilon=settings.epsilon,
-            delta=settings.delta,
+            delta=asked_delta_of(settings),
             passes=1 + survey_passes(settings),
-            run=lambda rows, ledger: private_kmeans(rows, settings, random_state=seed, ledger=ledger),
+            # A command is a process of its own and makes one fit.
+            run=lambda rows, ledger: fit_kmeans(
+                rows, settings, random_state=seed, ledger=ledger, warn=warn_of, counted=False
+            ),
         )
     if settings.radius is not None or settings.center is not None or settings.norms is not None:
         raise ArgumentError("--survey brings radius, center and norms along. Leave out what you state beside it.")
@@ -58,11 +61,17 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
             sample_size=settings.sample_size,
             mechanism=settings.mechanism,
             algorithm=settings.algorithm,
+            max_epsilon_if_kept=settings.max_epsilon_if_kept,
         )
-        return fit(request.plan(), rows, earlier=earlier, seed=seed, ledger=ledger)
+        plan = request.plan()
+        warn_of_weak(settings.epsilon, plan)
+        return fit(plan, rows, earlier=earlier, seed=seed, ledger=ledger)
 
     # The survey may be paid for already.
-    return Work(epsilon=known.epsilon, delta=settings.delta, passes=1, run=run)
+    asked = chosen_delta(
+        settings.delta, gaussian=settings.mechanism == "gaussian", n_rows=known.norms.n_rows, surveyed=True
+    )
+    return Work(epsilon=known.epsilon, delta=asked.certified, passes=1, run=run)
 
 
 def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
@@ -78,7 +87,8 @@ def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
         require_planned_columns(path, request, rows)
         return fit(plan, rows, earlier=earlier, seed=seed, ledger=ledger)
 
-    return Work(epsilon=plan.epsilon, delta=plan.delta, passes=1, run=run)
+    warn_of_weak(sum_up([plan.epsilon, *(part.epsilon for part in plan.spent)]), plan)
+    return Work(epsilon=plan.epsilon, delta=plan.delta_choice.certified, passes=1, run=run)
 
 
 def _refuse_beside_plan(context: typer.Context) -> None:
@@ -102,9 +112,9 @@ def fit(plan: Plan, rows: Engine, *, earlier: Survey | None, seed: int | None, l
     unpaid = None if ledger is None or earlier is None or ledger.holds(earlier.name) else earlier
     charged = accounts(ledger)
     if unpaid is None:
-        charged.check(epsilon=plan.epsilon, delta=plan.delta)
+        charged.check(epsilon=plan.epsilon, delta=plan.delta_choice.certified)
     else:
-        charged.check(epsilon=sum_up([plan.epsilon, unpaid.epsilon]), delta=plan.delta)
+        charged.check(epsilon=sum_up([plan.epsilon, unpaid.epsilon]), delta=plan.delta_choice.certified)
         charge_survey(charged, epsilon=unpaid.epsilon, secure=unpaid.secure_randomness, name=unpaid.name)
     release = charged_run(plan, rows, charged, random_state=seed)
     assert isinstance(release.value, KMeansValue)

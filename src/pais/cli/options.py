@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-DEFAULT_DELTA = 1e-6
-
 
 class SamplingName(str, Enum):
     constrained = "constrained"
@@ -55,7 +53,12 @@ _EPSILON = typer.Option("--epsilon", help="What all that is released may cost on
 Epsilon = Annotated[float, _EPSILON]
 EpsilonOrPlan = Annotated[float | None, _EPSILON]
 Delta = Annotated[
-    float | None, typer.Option("--delta", help="Default 1e-6 with Gaussian noise, 0 with 'laplace' and 'l2'.")
+    float | None,
+    typer.Option(
+        "--delta",
+        help="Default with Gaussian noise: the smaller of 1e-6 and 1 / (10 * rows), the number of rows as stated or "
+        "surveyed; 0 with 'laplace' and 'l2'.",
+    ),
 ]
 Radius = Annotated[
     float | None,
@@ -83,6 +86,13 @@ PlanFile = Annotated[
 Sampling = Annotated[SamplingName, typer.Option("--sampling", help="How rows are kept.")]
 SampleSize = Annotated[
     float | None, typer.Option("--sample-size", help="Expected rows. Default: as few as cost no extra noise.")
+]
+MaxEpsilonIfKept = Annotated[
+    float | None,
+    typer.Option(
+        "--max-epsilon-if-kept",
+        help="Largest epsilon of a row once it is known that it was kept in the sample. Default: epsilon + 15.",
+    ),
 ]
 Mechanism = Annotated[
     MechanismChoice, typer.Option("--mechanism", help="Noise: Gaussian for (epsilon, delta), others for pure epsilon.")
@@ -120,9 +130,3 @@ Ledger = Annotated[
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings stay.")]
-
-
-def delta_or_default(delta: float | None, mechanism: MechanismChoice) -> float:
-    if delta is not None:
-        return delta
-    return DEFAULT_DELTA if mechanism is MechanismChoice.gaussian else 0.0

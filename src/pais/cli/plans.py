@@ -15,6 +15,7 @@ from pais.cli.facts import (
     ball_from,
     norms_description,
     norms_from,
+    not_written,
     read_json,
     require_surveyed_columns,
     text,
@@ -37,11 +38,12 @@ class PlanRequest:
     n_clusters: int
     n_features: int
     facts: Facts
-    delta: float
+    delta: float | None
     sampling: Any
     sample_size: float | None
     mechanism: MechanismName
     algorithm: Algorithm
+    max_epsilon_if_kept: float | None = None
 
     def plan(self) -> Plan:
         center = self.facts.ball.center
@@ -61,6 +63,7 @@ class PlanRequest:
             mechanism=self.mechanism,
             algorithm=self.algorithm,
             spent=self.facts.spent,
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
         )
 
 
@@ -102,7 +105,9 @@ def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None
     return {
         "kind": "plan",
         "epsilon": plan.epsilon,
-        "delta": plan.delta,
+        "delta": plan.delta_choice.certified,
+        "delta_used": plan.delta,
+        "delta_basis": plan.delta_basis,
         "epsilon_if_kept": plan.price.epsilon_if_kept,
         "spent": [asdict(part) for part in plan.spent],
         "neighbours": "one row added or removed",
@@ -141,10 +146,13 @@ def read_request(path: Path) -> PlanRequest:
                 ),
             }
         )
+    except ArgumentError as error:
+        raise not_written(path, "plan", error) from None
     except (KeyError, TypeError, ValueError, OverflowError):
         request = None
     known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
-    if request is None or not known or len(request.facts.spent) > 1:
+    # The one earlier release of a plan is a survey, which is pure.
+    if request is None or not known or [part.delta for part in request.facts.spent] not in ([], [0.0]):
         raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out plan.json`.")
     return request
 
@@ -159,7 +167,20 @@ def require_planned_columns(path: Path, request: PlanRequest, rows: Engine) -> N
 def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
     """Refuse to run another plan than the one that people read in the file: it is made anew from its request."""
     written, made = read_json(path), plan_description(request, plan)
-    shown = ("epsilon", "delta", "spent", "ball", "mechanism", "by_norm", "expected_rows", "n_rows", "explanation")
+    shown = (
+        "epsilon",
+        "delta",
+        "delta_used",
+        "epsilon_if_kept",
+        "delta_basis",
+        "spent",
+        "ball",
+        "mechanism",
+        "by_norm",
+        "expected_rows",
+        "n_rows",
+        "explanation",
+    )
     if not all(_alike(written.get(name), made[name]) for name in shown):
         raise ArgumentError(
             f"{path} was edited, or made by another version of pais: it does not say what would be run. Plan again."

@@ -26,6 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pais._numerics import raised
+from pais.guarantee import STATED, delta_concern, epsilon_concern
 from pais.kmeans import KMeansFit
 from pais.norms import NormDistribution
 from pais.pipeline import Plan
@@ -45,7 +46,6 @@ SAMPLE_WARNING = (
     "the data's owner."
 )
 HISTOGRAM_BINS = 12
-_WEAK_EPSILON, _WEAK_DELTA = 8.0, 1e-3
 _BAR = 36
 
 
@@ -59,14 +59,17 @@ def warn(text: str, console: Console | None = None) -> None:
     (console or Console(stderr=True)).print(plain(text, "bold red"), soft_wrap=True)
 
 
-def warn_of_weak(epsilon: float, delta: float) -> None:
-    """A word on numbers that promise little."""
-    if epsilon > _WEAK_EPSILON:
-        warn(f"epsilon {epsilon:g} promises hardly anything: outcomes may differ by a factor of e^{epsilon:g}.")
-    if delta > _WEAK_DELTA:
-        warn(
-            f"delta {delta:g} is large: with that probability the promise may fail. Stay far below 1 / number of rows."
-        )
+def warn_of(concern: str | None) -> None:
+    """A line on stderr where there is something to say."""
+    if concern is not None:
+        warn(concern)
+
+
+def warn_of_weak(epsilon: float, plan: Plan) -> None:
+    """A line on stderr for each number of a plan, or its epsilon in all, that promises little."""
+    warn_of(epsilon_concern(epsilon))
+    if plan.norms is not None:
+        warn_of(delta_concern(plan.delta, plan.norms.n_rows))
 
 
 def say(text: str) -> None:
@@ -186,6 +189,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     if certificate.epsilon_if_kept > certificate.epsilon * (1.0 + 1e-6):
         facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for a row that was kept"))
     facts += [
+        *([] if certificate.delta_basis == STATED else [("delta", certificate.delta_basis)]),
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),
         ("features", listed(names)),

@@ -122,8 +122,9 @@ class DataFile:
                 self.path,
                 include_columns=self.layout.to_read,
                 column_types=dict.fromkeys(as_text, pa.string()),
-                # A cell that is no text is no number either; one that is carried must be.
+                # Cells that are carried stay as they are. Of others only the numbers count, and this is quicker.
                 check_utf8=bool(self.layout.columns.carry),
+                strings_can_be_null=not self.layout.columns.carry,
             )
         )
         with reader:
@@ -353,7 +354,8 @@ def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFi
 def _csv_schema(filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
     """Names of the columns of a CSV file, and the types that Arrow infers from its first block."""
     with open_csv(filesystem, path) as reader:
-        return reader.schema
+        # Names that are no text raise here, where no error is kept.
+        return pa.schema([reader.schema.field(place) for place in range(len(reader.schema.names))])
 
 
 def _with_numbers(schema: pa.Schema, columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema | None:

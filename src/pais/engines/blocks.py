@@ -32,7 +32,7 @@ _EXACT = 2.0**53
 
 
 class Block(ABC):
-    """Some rows, and the identity that the draws of a seeded run are keyed by.
+    """Some rows, and the identity that their draws are keyed by: one word for each row, or a few.
 
     A row that holds NaN or infinity stays in the block and contributes nothing: it has no norm, adds nothing to a sum
     and is never kept.
@@ -42,7 +42,7 @@ class Block(ABC):
 
     @property
     def n_rows(self) -> int:
-        return int(self.identity.size)
+        return len(self.identity)
 
     @abstractmethod
     def norms(self, ball: Ball) -> FloatArray:
@@ -59,6 +59,10 @@ class Block(ABC):
     @abstractmethod
     def rows(self) -> NDArray[np.generic]:
         """All rows, finite or not, as an array of shape (n, d)."""
+
+    @abstractmethod
+    def columns(self) -> Sequence[NDArray[np.generic]]:
+        """All rows, as one array for each column; nothing is copied."""
 
     @abstractmethod
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
@@ -104,6 +108,9 @@ class RowBlock(Block):
 
     def rows(self) -> NDArray[np.generic]:
         return self._rows
+
+    def columns(self) -> Sequence[NDArray[np.generic]]:
+        return list(self._rows.T)
 
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         if not read_all:
@@ -153,6 +160,9 @@ class ColumnBlock(Block):
 
     def rows(self) -> NDArray[np.generic]:
         return self._gathered(None, None)
+
+    def columns(self) -> Sequence[NDArray[np.generic]]:
+        return self._columns
 
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         if not read_all:

@@ -22,9 +22,11 @@ from numpy.typing import NDArray
 from pais._numerics import FloatArray
 from pais.engines.base import Fold, Thinning
 from pais.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.engines.row_ids import RowIds
 from pais.engines.screen import Screen
 from pais.errors import PaisError
-from pais.randomness import FreshBits, KeyedBits, RowBits, StreamBits, mixed64
+from pais.keyed import SecretBits
+from pais.randomness import KeyedBits, RowBits, mixed64
 from pais.sources import Layout
 
 
@@ -99,10 +101,10 @@ def _fixed(column: pa.Array, width: int) -> pa.Array:
 
 
 class _Numbering:
-    """Names for rows without a key: their content, and the how-manieth of its like a row is. NOT PRIVATE.
+    """Row ids for seeded runs without a key: content hash plus occurrence number among equal rows. NOT PRIVATE.
 
-    Like rows lie side by side, here and across batches. Which of them is drawn means nothing, but how many: each has
-    a draw of its own.
+    Spark has put equal rows side by side, within batches and across them, so that one number has to be remembered. It
+    does not matter which of some equal rows is kept, but each must have a draw of its own.
     """
 
     def __init__(self) -> None:
@@ -187,13 +189,16 @@ class Thin(Work):
 
     def begin(self, partition: int) -> Task:
         if self.seeded is not None:
-            return _ThinTask(self, self.seeded)
-        return _ThinTask(self, FreshBits(StreamBits(self.key, context=b"partition %d" % partition)))
+            return _ThinTask(self, self.seeded, None)
+        ids = RowIds(self.key, partition=partition, n_features=self.screen.n_features)
+        return _ThinTask(self, SecretBits(self.key, partition=partition), ids)
 
 
 class _ThinTask(Task):
-    def __init__(self, work: Thin, bits: RowBits) -> None:
-        self._work, self._bits, self._numbering = work, bits, _Numbering()
+    """`ids` name the rows for secret draws; None leaves the identity that the reading gave them."""
+
+    def __init__(self, work: Thin, bits: RowBits, ids: RowIds | None) -> None:
+        self._work, self._bits, self._numbering, self._ids = work, bits, _Numbering(), ids
         self._seen: pa.Schema | None = None
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -202,6 +207,8 @@ class _ThinTask(Task):
         if block.n_rows == 0:
             return None
         self._seen = batch.schema
+        if self._ids is not None:
+            block.identity = self._ids.of(block.columns())
         kept = work.thinning.keep(block, work.screen, self._bits)
         n, width = kept.rows.shape
         if n == 0:

@@ -68,12 +68,17 @@ class SparkEngine(Engine):
 
     Notes
     -----
-    Guarantee. A release draws from SHAKE-256 under a key of 256 fresh bits, by partition, so a task that is retried or
-    run twice keeps the same rows and no attempt can be picked for what it kept. With a seed the sample is that of the
-    other engines where a key names the rows; without a key, equal rows are numbered, so that it depends on the rows
-    alone and not on partitions: `tests/conformance/test_spark_engine.py`, `tests/integration/test_spark_cluster.py`.
+    Guarantee. A release draws a key of 256 fresh bits. A row's draw follows from that key, the number of its partition
+    and the row id: content hash plus occurrence number among equal rows. So a partition that is computed again keeps
+    the same rows, in whatever order they arrive, and no attempt can be picked for what it kept. With a seed the sample
+    is that of the other engines where a key names the rows; without a key, equal rows are numbered, so that the sample
+    depends on the rows alone and not on partitions: `tests/conformance/test_spark_engine.py`,
+    `tests/conformance/test_partition_draws.py`, `tests/integration/test_spark_cluster.py`.
 
-    Assumes. The frame yields the same rows in the same order when a task is retried, as files and tables do.
+    Assumes. A partition that is computed again has the same rows, each as often as before, in any order. This is not
+    checked: only the attempt that counts sends an answer, so the driver has nothing to compare it with. Where rows
+    differ in carried columns alone, the number of rows that are kept does not depend on the order, but which of them
+    are kept does.
     """
 
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
