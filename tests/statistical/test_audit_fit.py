@@ -13,6 +13,7 @@ from benchmarks.audit_cases import Case
 from benchmarks.audit_fits import FIT_CASES, model
 from pais.auditing.fits import FitTarget
 from pais.auditing.targets import Draws
+from pais.guarantee import forget_fits
 
 PAIR = pais.NeighbourPair.of([1.0], [[-0.5]])
 RIGHT_SEEDS = range(2)
@@ -65,12 +66,42 @@ def test_no_ledger_is_charged_and_the_model_stays_as_it_was() -> None:
     assert audited.get_params()["random_state"] == 5
 
 
-def test_no_warnings_are_issued_although_the_survey_finds_too_few_rows() -> None:
+def test_no_warnings_are_issued_although_each_fit_warns() -> None:
     with pytest.warns(pais.errors.SurveyWarning):
         usual(random_state=0).fit(PAIR.with_record)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pais.audit(usual(), pair=PAIR, runs=4, random_state=0)
+        pais.audit(usual(epsilon=12.0), pair=PAIR, runs=4, random_state=0)
+        pais.audit(usual(mechanism="gaussian", delta=0.2), pair=PAIR, runs=4)
+
+
+def test_secure_runs_do_not_count_as_fits_without_a_ledger() -> None:
+    forget_fits()
+    try:
+        pais.audit(usual(), pair=PAIR, runs=4)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pais.errors.PrivacyWarning)
+            warnings.simplefilter("ignore", pais.errors.SurveyWarning)
+            usual().fit(PAIR.with_record)
+        with pytest.warns(pais.errors.PrivacyWarning, match="second private fit"):
+            usual().fit(PAIR.with_record)
+    finally:
+        forget_fits()
+
+
+class WarnsOfFewRows(pais.DPKMeans):
+    """The exact number of rows decides whether a warning is issued."""
+
+    def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
+        if len(X) == 1:
+            warnings.warn("few rows", RuntimeWarning, stacklevel=2)
+        return super().fit(X)
+
+
+def test_warning_is_part_of_the_outcome() -> None:
+    report = pais.audit(usual(WarnsOfFewRows), pair=PAIR, runs=60, random_state=0)
+    assert report.violates
+    assert report.best.event.startswith("warnings is equal to")
 
 
 def test_one_run_is_bit_for_bit_a_fit() -> None:
@@ -104,7 +135,12 @@ def test_own_statistic_is_given_the_fitted_model() -> None:
         return float(fitted.plan_.ball.radius)
 
     report = pais.audit(usual(), pair=PAIR, statistic={"radius": released_radius}, runs=10, random_state=0)
-    assert {finding.event.split(" is ")[0] for finding in report.findings} <= {"radius", "outcome", "message"}
+    assert {finding.event.split(" is ")[0] for finding in report.findings} <= {
+        "radius",
+        "outcome",
+        "message",
+        "warnings",
+    }
 
 
 class FailsOnOneRow(pais.DPKMeans):
