@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +18,7 @@ from pais.auditing.many import Part
 from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
 from pais.auditing.statistics import Statistic, SumFrame, beside_record, column
 from pais.auditing.targets import Draws, Target
-from pais.errors import ArgumentError, SurveyWarning
+from pais.errors import ArgumentError
 from pais.estimators import DPKMeans
 from pais.kmeans import KMeansFit
 from pais.mechanisms import KMeans
@@ -38,10 +37,18 @@ _MANY = 200
 
 # The value of the statistic `outcome` for a fit that did not raise.
 RELEASED = "released"
-OUTCOME, MESSAGE, CERTIFICATE = "outcome", "message", "certificate"
+OUTCOME, MESSAGE, WARNINGS, CERTIFICATE = "outcome", "message", "warnings", "certificate"
 
 #: One number or symbol of one run for each statistic.
 Facts = Mapping[str, object]
+
+
+class _MadeUpRows(Accounts):
+    """Accounts without a ledger, not even an active one. The fit is not counted as one that should have a ledger."""
+
+    @property
+    def empty(self) -> bool:
+        return False
 
 
 @dataclass(eq=False)
@@ -62,6 +69,7 @@ class FitTarget(Target):
     """`model.fit` on a fresh clone in each run, with the random bits of the audit and without any ledger.
 
     A fit that raises is an outcome like any other: its caller sees the class and the text of the error.
+    Warnings are recorded and not issued.
 
     Notes
     -----
@@ -125,7 +133,8 @@ class FitTarget(Target):
     def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:
         """Learn what is claimed from the first fit that succeeds, on either table; if none does, raise its error."""
         tables = [table for pair in pairs for table in (pair.with_record, pair.without_record)] * _ATTEMPTS
-        with _quiet():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             for left, table in zip(reversed(range(len(tables))), tables, strict=True):
                 try:
                     model = self._fitted(table, draws)
@@ -134,7 +143,7 @@ class FitTarget(Target):
                         raise
                 else:
                     break
-        self.seen.names = (OUTCOME, MESSAGE, *self._look(model, _Scene.of(pairs[0])))
+        self.seen.names = (OUTCOME, MESSAGE, WARNINGS, *self._look(model, _Scene.of(pairs[0])))
         if self.stated_epsilon is None and self.delta < self.seen.delta:
             raise ArgumentError(
                 f"delta={self.stated_delta!r} is below the certified delta={self.seen.delta!r}. Pass the epsilon that "
@@ -143,22 +152,24 @@ class FitTarget(Target):
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
         scene = _Scene.of(pair)
-        with _quiet():
-            outcomes = [self._outcome(rows, scene, draws) for _ in range(runs)]
+        outcomes = [self._outcome(rows, scene, draws) for _ in range(runs)]
         return {name: column([facts.get(name, math.nan) for facts in outcomes], runs) for name in self.seen.names}
 
     def _outcome(self, rows: FloatArray, scene: _Scene, draws: Draws) -> Facts:
-        try:
-            model = self._fitted(rows, draws)
-        # Whatever is raised reaches the caller of fit, so it is part of the output.
-        except Exception as error:
-            return {OUTCOME: type(error).__name__, MESSAGE: str(error), CERTIFICATE: "none"}
-        return {OUTCOME: RELEASED, MESSAGE: RELEASED, **self._look(model, scene)}
+        # Warnings and errors reach the caller of fit, so they are part of the output.
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            try:
+                model = self._fitted(rows, draws)
+            except Exception as error:
+                return {OUTCOME: type(error).__name__, MESSAGE: str(error), WARNINGS: "", CERTIFICATE: "none"}
+        kinds = ", ".join(warning.category.__name__ for warning in issued)
+        return {OUTCOME: RELEASED, MESSAGE: RELEASED, WARNINGS: kinds, **self._look(model, scene)}
 
     def _fitted(self, rows: FloatArray, draws: Draws) -> DPKMeans:
         model: DPKMeans = clone(self.model)
-        # Empty accounts: neither the model's ledger nor an active one is charged.
-        model.set_params(random_state=draws.generator if draws.seeded else None, ledger=Accounts(()))  # [note: audit-4]
+        bits = draws.generator if draws.seeded else None
+        model.set_params(random_state=bits, ledger=_MadeUpRows(()))  # [note: audit-4]
         model.fit(rows)
         self.seen.include(model.certificate_)
         return model
@@ -244,11 +255,3 @@ def _released(fit: KMeansFit, scene: _Scene) -> Facts:
         totals = [counts.sum(axis=0)[None, :], (counts * (value.centers - frame.origin)).sum(axis=0)[None, :]]
         seen.update(frame.look(parts, totals))
     return {name: float(values[0]) for name, values in seen.items()}
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the warning of a survey that finds too few rows: made-up tables are small."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SurveyWarning)
-        yield
