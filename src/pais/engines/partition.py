@@ -266,3 +266,15 @@ def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _sent(content: pa.Array, weight: pa.Array, note: str | None, beside: dict[str, pa.Array]) -> pa.RecordBatch:
     notes = pa.array([note] * len(content), type=pa.string())
     return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **beside})
+
+
+def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
+    """Rows from the bytes the workers sent, without a look at each."""
+    parts = [np.empty((0, n_features))]
+    for chunk in content.cast(pa.large_binary()).chunks:
+        if len(chunk):
+            _, starts, numbers = chunk.buffers()
+            place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+            found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
+            parts.append(found.view("<f8").reshape(-1, n_features))
+    return np.concatenate(parts)

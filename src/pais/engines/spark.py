@@ -33,12 +33,11 @@ try:
 except ImportError:
     raise ImportError("a Spark frame needs the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
-from pais._numerics import FloatArray
 from pais._version import __version__
 from pais.cells import is_text_column, numbers_of_text
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
 from pais.engines.blocks import empty_block
-from pais.engines.partition import Converting, Folding, Reading, Thin, Work
+from pais.engines.partition import Converting, Folding, Reading, Thin, Work, rows_of
 from pais.errors import ArgumentError, DataError
 from pais.randomness import BitSource, KeyedBits, row_bits
 from pais.sources import Columns, Layout, is_csv, listed, require_header, require_numbers
@@ -114,7 +113,7 @@ class SparkEngine(Engine):
         table = self._done(work, self._selected(reading, carry=carry), carry=carry)
         kept = Kept(
             index=np.arange(table.num_rows),
-            rows=_rows_of(table.column("content"), self.n_features),
+            rows=rows_of(table.column("content"), self.n_features),
             weights=np.asarray(table.column("weight").to_numpy()),
         )
         carried = table.select(range(3, table.num_columns)).rename_columns(list(carry)) if carry else None
@@ -437,15 +436,3 @@ def _for_workers(work: bytes, version: str) -> Callable[[Iterator[pa.RecordBatch
         yield from over_partition(work, context.partitionId(), batches)
 
     return run
-
-
-def _rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
-    """Rows from the bytes the workers sent, without a look at each."""
-    parts = [np.empty((0, n_features))]
-    for chunk in content.cast(pa.large_binary()).chunks:
-        if len(chunk):
-            _, starts, numbers = chunk.buffers()
-            place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-            found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
-            parts.append(found.view("<f8").reshape(-1, n_features))
-    return np.concatenate(parts)
