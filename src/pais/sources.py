@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
-from pais._validate import as_array, attempt
+from pais._validate import as_array, attempt, count
 from pais.cells import is_text, numbers_of_objects, whole_numbers_of_objects
 from pais.errors import ArgumentError, DataError
 
@@ -57,12 +57,15 @@ class Columns:
         A column of whole numbers, one for each row, that a seeded run keys its draws by; not a feature.
     missing : {"drop", "error"}
         What becomes of rows in which a feature is not a finite number; "refuse" is another word for "error".
+    widths : mapping of str to int
+        Lengths of the vectors in columns of a Spark frame, for columns whose type does not state it.
     """
 
     features: tuple[str, ...] | None = None
     carry: tuple[str, ...] = ()
     key: str | None = None
     missing: Missing = "drop"
+    widths: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -79,6 +82,8 @@ class Columns:
             if not self.features:
                 raise DataError("the source has no columns. Pass at least one feature.")
         object.__setattr__(self, "carry", tuple(self.carry))
+        widths = {name: count(f"widths[{name!r}]", width) for name, width in self.widths.items()}
+        object.__setattr__(self, "widths", widths)
         for names in (self.features or (), self.carry):
             twice = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
             if twice:

@@ -518,7 +518,10 @@ class TestSpark:
         clean = [(row, i) for i, row in enumerate(rows)]
         dirty = [*clean, ([1.0], N), ([1.0] * 9, N + 1), ([], N + 2), (None, N + 3), ([1.0, None, 2.0, 3.0], N + 4)]
         dirty += [([1.0, math.nan, 2.0, 3.0], N + 5)]
-        one, other = (source(spark.createDataFrame(data, kind), key="id") for data in (clean, dirty))
+        first_dirty = dirty[::-1]
+        one, other = (
+            source(spark.createDataFrame(data, kind), key="id", widths={"v": D}) for data in (clean, first_dirty)
+        )
         assert np.array_equal(sampled(one), sampled(other))
         assert same_survey(*(pais.survey(data, epsilon=1.0, random_state=3) for data in (one, other)))
 

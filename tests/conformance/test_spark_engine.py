@@ -11,6 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -146,7 +147,7 @@ def test_equal_rows_are_drawn_independently_of_each_other(spark: Any) -> None:
 def test_the_two_zeros_make_equal_rows(spark: Any) -> None:
     plain = spark.range(500, numPartitions=3).selectExpr("1.5d as a", "0.0d as b")
     mixed_zeros = spark.range(500, numPartitions=2).selectExpr("1.5d as a", "if(id % 2 = 0, 0.0d, -0.0d) as b")
-    as_vectors = mixed_zeros.selectExpr("array(a, b) as v")
+    as_vectors = source(mixed_zeros.selectExpr("array(a, b) as v"), widths={"v": 2})
     sizes = {
         len(kept(source(one), bit_source(2), UniformRule(rate=0.3), Ball(radius=RADIUS)).rows)
         for one in (plain, mixed_zeros, as_vectors)
@@ -297,7 +298,7 @@ def test_all_kinds_of_numbers_are_taken_and_vectors_have_names(spark: Any) -> No
     kinds = kinds.selectExpr(
         *[f"cast({name} as {casts[name]}) {name}" if name in casts else name for name in "abcdefgh"]
     )
-    engine = source(kinds, carry=["h"], columns=list("abcdefgh"))
+    engine = source(kinds, carry=["h"], columns=list("abcdefgh"), widths={"g": 2, "h": 3})
     assert engine.names == ("a", "b", "c", "d", "e", "f", "g[0]", "g[1]", "h[0]", "h[1]", "h[2]")
     found = kept(engine, bit_source(None), UniformRule(rate=1.0), Ball(radius=1e3))
     expected = [
@@ -362,12 +363,13 @@ def test_missing_values_are_dropped_or_an_error_by_column(spark: Any) -> None:
     )
     vector = "'v\\[0\\]', 'v\\[1\\]'"
     for columns, names, left in ((["x"], "'x'", 90), (["v"], vector, 80), (["x", "v"], f"'x', {vector}", 70)):
+        widths = {"v": 2} if "v" in columns else {}
         with pytest.raises(DataError, match=rf"column\(s\) {names} have values that are missing"):
-            source(holes, columns=columns, missing="error")
-        engine = source(holes, columns=columns, key="id")
+            source(holes, columns=columns, widths=widths, missing="error")
+        engine = source(holes, columns=columns, widths=widths, key="id")
         assert engine.fold(Norms(), seeded=False)[0] == left
         assert len(kept(engine, bit_source(1), UniformRule(rate=1.0), Ball(radius=1e3)).rows) == left
-        unkeyed = source(holes, columns=columns)
+        unkeyed = source(holes, columns=columns, widths=widths)
         assert len(kept(unkeyed, bit_source(1), UniformRule(rate=1.0), Ball(radius=1e3)).rows) == left
     without = spark.sql("select 1.0d as x, cast(null as long) as id")
     with pytest.raises(DataError, match=r"column 'id' .*missing values"):
@@ -377,9 +379,9 @@ def test_missing_values_are_dropped_or_an_error_by_column(spark: Any) -> None:
 
 def test_vectors_of_another_length_are_dropped(spark: Any) -> None:
     ragged = spark.range(10, numPartitions=2).selectExpr("if(id = 7, array(1.0d), array(1.0d, 2.0d)) as v")
-    assert source(ragged).fold(Norms(), seeded=False)[0] == 9
+    assert source(ragged, widths={"v": 2}).fold(Norms(), seeded=False)[0] == 9
     with pytest.raises(DataError, match="'v"):
-        source(ragged, missing="error")
+        source(ragged, widths={"v": 2}, missing="error")
 
 
 def test_a_frame_without_rows_is_an_empty_table(spark: Any) -> None:
@@ -387,9 +389,9 @@ def test_a_frame_without_rows_is_an_empty_table(spark: Any) -> None:
     assert source(empty, columns=["x"]).fold(Rows(), seeded=False)[0] == 0
     found = kept(source(empty, columns=["x"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=1.0))
     assert found.rows.shape == (0, 1)
-    # The length of vectors is read from the first one.
-    with pytest.raises(DataError, match="the source has no rows with a vector"):
-        source(empty, columns=["v"])
+    vectors = source(empty, columns=["v"], widths={"v": 3})
+    assert vectors.fold(Rows(), seeded=False)[0] == 0
+    assert kept(vectors, bit_source(1), UniformRule(rate=1.0), Ball(radius=1.0)).rows.shape == (0, 3)
 
 
 def test_a_sample_may_be_empty(spark: Any) -> None:
@@ -398,6 +400,127 @@ def test_a_sample_may_be_empty(spark: Any) -> None:
     assert found.rows.shape == (0, 1)
     assert found.carried is not None
     assert found.carried.num_rows == 0
+
+
+# -- one row does not decide about others --------------------------------------------------------------------
+
+
+def every_row(engine: Engine) -> Floats:
+    """All finite rows, in an order of their own."""
+    found = kept(engine, bit_source(1), UniformRule(rate=1.0), Ball(radius=1e6)).rows
+    return found[np.lexsort(found.T)]
+
+
+def csv_frame(home: Path, text: str, name: str = "rows.csv") -> tuple[Path, Any]:
+    from pais.engines.spark import read_frame
+
+    path = home / name
+    path.write_text(text)
+    return path, read_frame(str(path))
+
+
+@pytest.mark.parametrize("columns", [None, ["a", "b"]])
+@pytest.mark.parametrize("more", ["1,0.5", "1,word", "1,2024-01-02", "1,1 day", "1,", "1,99999999999999999999"])
+def test_a_line_of_a_csv_file_does_not_change_the_numbers_of_other_lines(
+    spark: Any, tmp_path: Path, more: str, columns: list[str] | None
+) -> None:
+    lines = "a,b\n" + "1,true\n" * 1000
+    alone = source(csv_frame(tmp_path, lines)[1], columns=columns)
+    assert alone.fold(Norms(), seeded=False)[0] == 1000
+    path, frame = csv_frame(tmp_path, f"{lines}{more}\n")
+    engine = source(frame, columns=columns)
+    expected = every_row(source(path, columns=columns))
+    assert len(expected) >= 1000
+    assert engine.fold(Norms(), seeded=False)[0] == len(expected)
+    assert np.array_equal(every_row(engine), expected)
+
+
+CELLS = (
+    *("1", "-0", "+1.5", " 2 ", "\t3", ".5", "4.", "1e5", "1E+3", "1e-400", "1e400", "12345678901234567890123"),
+    *("true", "FALSE", " True ", "tRUE", "yes", "nan", "inf", "NA", "null", "", '""', '"6"', '" 7"', '"8 ""x"""'),
+    *("0x10", "1d", "2f", "1_0", "\u0661", "\u00a01", "$5", "1%", "2024-01-02", "12:30", "P1D", "0.1", "\\9", '"\\"'),
+)
+
+
+@pytest.mark.parametrize("seeded", [True, False])
+def test_spark_reads_the_same_numbers_from_a_csv_file_as_arrow(spark: Any, tmp_path: Path, *, seeded: bool) -> None:
+    text = "a,b,c\n" + "".join(f"{place},{cell},{cell}\n" for place, cell in enumerate(CELLS)) + "1,2\n1,2,3,4\n"
+    path, frame = csv_frame(tmp_path, text)
+    one, other = (source(data, columns=["b", "a"]) for data in (path, frame))
+    bits = bit_source(1 if seeded else None)
+    found = [in_order(kept(engine, bits, UniformRule(rate=1.0), Ball(radius=1e30))) for engine in (one, other)]
+    assert len(found[0]) == 17
+    assert np.array_equal(found[0], found[1])
+
+
+def test_the_first_lines_of_a_csv_file_tell_columns_of_numbers_from_text(spark: Any, tmp_path: Path) -> None:
+    mostly_numbers = "a,b\n" + "1,2\n" * 30 + "1,word\n" * 20
+    assert len(every_row(source(csv_frame(tmp_path, mostly_numbers)[1]))) == 30
+    _, frame = csv_frame(tmp_path, "a,b\n" + "1,2\n" * 20 + "1,word\n" * 30)
+    with pytest.raises(DataError, match=r"column\(s\) 'b' \(type string\) of the source hold no numbers"):
+        source(frame)
+    assert len(every_row(source(frame, columns=["b"]))) == 20
+    found = kept(source(frame, columns=["a"], carry=["b"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=9.0))
+    assert found.carried is not None
+    assert sorted(found.carried.column("b").to_pylist()) == ["2"] * 20 + ["word"] * 30
+
+
+def test_equal_numbers_of_a_csv_file_are_drawn_independently_whatever_their_text(spark: Any, tmp_path: Path) -> None:
+    _, frame = csv_frame(tmp_path, "a,b\n" + "1,2\n1.0,2\n1.00,2e0\n+1, 2\n" * 250)
+    _, plain = csv_frame(tmp_path, "a,b\n" + "1,2\n" * 1000, "plain.csv")
+    rule, ball = UniformRule(rate=0.3), Ball(radius=RADIUS)
+    sizes = {len(kept(source(one), bit_source(4), rule, ball).rows) for one in (frame, plain)}
+    assert len(sizes) == 1
+    assert 220 < sizes.pop() < 380
+
+
+@pytest.mark.parametrize("first", ["array(1.0d)", "array(1.0d, 2.0d, 3.0d)", "array()", "null"])
+def test_a_first_vector_of_another_length_drops_no_other_row(spark: Any, first: str) -> None:
+    frame = spark.range(1000, numPartitions=1).selectExpr(
+        f"if(id = 0, cast({first} as array<double>), array(1.0d, 2.0d)) as v"
+    )
+    engine = source(frame, widths={"v": 2})
+    assert engine.names == ("v[0]", "v[1]")
+    assert engine.fold(Norms(), seeded=False)[0] == 999
+
+
+def test_vectors_without_a_stated_length_are_refused_before_a_row_is_read(spark: Any) -> None:
+    from pyspark.ml.linalg import Vectors
+
+    counted = spark.sparkContext.accumulator(0)
+
+    def counting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            counted.add(batch.num_rows)
+            yield batch
+
+    watched = spark.range(10).mapInArrow(counting, "id long").selectExpr("array(id, id) as `v.1`", "id")
+    ml = spark.createDataFrame([(Vectors.dense([1.0, 2.0]),)], ["v.1"])
+    for frame in (watched, ml, watched.limit(0)):
+        with pytest.raises(DataError, match=r"'v\.1' of the source.* length.*widths=\{'v\.1': 3\}"):
+            source(frame)
+    source(watched, columns=["v.1"], widths={"v.1": 2})
+    source(watched, columns=["id"])
+    assert counted.value == 0
+    assert every_row(source(ml, widths={"v.1": 2})).tolist() == [[1.0, 2.0]]
+
+
+def test_widths_must_be_lengths_of_vector_features_that_nothing_else_contradicts(spark: Any, frame: Any) -> None:
+    from pyspark.ml.feature import VectorAssembler
+
+    plain = frame.toDF(*[f"y{j}" for j in range(D)], "label", "id")
+    assembled = VectorAssembler(inputCols=["y0", "y1", "y2"], outputCol="v").transform(plain)
+    assert source(assembled, columns=["v"], widths={"v": 3}).n_features == 3
+    with pytest.raises(pais.ArgumentError, match=r"widths\['v'\]=4 .* states 3"):
+        source(assembled, columns=["v"], widths={"v": 4})
+    for name in ("y0", "other"):
+        with pytest.raises(pais.ArgumentError, match=rf"'{name}' and .* no feature that holds vectors"):
+            source(assembled, columns=["y0", "v"], widths={name: 3})
+    for width in (0, -1, 2.5, True, "3"):
+        with pytest.raises(pais.ArgumentError, match=r"widths\['v'\]"):
+            source(assembled, columns=["v"], widths={"v": width})  # type: ignore[dict-item]
+    with pytest.raises(pais.ArgumentError, match="widths"):
+        source(table(), columns=FEATURES, widths={"x.0": 1})
 
 
 # -- secrets and workers -------------------------------------------------------------------------------------
@@ -423,10 +546,15 @@ def test_no_error_and_no_log_quotes_a_value(spark: Any, capfd: pytest.CaptureFix
     planted = spark.createDataFrame([(CANARY, f"secret{CANARY}"), (float("nan"), "b")], ["x", "label"])
     texts = [
         told(lambda: source(planted, columns=["x"], missing="error")),
-        told(lambda: source(planted.selectExpr("x", "array(x, x) as v"), missing="error")),
+        told(lambda: source(planted.selectExpr("x", "array(x, x) as v"), widths={"v": 2}, missing="error")),
         told(lambda: source(planted, columns=["x"]).fold(Quoting(), seeded=False)),
         told(lambda: source(planted.selectExpr("cast(label as double) as x")).fold(Rows(), seeded=False)),
         told(lambda: source(planted.selectExpr("array(cast(label as double)) as v"))),
+        told(
+            lambda: source(planted.selectExpr("array(cast(label as double)) as v"), widths={"v": 1}).fold(
+                Rows(), seeded=False
+            )
+        ),
         told(lambda: source(planted, columns=["label"])),
     ]
     printed = capfd.readouterr()

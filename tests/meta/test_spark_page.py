@@ -20,10 +20,11 @@ def test_the_python_blocks_of_the_guide_to_spark_run_one_after_the_other(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "spark.md", "exec"), names)
     printed = capsys.readouterr().out
     assert '"epsilon": 1.0' in printed
+    assert "('position[0]', 'position[1]')" in printed
     assert '"note": "secure randomness"' in printed

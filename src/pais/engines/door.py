@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pais.engines.arrow import ArrowEngine
 from pais.engines.base import Engine, require_finite
 from pais.engines.memory import MemoryEngine
 from pais.engines.places import files_of
-from pais.errors import DataError
+from pais.errors import ArgumentError, DataError
 from pais.sources import Columns, Layout, Missing, as_table, from_array, one_batch
 
 
@@ -27,6 +27,7 @@ def source(
     carry: Sequence[str] = (),
     key: str | None = None,
     missing: Missing = "drop",
+    widths: Mapping[str, int] | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Engine:
     """Rows to be gone over, wherever they are; pass the result wherever rows are taken.
@@ -57,6 +58,11 @@ def source(
         default: such a row contributes nothing, and the call succeeds whatever the rows hold. "error" reads all rows
         once, here, and raises a `DataError` that names the columns. It is outside the privacy guarantee, because one
         row decides whether the call succeeds. "refuse" is an older word for "error".
+    widths : mapping of str to int, optional
+        Lengths of the vectors in columns of a Spark DataFrame, by column: ``widths={"v": 3}`` gives the features
+        ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs one, and so does a column of Spark
+        ML vectors without a size in its metadata. A row with a vector of another length contributes nothing. Widths
+        are public. Other sources take none: an Arrow list of fixed size has its length in the type.
     on_rows : callable, optional
         Told the number of rows after each batch of a pass: for a progress bar.
 
@@ -68,7 +74,15 @@ def source(
     """
     if isinstance(data, Engine):
         return data
-    chosen = Columns(features=None if columns is None else tuple(columns), carry=tuple(carry), key=key, missing=missing)
+    chosen = Columns(
+        features=None if columns is None else tuple(columns),
+        carry=tuple(carry),
+        key=key,
+        missing=missing,
+        widths=widths or {},
+    )
+    if chosen.widths and not _is_spark_frame(data):
+        raise ArgumentError("widths is for columns of a Spark DataFrame, and the source is none. Leave it out.")
     engine = _opened(data, chosen, on_rows)
     if chosen.missing == "error":
         require_finite(engine)

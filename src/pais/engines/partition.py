@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
+from pais.cells import numbers_of_text
 from pais.engines.base import Fold, Thinning
 from pais.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.engines.row_ids import RowIds
@@ -91,13 +92,19 @@ class Reading:
 
 
 def _fixed(column: pa.Array, width: int) -> pa.Array:
-    """Vectors as Arrow stores those of one length, with null in place of those of another length."""
+    """Text as numbers; vectors as Arrow stores those of one length, with null in place of those of another length."""
     if width == 0:
-        return column
+        return _as_numbers(column)
     fits = pc.equal(pc.list_value_length(column), width)
     if not pc.all(fits, min_count=0).as_py():
         column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.list_(pa.float64(), width))
+
+
+def _as_numbers(column: pa.Array) -> pa.Array:
+    """A column of a CSV file, which arrives as text, as doubles cell by cell; any other column as it is."""
+    is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    return numbers_of_text(column.cast(pa.string())) if is_text else column
 
 
 class _Numbering:
@@ -145,6 +152,28 @@ class Work(ABC):
 
     @abstractmethod
     def begin(self, partition: int) -> Task: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converting(Work):
+    """Turns columns of text into numbers and leaves the others, for frames that are sorted by numbers afterwards."""
+
+    names: tuple[str, ...]
+
+    def begin(self, partition: int) -> Task:
+        return _ConvertTask(self)
+
+
+class _ConvertTask(Task):
+    def __init__(self, work: Converting) -> None:
+        self._work = work
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = _columns(batch)
+        return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self._work.names})
+
+    def end(self) -> None:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,3 +266,15 @@ def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _sent(content: pa.Array, weight: pa.Array, note: str | None, beside: dict[str, pa.Array]) -> pa.RecordBatch:
     notes = pa.array([note] * len(content), type=pa.string())
     return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **beside})
+
+
+def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
+    """Rows from the bytes the workers sent, without a look at each."""
+    parts = [np.empty((0, n_features))]
+    for chunk in content.cast(pa.large_binary()).chunks:
+        if len(chunk):
+            _, starts, numbers = chunk.buffers()
+            place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+            found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
+            parts.append(found.view("<f8").reshape(-1, n_features))
+    return np.concatenate(parts)

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import reduce
@@ -33,15 +33,14 @@ try:
 except ImportError:
     raise ImportError("a Spark frame needs the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
-from pais._numerics import FloatArray
 from pais._version import __version__
 from pais.cells import is_text_column, numbers_of_text
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
 from pais.engines.blocks import empty_block
-from pais.engines.partition import Folding, Reading, Thin, Work
+from pais.engines.partition import Converting, Folding, Reading, Thin, Work, rows_of
 from pais.errors import ArgumentError, DataError
 from pais.randomness import BitSource, KeyedBits, row_bits
-from pais.sources import Columns, Layout, is_csv, require_header, require_numbers
+from pais.sources import Columns, Layout, is_csv, listed, require_header, require_numbers
 
 T = TypeVar("T")
 
@@ -51,11 +50,14 @@ _BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_BYTES = 1 << 25
 _BATCH_ROWS = 1 << 17
 
-# Rows by which a column of a CSV file is told to be text or numbers.
+# Rows that decide whether a column of a CSV file that nobody named holds text or numbers.
 _FIRST_ROWS = 10_000
 
-# Lines with another number of cells than the header are left out, whichever columns are read.
-_CSV_OPTIONS = {"mode": "DROPMALFORMED", "columnPruning": "false"}
+# Lines with another number of cells than the header are left out, whichever columns are read. Quotes are as in Arrow.
+_CSV_OPTIONS = {"mode": "DROPMALFORMED", "columnPruning": "false", "escape": '"'}
+
+# Metadata of the columns of a CSV file: they are text, and become numbers where they are features.
+_CSV_MARK = "pais_csv"
 
 _VERSION_MARK = "PAIS_WORKER_VERSION"
 
@@ -111,7 +113,7 @@ class SparkEngine(Engine):
         table = self._done(work, self._selected(reading, carry=carry), carry=carry)
         kept = Kept(
             index=np.arange(table.num_rows),
-            rows=_rows_of(table.column("content"), self.n_features),
+            rows=rows_of(table.column("content"), self.n_features),
             weights=np.asarray(table.column("weight").to_numpy()),
         )
         carried = table.select(range(3, table.num_columns)).rename_columns(list(carry)) if carry else None
@@ -127,6 +129,7 @@ class SparkEngine(Engine):
             return found
         # Equal rows must lie side by side to be numbered. 0.0 + x makes one number of the two zeros.
         alike = [f"f{place}" for place in range(len(features))]
+        found = _with_numbers(found, alike)
         found = found.withColumns({name: _one_zero(found, name) for name in alike})
         # Where features are equal, the columns beside them decide which row is which.
         ties = [f"c{place}" for place, name in enumerate(carry) if _is_sortable(_field(self._frame, name).dataType)]
@@ -157,6 +160,9 @@ class SparkEngine(Engine):
 def read_frame(path: str, *, master: str | None = None) -> Any:
     """A Parquet or CSV file, or a directory of them, as a frame of the Spark that runs, or of one begun for it.
 
+    Columns of a CSV file are text here. Those that are features become numbers in the workers, cell by cell, by the
+    rule that the Arrow engine has for CSV files. Types that Spark infers would depend on all rows.
+
     Parameters
     ----------
     path : str
@@ -169,26 +175,42 @@ def read_frame(path: str, *, master: str | None = None) -> Any:
     if not is_csv(path):
         return _guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
     found = _guarded(
-        lambda: reader.options(**_CSV_OPTIONS).csv(path, header=True, inferSchema=True),
+        lambda: reader.options(**_CSV_OPTIONS).csv(path, header=True, inferSchema=False),
         otherwise=f"{path} cannot be read as CSV. Check the file.",
     )
     require_header(found.columns, f"file {path}")
-    return _guarded(lambda: _with_numbers(found))
+    marked = [F.col(f"p{place}").alias(name, metadata={_CSV_MARK: True}) for place, name in enumerate(found.columns)]
+    return _renamed(found).select(*marked)
 
 
-def _with_numbers(frame: Any) -> Any:
-    """Columns that Spark takes for text because of some cells, as numbers if most of their first cells are numbers."""
-    fields = frame.schema.fields
-    texts = [f"p{place}" for place, field in enumerate(fields) if isinstance(field.dataType, kinds.StringType)]
+def _with_numbers(selected: Any, names: Sequence[str]) -> Any:
+    """A frame in which those of the named columns that are text have become numbers."""
+    texts = tuple(name for name in names if _is_string(_field(selected, name).dataType))
     if not texts:
-        return frame
-    renamed = _renamed(frame)
-    first = renamed.select(*texts).limit(_FIRST_ROWS).toArrow()
+        return selected
+    schema = kinds.StructType(
+        [
+            kinds.StructField(one.name, kinds.DoubleType() if one.name in texts else one.dataType)
+            for one in selected.schema.fields
+        ]
+    )
+    return selected.mapInArrow(_for_workers(_pickled(Converting(names=texts)), __version__), schema)
+
+
+def _csv_features(frame: Any, features: Sequence[str], columns: Columns) -> set[str]:
+    """Columns of a CSV file that are features of numbers: those the user named, and others by their first cells."""
+    marked = [name for name in features if _field(frame, name).metadata.get(_CSV_MARK) is True]
+    texts = [name for name in marked if _is_string(_field(frame, name).dataType)]
+    if columns.features is not None or not texts:
+        return set(texts)
+    chosen = _renamed(frame).select(*[_column(frame, name) for name in texts]).limit(_FIRST_ROWS)
+    first = _guarded(chosen.toArrow)
+    found = set()
     for name, column in zip(texts, first.columns, strict=True):
         cells = pa.concat_arrays([pa.nulls(0, pa.string()), *(chunk.cast(pa.string()) for chunk in column.chunks)])
         if not is_text_column(cells, numbers_of_text(cells)):
-            renamed = renamed.withColumn(name, F.col(name).try_cast("double"))
-    return renamed.toDF(*frame.columns)
+            found.add(name)
+    return found
 
 
 def _session(master: str | None) -> Any:
@@ -203,17 +225,16 @@ def _session(master: str | None) -> Any:
 
 
 def _layout(frame: Any, columns: Columns) -> Layout:
-    """The columns of a frame, checked by type before any row is read."""
+    """The columns of a frame, checked by type. Rows are read only for columns of a CSV file that nobody named."""
     # Names first: here every column passes for one of numbers.
     kind = [pa.int64() if isinstance(one.dataType, kinds.IntegralType) else pa.float64() for one in frame.schema.fields]
     features = Layout.of(pa.schema(list(zip(frame.columns, kind, strict=True))), columns, "the source").features
-    found = {name: _field(frame, name).dataType for name in features}
+    texts = _csv_features(frame, features, columns)
+    found = {name: kinds.DoubleType() if name in texts else _field(frame, name).dataType for name in features}
     others = [(name, kind) for name, kind in found.items() if not _is_vector(kind) and not _is_number(kind)]
     require_numbers([(repr(name), kind.typeName()) for name, kind in others], "the source")
-    types = {
-        name: pa.list_(pa.float64(), _width(frame, name)) if _is_vector(kind) else pa.float64()
-        for name, kind in found.items()
-    }
+    widths = _widths(frame, [name for name, kind in found.items() if _is_vector(kind)], columns.widths)
+    types = {name: pa.list_(pa.float64(), widths[name]) if name in widths else pa.float64() for name in found}
     for name in columns.carry:
         kind_carried = _field(frame, name).dataType
         if isinstance(kind_carried, kinds.UserDefinedType) and not _is_vector(kind_carried):
@@ -251,8 +272,10 @@ def _column(frame: Any, name: str | None) -> Any:
 
 
 def _as_doubles(frame: Any, name: str) -> Any:
-    """A feature as double or array of doubles; none of these casts can fail and quote a value."""
+    """A feature as double or array of doubles; none of these casts can fail and quote a value. Text stays text."""
     kind, column = _field(frame, name).dataType, _column(frame, name)
+    if _is_string(kind):
+        return column
     if isinstance(kind, kinds.UserDefinedType):
         return vector_to_array(column)
     return column.cast("array<double>" if _is_vector(kind) else "double")
@@ -266,6 +289,10 @@ def _one_zero(frame: Any, name: str) -> Any:
 
 def _is_number(kind: Any) -> bool:
     return isinstance(kind, (kinds.NumericType, kinds.BooleanType))
+
+
+def _is_string(kind: Any) -> bool:
+    return isinstance(kind, kinds.StringType)
 
 
 def _is_vector(kind: Any) -> bool:
@@ -298,16 +325,31 @@ def _carried_type(kind: Any) -> Any:
     return kind
 
 
-def _width(frame: Any, name: str) -> int:
-    """Length of the vectors of a column: what Spark's own ML says of it, or that of the first there is."""
-    stated = _field(frame, name).metadata.get("ml_attr", {}).get("num_attrs")
-    if stated is not None:
-        return int(stated)
-    found = _renamed(frame).select(_as_doubles(frame, name).alias("v")).where("v is not null").select(F.size("v"))
-    first = _guarded(lambda: found.take(1))
-    if not first:
-        raise DataError(f"the source has no rows with a vector in column {name!r}. Pass at least one row.")
-    return int(first[0][0])
+def _widths(frame: Any, vectors: Sequence[str], stated: Mapping[str, int]) -> dict[str, int]:
+    """Lengths of the vectors of columns: what Spark's own ML says of them, or the user. Rows are not asked."""
+    others = [name for name in stated if name not in vectors]
+    if others:
+        raise ArgumentError(
+            f"widths names {listed([repr(name) for name in others])} and the source has no feature that holds vectors "
+            "there. Leave it out."
+        )
+    found: dict[str, int] = {}
+    for name in vectors:
+        noted = _field(frame, name).metadata.get("ml_attr", {}).get("num_attrs")
+        if noted is not None and stated.get(name, noted) != noted:
+            raise ArgumentError(
+                f"widths[{name!r}]={stated[name]} does not fit the source: the metadata of this column states {noted}. "
+                "Leave it out."
+            )
+        if noted is not None or name in stated:
+            found[name] = int(noted if noted is not None else stated[name])
+    missing = [name for name in vectors if name not in found]
+    if missing:
+        raise DataError(
+            f"column(s) {listed([repr(name) for name in missing])} of the source hold vectors whose length is not "
+            f"stated. State it, for example pais.source(frame, widths={{{missing[0]!r}: 3}})."
+        )
+    return found
 
 
 @contextmanager
@@ -394,15 +436,3 @@ def _for_workers(work: bytes, version: str) -> Callable[[Iterator[pa.RecordBatch
         yield from over_partition(work, context.partitionId(), batches)
 
     return run
-
-
-def _rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
-    """Rows from the bytes the workers sent, without a look at each."""
-    parts = [np.empty((0, n_features))]
-    for chunk in content.cast(pa.large_binary()).chunks:
-        if len(chunk):
-            _, starts, numbers = chunk.buffers()
-            place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-            found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
-            parts.append(found.view("<f8").reshape(-1, n_features))
-    return np.concatenate(parts)
