@@ -17,11 +17,14 @@ from pais._validate import attempt
 
 # Accepted by Arrow's conversion of text, but for words such as "nan" and "inf", which are not finite.
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
-_WHOLE = r"^-?\d{1,19}$"
+_WHOLE = r"^-?0*\d{1,19}$"
 _BLANKS = " \t"
 
 # Cells that are converted one by one where one of them is not a number.
 _PIECE_CELLS = 512
+
+# A column with fewer cells that are not empty is one of numbers, unless its type says otherwise.
+_CELLS_THAT_SHOW = 3
 
 # The words for a missing value and for truth values that Arrow's CSV reader knows.
 _MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
@@ -46,9 +49,14 @@ def numbers_of_objects(cells: Iterable[object], count: int) -> FloatArray:
 
 
 def is_text(cells: NDArray[Any], numbers: FloatArray) -> bool:
-    """Whether fewer than half of the cells that are not empty are numbers."""
+    """Whether fewer than half of the cells that are not empty are numbers, and there are some of these cells."""
     unreadable = sum(not _is_empty(cell) for cell in cells[np.isnan(numbers)])
-    return bool(unreadable > np.count_nonzero(~np.isnan(numbers)))
+    return _shows_text(unreadable, int(np.count_nonzero(~np.isnan(numbers))))
+
+
+def _shows_text(n_unreadable: int, n_numbers: int) -> bool:
+    """Whether cells show that their column is text. Fewer than three cells show nothing, so one row alone cannot."""
+    return n_unreadable > n_numbers and n_unreadable + n_numbers >= _CELLS_THAT_SHOW
 
 
 def _is_empty(cell: object) -> bool:
@@ -89,12 +97,18 @@ def numbers_of_text(column: pa.Array) -> pa.Array:
 
 
 def whole_numbers_of_text(column: pa.Array) -> pa.Array:
-    """Text as 64-bit integers, with null for a cell that is not a whole number of that size."""
-    wholes = attempt(lambda: pc.cast(column, pa.int64()))
-    if wholes is not None:
+    """Text as 64-bit integers, with null for a cell that is not a whole number of that size in decimal digits.
+
+    Arrow's own conversion takes hexadecimal numbers too. So it is used only where it succeeds for all cells and none
+    has an x in it; there it gives what the slower way gives.
+    """
+    trimmed = pc.ascii_trim(column, characters=_BLANKS)
+    wholes = attempt(lambda: pc.cast(trimmed, pa.int64()))
+    if wholes is not None and not pc.any(pc.match_substring(trimmed, "x", ignore_case=True)).as_py():
         return wholes
-    # Nineteen digits fit a decimal, and a decimal beyond 64 bits is told from one within.
-    exact = pc.cast(_matching(pc.ascii_trim(column, characters=_BLANKS), _WHOLE), pa.decimal128(38, 0))
+    # Without its zeros in front, a match has at most 19 digits. They fit a decimal, and its size is compared.
+    digits = pc.replace_substring_regex(_matching(trimmed, _WHOLE), "^(-?)0*([0-9])", r"\1\2")
+    exact = pc.cast(digits, pa.decimal128(38, 0))
     limits = [pa.scalar(limit, pa.decimal128(38, 0)) for limit in (-(2**63), 2**63 - 1)]
     within = pc.and_(pc.greater_equal(exact, limits[0]), pc.less_equal(exact, limits[1]))
     return pc.cast(pc.if_else(within, exact, pa.scalar(None, exact.type)), pa.int64())
@@ -106,7 +120,7 @@ def _matching(column: pa.Array, pattern: str) -> pa.Array:
 
 
 def is_text_column(column: pa.Array, numbers: pa.Array) -> bool:
-    """Whether fewer than half of the cells of text that are not empty are numbers."""
+    """Whether fewer than half of the cells that are not empty are numbers, and there are some of these cells."""
     empty = pc.is_in(pc.ascii_trim(column, characters=_BLANKS), value_set=_MISSING_WORDS)
     unreadable = pc.and_not(pc.is_null(numbers), pc.fill_null(empty, True))
-    return int(pc.sum(unreadable).as_py() or 0) > len(numbers) - int(numbers.null_count)
+    return _shows_text(int(pc.sum(unreadable).as_py() or 0), len(numbers) - int(numbers.null_count))

@@ -226,7 +226,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         check_is_fitted(self)
         if is_streamed(X):
             return -cost(X, self.cluster_centers_)
-        rows = self._rows(X, reset=False).astype(np.float64, copy=False)
+        rows = self._doubles(X)
         return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
 
     def __sklearn_tags__(self) -> Any:
@@ -237,7 +237,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     def _distances(self, X: Any) -> FloatArray:
         """Squared distances of each row to each center; rows that are not finite are refused."""
         check_is_fitted(self)
-        rows = self._rows(X, reset=False).astype(np.float64, copy=False)
+        rows = self._doubles(X)
         _require_finite(rows, getattr(self, "feature_names_in_", None))
         return self._distances_of(rows)
 
@@ -269,6 +269,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return engine
+
+    def _doubles(self, X: Any) -> FloatArray:
+        """Rows as doubles. The cast warns of nothing: a signalling NaN is a missing value like any other."""
+        with np.errstate(invalid="ignore"):
+            return self._rows(X, reset=False).astype(np.float64, copy=False)
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
         """Rows as an array of numbers of the right width, NaN where there is none; errors name columns, not values."""

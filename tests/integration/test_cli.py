@@ -266,7 +266,7 @@ def test_explain_reads_certificates_plans_surveys_and_nothing_else(data: Path, s
     assert kmeans(data, tmp_path / "out").exit_code == 0
     words = pais("explain", tmp_path / "out" / "certificate.json").stdout
     assert "e^epsilon = 2.719" in words
-    assert "Someone who owns several rows" in words
+    assert "Someone who owns k rows" in words
     assert "This is a survey" in pais("explain", surveyed).stdout
     for text in ("{}", "[1]", "not json", '{"parts": 3}', '{"kind": "plan"}'):
         (tmp_path / "bad.json").write_text(text)

@@ -210,7 +210,7 @@ def test_a_file_without_rows_among_others_is_fine(form: str, tmp_path: Path) -> 
         kept = sample(engine, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test")
         assert len(kept.rows) == N
         assert kept.carried is not None
-        assert sorted(kept.carried.column("id").to_pylist()) == list(range(N))
+        assert sorted(map(int, kept.carried.column("id").to_pylist())) == list(range(N))
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv"])
@@ -355,9 +355,9 @@ BAD_CSV = {
     "no header": f"{CANARY},2\n{LINES}\n",
     "nothing in it": "",
     "bytes that are no text": f"h\udcff,b\n{LINES}\n",
-    "lines of another length than the header": "a,b\n" + f"1,2,{CANARY}\n" * 3000,
 }
 BAD_LINES = {
+    "mostly lines of another length than the header": "a,b\n" + f"1,2,{CANARY}\n" * 9000 + f"{LINES}\n",
     "a ragged row": f"a,b\n{CANARY}\n{LINES}\n",
     "a ragged row far down": f"a,b\n{LINES}\n1,2,{CANARY}\n",
     "text in a column of numbers": f"a,b\n{LINES}\n1,x{CANARY}\n",

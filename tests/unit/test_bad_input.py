@@ -261,15 +261,15 @@ NO_TABLES: dict[str, object] = {
     "flat": [CANARY, CANARY],
     "a scalar": CANARY,
     "three-dimensional": np.full((2, 2, 2), CANARY),
-    "a table of strings": [["1234.5678 m", "1"]],
-    "a table of objects": np.array([[CANARY, object()]], dtype=object),
-    "a complex table": [[CANARY + 1j, CANARY]],
+    "a table of strings": [["1234.5678 m", "1"]] * 3,
+    "a table of objects": np.array([[CANARY, object()]] * 3, dtype=object),
+    "a complex table": [[CANARY + 1j, CANARY]] * 3,
     "a ragged table": [[CANARY], [CANARY, CANARY]],
     "a table of dates": np.array([["2024-01-01"]], dtype="datetime64[D]"),
     "no columns": np.empty((3, 0)),
     "an empty list": [],
     "empty lists": [[], []],
-    "numbers beyond any float": [[10**400, 1.5]],
+    "numbers beyond any float": [[10**400, 1.5]] * 3,
 }
 
 

@@ -207,7 +207,7 @@ def test_masked_values_are_not_read_as_if_they_were_there() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [[[1.0, 2.0], [3.0]], np.array([[1.0, SECRET]], dtype=object), [[object()]]],
+    [[[1.0, 2.0], [3.0]], np.array([[1.0, SECRET]] * 3, dtype=object), [[object()]] * 3],
     ids=["ragged", "text", "object"],
 )
 def test_arrays_that_are_no_numbers_are_refused_without_their_values(source: object) -> None:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
 import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -21,6 +20,7 @@ from pais._validate import attempt, without_sizes
 from pais.cells import is_text_column, numbers_of_text, whole_numbers_of_text
 from pais.engines.base import Engine, Fold, Kept, Thinning, WeightedRows, together
 from pais.engines.blocks import Block, ColumnBlock, RowBlock, empty_block
+from pais.engines.lines import open_csv
 from pais.engines.memory import MemoryEngine
 from pais.engines.screen import Screen
 from pais.engines.threads import in_threads
@@ -70,7 +70,7 @@ class DataFile:
             pass
         causes = "it is damaged, cut short or gone"
         if self.metadata is None:
-            causes = "it is gone, a quoted cell has no end, or a carried column changes its type"
+            causes = "it is gone or damaged"
         raise DataError(f"{self.where} cannot be read to its end: {causes}. Check the file.")
 
     def require_unchanged(self) -> None:
@@ -102,28 +102,29 @@ class DataFile:
             yield from self._each(stream)
 
     def _csv_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches in which features and key were read as text and became numbers cell by cell."""
-        key = self.layout.columns.key
+        """Batches of a CSV file. All cells are read as text. Numbers and keys become numbers cell by cell."""
+        key, features = self.layout.columns.key, set(self.layout.features)
         for batch in self.text_batches():
-            columns = {name: batch.column(name) for name in self.layout.to_read}
-            for name in self.layout.features:
-                columns[name] = numbers_of_text(columns[name])
-            if key is not None:
-                columns[key] = whole_numbers_of_text(batch.column(key))
+            columns = {}
+            for name in self.layout.to_read:
+                cells = batch.column(name)
+                if name == key:
+                    columns[name] = whole_numbers_of_text(cells)
+                else:
+                    columns[name] = numbers_of_text(cells) if name in features else cells
             yield pa.RecordBatch.from_pydict(columns)
 
     def text_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches of a CSV file with features and key as text."""
-        key = self.layout.columns.key
-        as_text = [*self.layout.features, *([] if key is None else [key])]
+        """Batches of a CSV file with all cells as text."""
         reader = self.guarded(
             lambda: open_csv(
                 self.filesystem,
                 self.path,
+                _CSV_BLOCK_BYTES,
                 include_columns=self.layout.to_read,
-                column_types=dict.fromkeys(as_text, pa.string()),
+                column_types=dict.fromkeys(self.layout.to_read, pa.string()),
+                check_utf8=False,
                 # Cells that are carried stay as they are. Of others only the numbers count, and this is quicker.
-                check_utf8=bool(self.layout.columns.carry),
                 strings_can_be_null=not self.layout.columns.carry,
             )
         )
@@ -191,11 +192,11 @@ class ArrowEngine(Engine):
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         def of_part(part: Part, stop: Event) -> NDArray[Any] | None:
-            found = [fold.of(block) for block, _ in self._blocks(part, by_rows=seeded, stop=stop)]
+            found = [fold.over(block) for block, _ in self._blocks(part, by_rows=seeded, stop=stop)]
             return reduce(operator.add, found) if found else None
 
         found = [total for total in _over_parts(of_part, list(self._parts())) if total is not None]
-        return reduce(operator.add, found) if found else fold.of(empty_block(self.n_features))
+        return reduce(operator.add, found) if found else fold.over(empty_block(self.n_features))
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
@@ -301,31 +302,6 @@ def stamp_of(filesystem: pa_fs.FileSystem, path: str) -> tuple[int | None, int |
     return info.size, info.mtime_ns
 
 
-def open_csv(
-    filesystem: pa_fs.FileSystem, path: str, on_other_line: Callable[[], None] | None = None, **convert: Any
-) -> pa_csv.CSVStreamingReader:
-    """A CSV file block by block. Lines with another number of cells than the header are left out."""
-
-    def leave_out(line: object) -> str:
-        if on_other_line is not None:
-            on_other_line()
-        return "skip"
-
-    options = {
-        "read_options": pa_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES, use_threads=False),
-        "parse_options": pa_csv.ParseOptions(invalid_row_handler=leave_out),
-        "convert_options": pa_csv.ConvertOptions(**convert),
-    }
-    try:
-        return pa_csv.open_csv(filesystem.open_input_stream(path), **options)
-    except pa.ArrowInvalid:
-        # Arrow refuses a header without a line end, which is a table without rows.
-        header = filesystem.open_input_stream(path).read(_CSV_BLOCK_BYTES)
-        if not header.strip() or b"\n" in header or b"\r" in header:
-            raise
-        return pa_csv.open_csv(pa.BufferReader(header + b"\n"), **options)
-
-
 def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
     """A file with its columns checked, before any row is read."""
     where = where_of(path)
@@ -343,47 +319,40 @@ def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFi
     schema, metadata, stamp = opened
     if metadata is None:
         require_header(schema.names, where)
-        numeric = attempt(lambda: _with_numbers(schema, columns, filesystem, path))
-        if numeric is None:
-            raise DataError(f"{where} has other lines than its header announces. Check the separator and the header.")
-        schema = numeric
+        typed = attempt(lambda: _with_types(schema.names, columns, filesystem, path))
+        if typed is None:
+            raise DataError(f"{where} cannot be read as CSV. Check the file.")
+        schema = typed
     layout = Layout.of(schema, columns, where, shown=metadata is not None)
     return DataFile(filesystem=filesystem, path=path, schema=schema, layout=layout, metadata=metadata, stamp=stamp)
 
 
 def _csv_schema(filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
-    """Names of the columns of a CSV file, and the types that Arrow infers from its first block."""
-    with open_csv(filesystem, path) as reader:
+    """Names of the columns of a CSV file."""
+    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, check_utf8=False) as reader:
         # Names that are no text raise here, where no error is kept.
-        return pa.schema([reader.schema.field(place) for place in range(len(reader.schema.names))])
+        return pa.schema([(reader.schema.field(place).name, pa.string()) for place in range(len(reader.schema.names))])
 
 
-def _with_numbers(schema: pa.Schema, columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema | None:
-    """The schema with double for features and integer for the key, where the first block does not speak against it.
+def _with_types(names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
+    """The types of the columns of a CSV file: double for features, integer for the key, text for all others.
 
-    A feature that is named is always one of numbers. Another one is text if fewer than half of its cells in the first
-    block are numbers. None where most lines of the first block have another number of cells than the header.
+    What is named has its type whatever the cells hold. If no features are named, a column is text if the cells of the
+    first block show that it is: see `is_text_column`.
     """
-    n_other = 0
+    features: set[str] = set(columns.features or ())
+    if columns.features is None:
+        as_text = dict.fromkeys(names, pa.string())
+        with open_csv(filesystem, path, _CSV_BLOCK_BYTES, column_types=as_text, check_utf8=False) as reader:
+            first = next(iter(reader), None)
+        for place, name in enumerate(names):
+            cells = pa.nulls(0, pa.string()) if first is None else first.column(place)
+            if name not in columns.set_aside and not is_text_column(cells, numbers_of_text(cells)):
+                features.add(name)
 
-    def count() -> None:
-        nonlocal n_other
-        n_other += 1
+    def type_of(name: str) -> pa.DataType:
+        if name in features:
+            return pa.float64()
+        return pa.int64() if name == columns.key else pa.string()
 
-    with open_csv(
-        filesystem, path, count, column_types=dict.fromkeys(schema.names, pa.string()), check_utf8=False
-    ) as reader:
-        first = next(iter(reader), None)
-    if n_other > (0 if first is None else first.num_rows):
-        return None
-    fields = []
-    for place, field in enumerate(schema):
-        cells = pa.nulls(0, pa.string()) if first is None else first.column(place)
-        if field.name in (columns.features or ()):
-            field = field.with_type(pa.float64())
-        elif field.name == columns.key:
-            field = field if is_text_column(cells, whole_numbers_of_text(cells)) else field.with_type(pa.int64())
-        elif columns.features is None and field.name not in columns.carry:
-            field = field if is_text_column(cells, numbers_of_text(cells)) else field.with_type(pa.float64())
-        fields.append(field)
-    return pa.schema(fields)
+    return pa.schema([(name, type_of(name)) for name in names])

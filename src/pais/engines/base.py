@@ -30,6 +30,16 @@ class Fold(ABC):
     def of(self, block: Block) -> NDArray[Any]:
         """Contribution of the rows of a block; contributions are added."""
 
+    def over(self, block: Block) -> NDArray[Any]:
+        """The same for engines: rows that are not finite, or whose squares overflow, cause no warning."""
+        with quiet():
+            return self.of(block)
+
+
+def quiet() -> np.errstate:
+    """A context in which arithmetic on rows warns of nothing. It holds for the thread that enters it."""
+    return np.errstate(over="ignore", invalid="ignore")
+
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedRows:
@@ -70,6 +80,10 @@ class Thinning:
 
     def keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
         """The rows of a block that are drawn."""
+        with quiet():
+            return self._keep(block, screen, bits)
+
+    def _keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
         read_all = screen.share >= READ_ALL_FROM if self.read_all is None else self.read_all
         first = bits.first(block.identity)  # [note: keep-1]
         index, rows = block.survivors(screen, first, read_all=read_all)

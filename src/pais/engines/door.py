@@ -42,22 +42,26 @@ def source(
         empty, has no letter, has five digits in a row, has a semicolon, tab or bar in it, or is a number, an amount, a
         date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
         pass a table. A row of words above columns of numbers cannot be told from names, and is taken for them. Errors
-        about CSV files call columns by their places, unless you named them; Spark's call them by name.
+        about CSV files call columns by their places, unless you named them; Spark's call them by name. In a CSV file
+        a row is a line: a line with a quote that is not closed on it, with another number of cells than the header,
+        or above 1 MB contributes nothing. So a row with a line break in a quoted cell is dropped, but what follows the
+        break counts as a row if it has as many cells as the header. Use Parquet for such text.
     columns : sequence of str, optional
         Features, by name; None takes all columns that are not named below. In CSV files, and in pandas columns of
-        Python objects, a column that is not named here counts as text if fewer than half of its non-empty cells are
-        numbers (in a CSV file: of those in its first block), and text is refused. Columns named here are numbers
-        whatever their cells hold.
+        Python objects, a column that is not named here counts as text if it has at least three non-empty cells and
+        fewer than half of them are numbers (in a CSV file: of those in its first block), and text is refused. Columns
+        named here are numbers whatever their cells hold.
     carry : sequence of str
-        Columns that go along with the rows of a sample and are not features.
+        Columns that go along with the rows of a sample. Those of a CSV file are text, unless they are features or the
+        key.
     key : str, optional
         A column of whole numbers, one for each row. A seeded run keys its draws by it, so that it draws the same sample
         from the same rows in any order. A row without a key contributes nothing.
     missing : {"drop", "error"}
         What becomes of rows in which a feature is NaN, infinite, missing, or a cell that is not a number. "drop", the
-        default: such a row contributes nothing, and the call succeeds whatever the rows hold. "error" reads all rows
-        once, here, and raises a `DataError` that names the columns. It is outside the privacy guarantee, because one
-        row decides whether the call succeeds. "refuse" is an older word for "error".
+        default: such a row contributes nothing and causes no error. "error" reads all rows once, here, and raises a
+        `DataError` that names the columns. It is outside the privacy guarantee, because one row decides whether the
+        call succeeds. "refuse" is an older word for "error".
     widths : mapping of str to int, optional
         Lengths of the vectors in columns of a Spark DataFrame, by column: ``widths={"v": 3}`` gives the features
         ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs one, and so does a column of Spark
@@ -70,7 +74,8 @@ def source(
     -----
     Guarantee. Every engine keeps rows by the same code, with draws from the cryptographic generator unless a seed is
     given; with a seed all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
-    With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/test_missing_rows.py`.
+    With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/test_missing_rows.py`. No line
+    of a CSV file changes what another one contributes: `tests/conformance/test_one_line.py`.
     """
     if isinstance(data, Engine):
         return data

@@ -43,7 +43,7 @@ class MemoryEngine(Engine):
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         step = self._step(_BLOCK_BYTES)
-        return reduce(operator.add, in_threads(lambda start: fold.of(self._block(start, step)), self._starts(step)))
+        return reduce(operator.add, in_threads(lambda start: fold.over(self._block(start, step)), self._starts(step)))
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:

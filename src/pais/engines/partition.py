@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pais._numerics import FloatArray
 from pais.cells import numbers_of_text
-from pais.engines.base import Fold, Thinning
+from pais.engines.base import Fold, Thinning, quiet
 from pais.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.engines.row_ids import RowIds
 from pais.engines.screen import Screen
@@ -119,7 +119,8 @@ class _Numbering:
         self._number = 0
 
     def of(self, rows: FloatArray) -> NDArray[np.uint64]:
-        words = (rows + 0.0).view(np.uint64)  # one zero: -0.0 + 0.0 is 0.0
+        with quiet():
+            words = (rows + 0.0).view(np.uint64)  # one zero: -0.0 + 0.0 is 0.0
         content = np.zeros(len(words), dtype=np.uint64)
         for place in range(words.shape[1]):
             content = mixed64(content + words[:, place])
@@ -193,7 +194,7 @@ class _FoldTask(Task):
     def take(self, batch: pa.RecordBatch) -> None:
         block, _ = self._work.reading.block(batch, _Numbering())
         if block.n_rows:
-            part = self._work.fold.of(block)
+            part = self._work.fold.over(block)
             self._total = part if self._total is None else self._total + part
 
     def end(self) -> pa.RecordBatch | None:

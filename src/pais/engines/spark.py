@@ -96,7 +96,7 @@ class SparkEngine(Engine):
         totals = [
             np.load(io.BytesIO(zlib.decompress(total.as_py())), allow_pickle=False) for total in table.column("content")
         ]
-        return np.asarray(reduce(operator.add, totals) if totals else fold.of(empty_block(self.n_features)))
+        return np.asarray(reduce(operator.add, totals) if totals else fold.over(empty_block(self.n_features)))
 
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws, carry = row_bits(bits), self._layout.columns.carry
