@@ -438,7 +438,7 @@ FAILURES: dict[str, Callable[[Path], object]] = {
     "width": lambda place: fitted(ROWS, center=(0.0, 0.0)),
     "predict": lambda place: fitted(ROWS, **STATED).predict(ROWS[:, :2]),
     "csv text": lambda place: fitted(strict(written(place, csv_of(f"{WORD},1.0,{NEAR[0]!r}")))),
-    "csv short": lambda place: fitted(written(place, f"{','.join(NAMES)}\n{NEAR[0]!r},1.0\n")),
+    "csv open header": lambda place: fitted(written(place, f'{NAMES[0]},"{NAMES[1]}\n{NEAR[0]!r},1.0\n')),
     "csv bare": lambda place: fitted(written(place, csv_of("1.0,2.0,3.0").split("\n", 1)[1])),
     "csv empty": lambda place: fitted(strict(written(place, csv_of(f",{NEAR[0]!r},")))),
     "csv late text": lambda place: fitted(
