@@ -13,7 +13,13 @@ CERTIFYING := src/pais/amplification.py,src/pais/accounting/*,src/pais/calibrati
 # Read by `make test`: for instance TESTING=--cov to measure what the tests reach.
 TESTING ?=
 
-.PHONY: demo test covered check docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
+
+.DEFAULT_GOAL := help
+
+.PHONY: help demo test covered check fix docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
+
+help:  ## List the targets
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -38,6 +44,10 @@ check: $(READY)  ## Format, lint, types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+fix: $(READY)  ## Format the code and apply the safe fixes of the linter
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
 
 docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
