@@ -44,7 +44,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     epsilon : float
         The guarantee for everything that `fit` releases: adding or removing one row.
     delta : float, optional
-        The probability with which the factor e^epsilon may be exceeded. None is 0 for the pure mechanisms; with
+        What may come on top of the factor e^epsilon in the guarantee. None is 0 for the pure mechanisms; with
         Gaussian noise it is the smaller of 1e-6 and 1 / (10 * number of rows). That number is the one of `norms` if
         these are stated with `radius`. Otherwise it is the surveyed one, and 1e-6 is certified and charged.
     radius : float, optional
@@ -68,8 +68,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         The budget of the rows: every `fit` of this model, and of all its clones, is charged to it before anything is
         released, and refused when it is used up. In a search with several processes it needs a path.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a row may pay once it is known that it was kept in the sample; None = epsilon + 15. The
-        certificate states the number. A smaller limit means more noise where few rows are kept.
+        Largest epsilon that a row may pay for the whole fit, survey included, once it is known that it was kept in the
+        sample; None = epsilon + 15. A smaller limit means more noise where few rows are kept.
 
     Attributes
     ----------

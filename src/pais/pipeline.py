@@ -17,7 +17,7 @@ from pais.mechanisms import Mechanism
 from pais.norms import NormDistribution
 from pais.profiles import Finding, Verdict
 from pais.randomness import BitSource, RandomState, bit_source
-from pais.release import Price, Release, Spent, certified_price, certified_release, require_spent
+from pais.release import Price, Release, Spent, certified_price, certified_release, require_spent, sum_up
 from pais.rules import Rule
 from pais.sampler import Strategy, WeightedSample, sample
 
@@ -42,8 +42,8 @@ class Plan:
     spent : tuple of Spent
         What earlier releases on the same rows have cost.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept in the sample; None = epsilon + 15. A plan that
-        exceeds it is refused when it is made.
+        Largest epsilon that a record may pay given that it was kept in the sample, `spent` included; None = 15 more
+        than epsilon. A plan that exceeds it is refused when it is made.
     price : Price
         What the plan costs, certified when it is made: `epsilon`, and `epsilon_if_kept`.
     certified_delta : float, optional
@@ -81,6 +81,7 @@ class Plan:
             delta=self.delta_choice.used,
             budget=_validate.target_epsilon(self.epsilon),
             max_epsilon_if_kept=self.max_epsilon_if_kept,
+            spent=self.spent,
         )  # [note: release-6]
         object.__setattr__(self, "price", price)
 
@@ -92,13 +93,13 @@ class Plan:
 def explain(plan: Plan) -> str:
     """Numbered stages of a plan, and the loss of a record by its norm. Public values only."""
     size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
-    origin = "the origin" if plan.ball.center is None else "a public center"
+    origin = "the origin" if plan.ball.center is None else "a stated or surveyed center"
     lines = [
         f"0. earlier    {part.what}: epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)} (already released)"
         for part in plan.spent
     ]
     lines += [
-        "1. rows       secret      read once",
+        "1. rows       secret      read once by this release",
         f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
         f"3. rule       public      {_in_words(plan.rule.describe())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
@@ -107,6 +108,7 @@ def explain(plan: Plan) -> str:
         "adding or removing one row",
         *_delta_lines(plan.delta_choice),
         *kept_lines(plan),
+        *_together_lines(plan),
         "",
         "   norm / radius   kept with probability   epsilon of such a record   epsilon if it is known to be kept",
     ]
@@ -122,7 +124,7 @@ def _delta_lines(delta: DeltaChoice) -> list[str]:
     """Who chose delta, where nobody stated it."""
     if delta.basis in (STATED, PURE_NOISE):
         return []
-    return [f"              delta       {raised(delta.used, 3)}, the {delta.basis}"]
+    return [f"              noise made for delta {raised(delta.used, 3)}: the {delta.basis}"]
 
 
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
@@ -137,6 +139,15 @@ def losses_if_kept(plan: Plan, norm: FloatArray) -> FloatArray:
     """Epsilon of records of given norms, at the plan's delta, given that they are in the sample."""
     loss = plan.mechanism.profile(1.0 / plan.rule.probability(norm), norm)
     return np.asarray(epsilon_at_delta(plan.delta, loss, 1.0)) if plan.delta > 0.0 else loss
+
+
+def _together_lines(plan: Plan) -> list[str]:
+    """What the certificate will add up, where something was released earlier."""
+    if not plan.spent:
+        return []
+    earlier = [part.epsilon for part in plan.spent]
+    total, kept = sum_up([*earlier, plan.epsilon]), sum_up([*earlier, plan.price.epsilon_if_kept])
+    return [f"              together with the earlier releases: epsilon {raised(total)}, if kept {raised(kept)}"]
 
 
 def kept_lines(plan: Plan) -> list[str]:
@@ -282,8 +293,8 @@ def release(
     ledger : Ledger, optional
         Charged for this release, as every active one is; not for what was spent earlier.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept in the sample; None = epsilon + 15. A release that
-        exceeds it is refused, and the sample is not spent.
+        Largest epsilon that a record may pay given that it was kept in the sample, `spent` included; None = 15 more
+        than epsilon. A release that exceeds it is refused, and the sample is not spent.
 
     Notes
     -----
@@ -300,6 +311,7 @@ def release(
         delta=delta,
         budget=budget,
         max_epsilon_if_kept=max_epsilon_if_kept,
+        spent=spent,
     )
     charged = accounts(ledger)
     charged.check(epsilon=price.epsilon, delta=delta)

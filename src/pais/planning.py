@@ -17,7 +17,7 @@ from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, lap
 from pais.norms import NormDistribution
 from pais.pipeline import Plan
 from pais.profiles import GaussianProfile, LinearProfile
-from pais.release import Spent
+from pais.release import Spent, own_limit
 from pais.rules import Rule
 from pais.rules.simple import largest_coreset_size
 
@@ -95,8 +95,8 @@ def plan_kmeans(
     spent : tuple of Spent
         Earlier releases on the same rows, for the certificate.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept in the sample; None = epsilon + 15. A small sample
-        of a large table then has more noise.
+        Largest epsilon that a record may pay given that it was kept in the sample, `spent` included; None = 15 more
+        than epsilon. A small sample of a large table then has more noise.
 
     Notes
     -----
@@ -110,8 +110,8 @@ def plan_kmeans(
     epsilon, used = float(epsilon), float(delta_choice.used)
     plain_rounds = None if algorithm == "refined" else _validate.count("n_iterations", n_iterations)
     unit = _unit_profile(mechanism, d, ball.radius)
-    most_rows = MOST_SAMPLE_NUMBERS / d
-    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, used, max_epsilon_if_kept)
+    most_rows, limit = MOST_SAMPLE_NUMBERS / d, own_limit(max_epsilon_if_kept, spent)
+    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, used, limit)
     facts = _Facts(
         n_clusters=int(n_clusters),
         n_features=d,

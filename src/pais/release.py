@@ -114,7 +114,15 @@ class Certificate:
         return json.dumps(asdict(self), indent=2)
 
     def matches(self, value: object) -> bool:
-        """Whether these are the values that the certificate was issued for."""
+        """Whether these are the values that the certificate was issued for.
+
+        Parameters
+        ----------
+        value : object
+            The released value, or what holds it: a `Release`, or a fitted model.
+        """
+        # A fitted model has a fit, and a fit or a release has its value.
+        value = getattr(getattr(value, "fit_", value), "value", value)
         return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 
@@ -171,6 +179,19 @@ class Price:
     max_epsilon_if_kept: float
 
 
+def own_limit(max_epsilon_if_kept: float | None, spent: tuple[Spent, ...]) -> float | None:
+    """What a stated limit on kept records leaves for this release, after earlier releases; None for the default."""
+    limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
+    if limit is None or not spent:
+        return limit
+    left = what_is_left(limit, sum_up(part.epsilon for part in spent))
+    if left <= 0.0:
+        raise ArgumentError(
+            f"max_epsilon_if_kept={limit!r} is used up by earlier releases on the same rows. State a larger limit."
+        )
+    return left
+
+
 def certified_price(
     mechanism: Mechanism,
     rule: Rule,
@@ -179,12 +200,13 @@ def certified_price(
     delta: float = 0.0,
     budget: float | None = None,
     max_epsilon_if_kept: float | None = None,
+    spent: tuple[Spent, ...] = (),
 ) -> Price:
     """Price of running a mechanism on a sample drawn by a rule, refused where it is above the budget or the limit.
 
     Everything here is public and no row is needed, so it can be asked before one is read.
     """
-    limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
+    limit = own_limit(max_epsilon_if_kept, spent)
     epsilon = certified_epsilon(mechanism, rule, ball, delta=delta, budget=budget)
     kept = worst_case_if_kept(rule, mechanism.profile, radius=ball.radius, delta=delta).upper
     allowed = kept_limit(epsilon, limit)
@@ -270,7 +292,7 @@ def certified_release(
     require_spent(spent)
     limit = max_epsilon_if_kept
     price = certified_price(
-        mechanism, sample.rule, sample.ball, delta=delta.used, budget=budget, max_epsilon_if_kept=limit
+        mechanism, sample.rule, sample.ball, delta=delta.used, budget=budget, max_epsilon_if_kept=limit, spent=spent
     )
     parts = (*spent, Spent(what=mechanism.name, epsilon=price.epsilon, delta=delta.certified))
     bits = bit_source(random_state, stream=1)
@@ -286,7 +308,9 @@ def certified_release(
         delta=sum_up(part.delta for part in parts),
         # Earlier releases saw all rows: whoever is kept, they cost what they cost.
         epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.epsilon_if_kept]),
-        max_epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.max_epsilon_if_kept]),
+        max_epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.max_epsilon_if_kept])
+        if limit is None
+        else limit,
         delta_used=delta.used,
         delta_basis=delta.basis,
         parts=[{"what": part.what, "epsilon": part.epsilon, "delta": part.delta} for part in parts],

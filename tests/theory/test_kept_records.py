@@ -165,6 +165,31 @@ def test_stated_limit_is_kept_and_a_larger_one_admits_the_plan() -> None:
     )
 
 
+def test_earlier_releases_count_within_a_stated_limit() -> None:
+    earlier = (pais.Spent(what="survey", epsilon=0.5),)
+    norms = pais.NormDistribution(norms=[1.0], masses=[1e6], radius=RADIUS)
+
+    def planned(limit: float) -> pais.Plan:
+        return pais.plan_kmeans(
+            n_clusters=3,
+            n_features=2,
+            epsilon=1.0,
+            delta=1e-6,
+            ball=BALL,
+            norms=norms,
+            sample_size=5.0,
+            spent=earlier,
+            max_epsilon_if_kept=limit,
+        )
+
+    plan = planned(3.0)
+    assert 2.4 < plan.price.epsilon_if_kept <= 2.5
+    certificate = pais.run(plan, np.ones((50, 2)), random_state=0).certificate
+    assert certificate.epsilon_if_kept <= certificate.max_epsilon_if_kept == 3.0
+    with pytest.raises(pais.ArgumentError, match="used up"):
+        planned(0.5)
+
+
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.nan, math.inf, "15", True])
 def test_limits_that_are_no_finite_positive_number_are_refused(limit: object) -> None:
     with pytest.raises(pais.ArgumentError, match="max_epsilon_if_kept"):
@@ -303,7 +328,9 @@ def test_all_rows_cost_the_same_whether_or_not_the_sample_is_known() -> None:
 def test_estimator_and_command_line_state_the_limit(tmp_path: Path) -> None:
     rows = np.random.default_rng(0).normal(size=(4000, 2))
     model = pais.DPKMeans(n_clusters=2, epsilon=2.0, sample_size=50, max_epsilon_if_kept=4.0, random_state=0)
-    assert model.fit(rows).plan_.price.epsilon_if_kept <= 4.0
+    certificate = model.fit(rows).certificate_
+    assert len(certificate.parts) == 2
+    assert certificate.epsilon_if_kept <= certificate.max_epsilon_if_kept == 4.0
     np.savetxt(tmp_path / "rows.csv", rows, delimiter=",", header="a,b", comments="")
     facts = ["--n-clusters", "2", "--epsilon", "2", "--n-features", "2", "--radius", "3"]
     facts += ["--norms", "0,1,3", "--n-rows", "4000", "--sample-size", "50", "--out", str(tmp_path / "plan.json")]

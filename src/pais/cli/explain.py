@@ -93,7 +93,8 @@ def _certificate(content: dict[str, Any]) -> str:
 
 def _plan(content: dict[str, Any]) -> str:
     spent = content["spent"]
-    lines = ["This is a plan. Nothing was released by it, and no row was read to make it."]
+    lines = ["This is a plan. Nothing was released by it."]
+    lines[0] += " Rows were read only by the survey it rests on." if spent else " No row was read to make it."
     lines += ["", "Guarantee, once it is run"]
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
     lines += _delta(content)
@@ -131,7 +132,7 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
         "  Whatever one row holds, and whether it is there or not, the probability of any outcome",
         f"  changes by a factor of at most e^epsilon = {raised(math.exp(min(epsilon, 700.0)), 4)}"
         + (f", up to a remainder of at most {raised(delta, 3)}." if delta > 0.0 else "."),
-        "  No row pays more than this, whatever it holds: it is the price of the costliest row there could be.",
+        "  No row pays more than this, whatever it holds.",
     ]
     # Posterior odds are at most e^epsilon times prior odds; shown for even odds.
     guess = 1.0 / (1.0 + math.exp(-epsilon))
@@ -165,7 +166,7 @@ def _delta(content: dict[str, Any]) -> list[str]:
 
 def _how(content: dict[str, Any]) -> list[str]:
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
-    origin = "the origin" if ball["center"] is None else "a public center"
+    origin = "the origin" if ball["center"] is None else "a stated or surveyed center"
     lines = [
         f"  Rows are clipped to norm {ball['radius']:.6g} ({_norm(ball['order'])}) about {origin}.",
         f"  {_rule(rule)}",
@@ -194,7 +195,7 @@ def _rule(rule: dict[str, Any]) -> str:
     if kind == "uniform":
         return f"Each row is kept with probability {rule['probability']:.4g}, whatever it holds."
     words = {
-        "constrained": "as small as the guarantee allows for its norm",
+        "constrained": "as small as its limits allow for its norm",
         "coreset": "that grows with its squared norm",
     }
     return f"Each row is kept with a probability {words.get(kind, 'given by a public function of its norm')}."

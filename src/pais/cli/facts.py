@@ -90,7 +90,7 @@ def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) 
     if norms is None and n_rows is None:
         return None
     if norms is None or n_rows is None or radius is None:
-        raise ArgumentError("--norms, --n-rows and --radius go together. State all three, or pass --survey.")
+        raise ArgumentError("--norms and --n-rows need each other, and --radius. State all three, or pass --survey.")
     values = np.asarray(numbers("--norms", norms))
     if values.size < 2 or np.any(np.diff(values) < 0.0):
         raise ArgumentError("--norms must hold two or more numbers that never fall. Pass quantiles from level 0 to 1.")

@@ -91,7 +91,7 @@ MaxEpsilonIfKept = Annotated[
     float | None,
     typer.Option(
         "--max-epsilon-if-kept",
-        help="Largest epsilon of a row once it is known that it was kept in the sample. Default: epsilon + 15.",
+        help="Largest epsilon of a row, survey included, once it is known that it was kept. Default: epsilon + 15.",
     ),
 ]
 Mechanism = Annotated[

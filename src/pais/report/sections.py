@@ -304,7 +304,8 @@ def limits(fit: KMeansFit) -> str:
         "ledger does it for you.",
         "<strong>Labels are not protected.</strong> Which training row belongs to which center, and errors measured on "
         "training rows, are not part of this release.",
-        "<strong>Small clusters.</strong> A count within its noise says that the center stands for few rows or none.",
+        "<strong>Small clusters.</strong> A count within its noise is no evidence of a cluster: the noise alone could "
+        "give it.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
     # Headings stand out, what is known of each condition is indented.
