@@ -93,7 +93,8 @@ class Plan:
 def explain(plan: Plan) -> str:
     """Numbered stages of a plan, and the loss of a record by its norm. Public values only."""
     size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
-    origin = "the origin" if plan.ball.center is None else "a stated or surveyed center"
+    center = "a stated or surveyed center" if plan.spent else "a stated center"
+    origin = "the origin" if plan.ball.center is None else center
     lines = [
         f"0. earlier    {part.what}: epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)} (already released)"
         for part in plan.spent

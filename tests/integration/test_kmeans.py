@@ -290,7 +290,7 @@ def test_anything_that_reads_as_a_table_can_be_passed(rows: Any, make: Any) -> N
 NO_TABLES: dict[str, Any] = {
     "without columns": ROWS[:, :0],
     "one column without a second axis": ROWS[:, 0],
-    "text": np.array([["a"] * 6]),
+    "text": np.array([["a"] * 6] * 3),
     "nothing": None,
     "a number": 3.0,
 }

@@ -723,7 +723,7 @@ def test_names_in_a_csv_file_that_nobody_typed_are_not_quoted(case: str, tmp_pat
 
 
 def test_names_that_were_typed_are_repeated_and_others_are_called_by_their_place(tmp_path: Path) -> None:
-    path = written(tmp_path, f"{HALF},typed,late\n1,word,\n2,word,3\n")
+    path = written(tmp_path, f"{HALF},typed,late\n1,word,\n2,word,3\n4,word,5\n")
     assert_silent(lambda: pais.source(path), match=r"column\(s\) 2 from the left \(type string\) of file")
     for name in ("typed", "late"):
         assert_silent(
@@ -743,7 +743,8 @@ def test_a_csv_file_whose_numbers_are_not_finite_is_refused_by_predict_without_i
 def test_types_are_told_by_their_kind_alone(tmp_path: Path) -> None:
     structs = pa.table({"a": [1.0], "j": [{WORD: 1}]})
     assert_silent(lambda: pais.survey(structs, epsilon=1.0), match=r"'j' \(type struct\) of the source")
-    assert_silent(lambda: pais.survey(structs.to_pandas(), epsilon=1.0), match=r"'j' \(type string\) of the source")
+    several = pa.concat_tables([structs] * 3).to_pandas()
+    assert_silent(lambda: pais.survey(several, epsilon=1.0), match=r"'j' \(type string\) of the source")
     lists = pa.table({"a": [1.0], "j": [[{WORD: 1}]]})
     assert_silent(lambda: pais.survey(lists, epsilon=1.0), match=r"'j' \(type list\) of the source")
     for name, one in (("a", structs), ("b", lists), ("c", pa.table({"a": [1.0], "j": [{DIGITS: 1}]}))):

@@ -124,7 +124,7 @@ def test_an_error_about_data_keeps_no_trace_of_it() -> None:
         pais.sample([[1.0, 2.0], [3.0]] * 37, ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5))
     assert caught.value.__context__ is None
     with pytest.raises(pais.DataError) as caught:
-        pais.sample([["secret-" + "x" * 50, "1"]], ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5))
+        pais.sample([["secret-" + "x" * 50, "1"]] * 3, ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5))
     assert "57" not in str(caught.value)
 
 

@@ -301,7 +301,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
         found = survey(table, epsilon=1.0, random_state=None)
         assert found.secure_randomness
         names = [item.name for item in fields(Survey)]
-        assert names == ["ball", "norms", "epsilon", "secure_randomness", "above_noise", "name"]
+        assert names == ["ball", "norms", "epsilon", "secure_randomness", "above_noise", "name", "ledger_entries"]
         assert not hasattr(found, "rows")
         shown.append((repr(found), found.describe(), found.norms.norms.size))
     (text, public, atoms), (other_text, other_public, other_atoms) = shown
@@ -379,7 +379,7 @@ def test_an_empty_table_is_surveyed() -> None:
     [
         (np.empty((3, 0)), "no columns"),
         (np.ones(3), "two-dimensional"),
-        (np.array([["a"]]), "hold no numbers"),
+        (np.array([["a"]] * 3), "hold no numbers"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), "real numbers"),
         (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
     ],

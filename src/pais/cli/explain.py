@@ -166,7 +166,7 @@ def _delta(content: dict[str, Any]) -> list[str]:
 
 def _how(content: dict[str, Any]) -> list[str]:
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
-    origin = "the origin" if ball["center"] is None else "a stated or surveyed center"
+    origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
     lines = [
         f"  Rows are clipped to norm {ball['radius']:.6g} ({_norm(ball['order'])}) about {origin}.",
         f"  {_rule(rule)}",
