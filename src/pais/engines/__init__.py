@@ -1,4 +1,4 @@
-"""Engines: rows wherever they are, and two verbs over them, fold and thin."""
+"""Engines: sources of rows (memory, files, Spark) and the two operations on them, `fold` and `thin`."""
 
 from pais.engines.base import Engine, Fold, Thinning, WeightedRows
 from pais.engines.blocks import Block

@@ -1,4 +1,4 @@
-"""Rows in files, larger than memory: Parquet row group by row group, CSV block by block."""
+"""Engine for files that may be larger than memory. Reads Parquet by row groups and CSV by blocks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pais.sources import Columns, Layout, is_csv, kind_of, require_header
 
 T = TypeVar("T")
 
-# Rows decoded and gone through at a time.
+# Rows decoded and processed at a time.
 _BATCH_ROWS = 1 << 17
 
 _CSV_BLOCK_BYTES = 1 << 22
@@ -38,7 +38,7 @@ _CSV_BLOCK_BYTES = 1 << 22
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A row group of a Parquet file, or a whole CSV file, and the place of its first row among all rows."""
+    """A row group of a Parquet file, or a whole CSV file, and the position of its first row among all rows."""
 
     file: DataFile
     row_group: int | None
@@ -47,7 +47,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DataFile:
-    """A file, how to open it, and what its columns are."""
+    """A Parquet or CSV file: where it is, its schema, and which columns to read."""
 
     filesystem: pa_fs.FileSystem
     path: str
@@ -61,7 +61,7 @@ class DataFile:
         return where_of(self.path)
 
     def guarded(self, action: Callable[[], T]) -> T:
-        """The result, or an error that names the file and quotes nothing of it."""
+        """Return the result of `action`, or raise an error that names the file and quotes none of its content."""
         try:
             return action()
         except MemoryError:
@@ -74,18 +74,18 @@ class DataFile:
         raise DataError(f"{self.where} cannot be read to its end: {causes}. Check the file.")
 
     def require_unchanged(self) -> None:
-        """Refuse a file that is not the one whose columns were checked; called once it is open."""
+        """Raise if the file changed after its columns were checked. Call this once the file is open."""
         if self.guarded(lambda: stamp_of(self.filesystem, self.path)) != self.stamp:
             raise DataError(
                 f"{self.where} was changed or replaced after it was opened. Run again on files that stay as they are."
             )
 
     def batches(self, row_group: int | None) -> Iterator[pa.RecordBatch]:
-        """The batches of a row group, or of a CSV file, with the columns that are asked for."""
+        """Yield the batches of a row group, or of a CSV file, with the columns of the layout."""
         if row_group is None:
             yield from self._csv_batches()
             return
-        # Without pre-buffering memory holds one row group, not the file.
+        # Pre-buffering is off so that memory holds one row group instead of the whole file.
         file = self.guarded(
             lambda: pq.ParquetFile(
                 self.filesystem.open_input_file(self.path),
@@ -102,7 +102,7 @@ class DataFile:
             yield from self._each(stream)
 
     def _csv_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches of a CSV file. All cells are read as text. Numbers and keys become numbers cell by cell."""
+        """Yield the batches of a CSV file. All cells are read as text; features and keys are converted cell by cell."""
         key, features = self.layout.columns.key, set(self.layout.features)
         for batch in self.text_batches():
             columns = {}
@@ -115,7 +115,7 @@ class DataFile:
             yield pa.RecordBatch.from_pydict(columns)
 
     def text_batches(self) -> Iterator[pa.RecordBatch]:
-        """Batches of a CSV file with all cells as text."""
+        """Yield the batches of a CSV file with all cells as text."""
         reader = self.guarded(
             lambda: open_csv(
                 self.filesystem,
@@ -124,7 +124,7 @@ class DataFile:
                 include_columns=self.layout.to_read,
                 column_types=dict.fromkeys(self.layout.to_read, pa.string()),
                 check_utf8=False,
-                # Cells that are carried stay as they are. Of others only the numbers count, and this is quicker.
+                # Carried cells must stay unchanged. In other columns only numbers count, and reading nulls is faster.
                 strings_can_be_null=not self.layout.columns.carry,
             )
         )
@@ -144,7 +144,7 @@ class DataFile:
 class ArrowEngine(Engine):
     """Rows of one or more Parquet or CSV files, read in the order of the files' names.
 
-    The identity of a row is its place among all rows of all files, or its key where one is named.
+    The identity of a row is its position among the rows of all files, or its key if a key column is given.
     """
 
     def __init__(
@@ -173,7 +173,7 @@ class ArrowEngine(Engine):
 
     @property
     def known_rows(self) -> int | None:
-        """Rows as the files' own footers count them; None where a file has none. Secret; for a progress bar."""
+        """The number of rows according to the Parquet footers; None if a file has no footer. Secret; for a progress bar."""
         counts = [None if file.metadata is None else int(file.metadata.num_rows) for file in self._files]
         return None if None in counts else sum(count for count in counts if count is not None)
 
@@ -247,12 +247,12 @@ class ArrowEngine(Engine):
                 self._on_rows(n)
 
     def _parts(self, *, places: bool = False) -> Iterator[Part]:
-        """Parts in order, with the places of their rows where a seeded run asks for them."""
+        """Yield the parts in order. Row positions are correct only with `places`, which a seeded run sets."""
         first = 0
         for file in self._files:
             if file.metadata is None:
                 yield Part(file=file, row_group=None, first=first)
-                # A CSV file does not say how many rows it has.
+                # A CSV file does not state its number of rows, so counting them takes a pass.
                 first += sum(batch.num_rows for batch in file.text_batches()) if places else 0
                 continue
             for group in range(file.metadata.num_row_groups):
@@ -262,7 +262,7 @@ class ArrowEngine(Engine):
                 first += n
 
     def _carried_table(self, parts: Sequence[pa.Table]) -> pa.Table | None:
-        """Carried columns of all parts; a column without values takes the type of the others."""
+        """Concatenate the carried columns of all parts. A column without values takes its type from the other parts."""
         first = self._files[0]
         if not first.layout.columns.carry:
             return None
@@ -271,7 +271,10 @@ class ArrowEngine(Engine):
 
 
 def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list[T]:
-    """The work of every part; after an error or Ctrl-C threads end at their next batch, not at the end of a file."""
+    """Run `work` on every part in threads and return the results.
+
+    After an error or Ctrl-C, threads stop at their next batch instead of at the end of a file.
+    """
     stop = Event()
     try:
         return in_threads(lambda part: work(part, stop), parts)
@@ -292,18 +295,18 @@ def _require_same_carried(file: DataFile, first: DataFile) -> None:
 
 
 def where_of(path: str) -> str:
-    """A file for people, without the values that directories are named by: `city=Oslo` is a value of rows."""
+    """Return the path for error messages, without values in directory names: in `city=Oslo`, Oslo is row data."""
     return "file " + re.sub(r"([^/=]+)=[^/]+", r"\1=...", path)
 
 
 def stamp_of(filesystem: pa_fs.FileSystem, path: str) -> tuple[int | None, int | None]:
-    """Size and time of change: what tells that a file is still the same."""
+    """Return the size and modification time of a file, used to detect that it changed."""
     info = filesystem.get_file_info(path)
     return info.size, info.mtime_ns
 
 
 def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
-    """A file with its columns checked, before any row is read."""
+    """Open a file and check its columns, before any row is used."""
     where = where_of(path)
 
     def look() -> tuple[pa.Schema, pq.FileMetaData | None, tuple[int | None, int | None]]:
@@ -328,17 +331,17 @@ def _opened(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFi
 
 
 def _csv_schema(filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
-    """Names of the columns of a CSV file."""
+    """Return the column names of a CSV file, as a schema of text columns."""
     with open_csv(filesystem, path, _CSV_BLOCK_BYTES, check_utf8=False) as reader:
-        # Names that are no text raise here, where no error is kept.
+        # A name that is not valid text raises here, where the caller discards the error.
         return pa.schema([(reader.schema.field(place).name, pa.string()) for place in range(len(reader.schema.names))])
 
 
 def _with_types(names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
-    """The types of the columns of a CSV file: double for features, integer for the key, text for all others.
+    """Return the types of the columns of a CSV file: double for features, integer for the key, text for all others.
 
-    What is named has its type whatever the cells hold. If no features are named, a column is text if the cells of the
-    first block show that it is: see `is_text_column`.
+    Columns that the user names have these types regardless of their cells. If the user names no features, the cells of
+    the first block decide which columns are text: see `is_text_column`.
     """
     features: set[str] = set(columns.features or ())
     if columns.features is None:

@@ -1,4 +1,4 @@
-"""The two verbs of an engine: fold, which adds up what each row contributes, and thin, which keeps some rows."""
+"""The two operations of an engine: `fold` sums the contributions of all rows, `thin` samples rows at random."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from pais.randomness import BitSource, RowBits, bernoulli
 from pais.rules import Rule
 from pais.sources import listed
 
-#: From this share of candidates on it is quicker to measure all rows than to gather some.
+#: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
 READ_ALL_FROM = 0.3
 
 
 class Fold(ABC):
-    """What each block contributes to a sum. Sums of whole numbers are the same in every order and grouping."""
+    """A sum over blocks of rows. Sums of integers do not depend on the order or the grouping of the blocks."""
 
     @abstractmethod
     def of(self, block: Block) -> NDArray[Any]:
-        """Contribution of the rows of a block; contributions are added."""
+        """Return the contribution of the rows of a block. The engine adds the contributions of all blocks."""
 
     def over(self, block: Block) -> NDArray[Any]:
-        """The same for engines: rows that are not finite, or whose squares overflow, cause no warning."""
+        """Call `of` without NumPy warnings about rows that are not finite or overflow when squared. For engines."""
         with quiet():
             return self.of(block)
 
 
 def quiet() -> np.errstate:
-    """A context in which arithmetic on rows warns of nothing. It holds for the thread that enters it."""
+    """Return a context that turns off overflow and invalid-value warnings in the thread that enters it."""
     return np.errstate(over="ignore", invalid="ignore")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedRows:
-    """The content of a sample: secret, for the mechanism that spends it. It has no readable repr on purpose.
+    """The rows and weights of a sample, for the mechanism that uses it. Secret, so the repr does not show them.
 
-    `carried` are the columns a user wanted to keep beside the features, for the same rows.
+    `carried` holds, for the same rows, the columns that the user asked to keep alongside the features.
     """
 
     rows: FloatArray
@@ -55,7 +55,7 @@ class WeightedRows:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Kept:
-    """Rows of a block that were drawn: where they are in it, and clipped to the ball; secret."""
+    """The sampled rows of a block: their positions in the block, and the rows clipped to the ball. Secret."""
 
     index: Index
     rows: FloatArray
@@ -64,11 +64,12 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class Thinning:
-    """How rows are kept: a public function of the norm, and independent exact draws.
+    """How rows are sampled: the probability is a public function of the norm, and the draws are independent and exact.
 
-    The first 8 bits of every row's draw come before the row is measured. A row whose bits exceed what the rule allows
-    on all the ball, or where the row roughly lies, is out. `read_all` looks at every row all the same; None lets the
-    engine do what is quicker. A row that is not finite is never kept.
+    The first 8 bits of every row's draw are generated before the row is measured. A row is ruled out early if its bits
+    exceed the largest value that the rule allows anywhere in the ball, or near the row's approximate norm. If
+    `read_all` is true, every row is measured regardless of its bits; None lets the engine choose the faster way. A row
+    that is not finite is never kept.
     """
 
     ball: Ball
@@ -79,7 +80,7 @@ class Thinning:
         return Screen(rule=self.rule, ball=self.ball, n_features=n_features)
 
     def keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
-        """The rows of a block that are drawn."""
+        """Sample the rows of a block."""
         with quiet():
             return self._keep(block, screen, bits)
 
@@ -98,46 +99,46 @@ class Thinning:
         rows = rows[drawn]
         outside = np.flatnonzero(norm[drawn] >= self.ball.radius)
         rows[outside] = self.ball.clip(rows[outside])  # [note: keep-3]
-        # Rounded toward less loss: weight times probability never exceeds 1.
+        # Rounded down, the direction of less privacy loss: weight times probability never exceeds 1.
         weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)  # [note: keep-4]
         return Kept(index=index[drawn], rows=rows, weights=weights)
 
 
 class Engine(ABC):
-    """Rows somewhere, and how to go over them once. Secret, except for its width and the names of its columns."""
+    """A source of rows that can be read in one pass. Only the number and the names of its columns are public."""
 
     names: tuple[str, ...] | None
     n_features: int
 
     def __repr__(self) -> str:
-        """Kind and columns, which are public; how many rows there are is not."""
+        """Show the class and the columns, which are public, but not the number of rows, which is secret."""
         columns = f"{self.n_features} column(s)" if self.names is None else listed(self.names)
         return f"<{type(self).__name__}: {columns}>"
 
     @property
     def titles(self) -> tuple[str, ...]:
-        """What errors call each column of numbers."""
+        """Column names, or column numbers if there are no names, for use in error messages."""
         return tuple(map(str, range(self.n_features)) if self.names is None else map(repr, self.names))
 
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        """The sum of the contributions of all rows. `seeded`: bit for bit the same in every engine and layout."""
+        """Return the sum of all contributions. If `seeded`, it is the same to the bit in every engine and layout."""
 
     @abstractmethod
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
-        """The rows that were drawn, in no order that means anything."""
+        """Return the sampled rows. Their order carries no meaning."""
 
     @property
     def known_rows(self) -> int | None:
-        """Rows, where they are counted already; None where not. Secret; for a progress bar."""
+        """The number of rows if it is already known, else None. Secret; used for a progress bar."""
         return None
 
     def held(self) -> Engine:
-        """The same rows in memory, where they were elsewhere."""
+        """Return an engine with the same rows in memory; by default, this engine itself."""
         return self
 
     def require_width(self, ball: Ball) -> None:
-        """Refuse a center of another width than the rows."""
+        """Raise `DataError` if the center and the rows differ in the number of columns."""
         if ball.center is not None and self.n_features != len(ball.center):
             raise DataError(
                 f"rows have {self.n_features} column(s) where the center has {len(ball.center)}. Pass the same "
@@ -147,14 +148,17 @@ class Engine(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class _BadCells(Fold):
-    """Cells of each column that are not finite."""
+    """The number of cells in each column that are not finite."""
 
     def of(self, block: Block) -> NDArray[Any]:
         return np.asarray((~np.isfinite(block.rows().astype(np.float64, copy=False))).sum(axis=0))
 
 
 def require_finite(engine: Engine) -> None:
-    """Refuse rows that are not finite, by the columns; one pass. One row decides: this is outside the guarantee."""
+    """Raise `DataError` naming the columns that have values that are not finite. Reads all rows once.
+
+    A single row decides whether this raises, so the check is outside the privacy guarantee.
+    """
     bad = np.flatnonzero(engine.fold(_BadCells(), seeded=False))
     if bad.size:
         raise DataError(
@@ -164,7 +168,7 @@ def require_finite(engine: Engine) -> None:
 
 
 def together(parts: list[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
-    """The parts of a sample as one. They are taken out of the list one by one, so that memory holds the sample once."""
+    """Join the parts of a sample. Parts are popped from the list one by one, so memory holds the sample only once."""
     weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
     rows = np.empty((weights.size, n_features))
     end = weights.size

@@ -1,4 +1,4 @@
-"""Some rows on their way through a pass, stored by rows or by columns. Secret."""
+"""Blocks of rows that an engine processes in a pass, stored by rows or by columns. Secret."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from pais.lattice import IntArray, Lattice
 Index = NDArray[np.intp]
 BinOf = Callable[[FloatArray], Index]
 
-# Powers are added up in pieces that stay in the cache from column to column.
+# Powers are summed in pieces of this many rows, which stay in the cache from one column to the next.
 _PIECE_ROWS = 1 << 15
 
-# Rows are clipped in pieces of this many numbers for the same reason.
+# Rows are clipped in pieces of this many numbers, which also stay in the cache.
 _PIECE_NUMBERS = 1 << 17
 
-# Up to here norms in the fixed order are as quick as rough ones.
+# Up to this many columns, exact-order norms are as fast to compute as rough ones.
 _FEW_COLUMNS = 4
 
-# Whole numbers up to here add up exactly in doubles.
+# Sums of integers are exact in doubles up to this value.
 _EXACT = 2.0**53
 
 
 class Block(ABC):
-    """Some rows, and the identity that their draws are keyed by: one word for each row, or a few.
+    """A block of rows and their identities, which key the random draws. An identity has one or more 64-bit words.
 
-    A row that holds NaN or infinity stays in the block and contributes nothing: it has no norm, adds nothing to a sum
-    and is never kept.
+    A row that contains NaN or infinity stays in the block but contributes nothing: it has no norm, adds nothing to a
+    sum and is never sampled.
     """
 
     identity: NDArray[np.uint64]
@@ -46,29 +46,29 @@ class Block(ABC):
 
     @abstractmethod
     def norms(self, ball: Ball) -> FloatArray:
-        """Norms about the ball's center of all finite rows."""
+        """Return the norms of all finite rows, relative to the ball's center."""
 
     def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
-        """The bins of the norms of all finite rows; norms of a bin are below its upper edge."""
+        """Return the bins of the norms of all finite rows. Every norm in a bin is below the bin's upper edge."""
         return bin_of(self.norms(ball))
 
     @abstractmethod
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        """Sum of all finite rows, shifted and clipped to the ball, in whole steps truncated toward zero."""
+        """Return the sum of all finite rows, shifted, clipped to the ball and truncated toward zero to whole steps."""
 
     @abstractmethod
     def rows(self) -> NDArray[np.generic]:
-        """All rows, finite or not, as an array of shape (n, d)."""
+        """Return all rows, finite or not, as an array of shape (n, d)."""
 
     @abstractmethod
     def columns(self) -> Sequence[NDArray[np.generic]]:
-        """All rows, as one array for each column; nothing is copied."""
+        """Return all rows as one array per column, without copying."""
 
     @abstractmethod
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
-        """Places of the rows that a screen lets pass, and these rows, shifted, as an array of shape (m, d).
+        """Return the positions of the rows that pass the screen, and these rows, shifted, as an array of shape (m, d).
 
-        `read_all` looks at every row and lets fewer pass. Rows that are not finite may be among them.
+        With `read_all`, the block measures every row, and fewer rows pass. Rows that are not finite may pass.
         """
 
 
@@ -91,7 +91,7 @@ class RowBlock(Block):
         if present.size < low.size:
             shifted, low, high = shifted[present], low[present], high[present]
         bins = bin_of(low)
-        # Where both bounds are in one bin, so is the norm. Other rows are measured in the fixed order.
+        # If both bounds lie in the same bin, so does the norm. The other rows get an exact-order norm.
         unsure = np.flatnonzero(upper.take(bins) <= high)
         bins[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
         return bins
@@ -101,7 +101,7 @@ class RowBlock(Block):
         step = max(1, _PIECE_NUMBERS // total.size)
         for start in range(0, self.n_rows, step):
             clipped = ball.clip(ball.shift(self._rows[start : start + step]))
-            # A row that is not finite is NaN throughout once it is clipped.
+            # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
             bad = np.isnan(clipped[:, 0])
             total += lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
         return total
@@ -122,10 +122,10 @@ class RowBlock(Block):
 
 
 class ColumnBlock(Block):
-    """One array for each column, as Arrow decodes them: never transposed, except for the rows that are left.
+    """Rows as one array per column, the way Arrow decodes them. Only rows that pass the screen are transposed.
 
-    Powers are added up column by column, in the same order as for a `RowBlock`, so both give the same norms, bins and
-    kept rows to the bit. They give the same clipped sums where the step of the lattice is a power of two.
+    Powers are summed column by column in the same order as in a `RowBlock`, so both classes give the same norms, bins
+    and sampled rows to the bit. They give the same clipped sums if the lattice step is a power of two.
     """
 
     def __init__(self, columns: Sequence[FloatArray], identity: NDArray[np.uint64]) -> None:
@@ -138,7 +138,7 @@ class ColumnBlock(Block):
         return _present(ball.norms_of_powers(self._powers(ball), len(self._columns)))
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        # Public numbers choose the way, so that all rows take the same.
+        # Only public numbers decide which method is used, so all rows go through the same one.
         if ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT:
             return self._by_rows().clipped_sum(ball, lattice)
         factor, beyond = ball.clip_factors(self._powers(ball), len(self._columns))
@@ -177,7 +177,7 @@ class ColumnBlock(Block):
         return RowBlock(self.rows(), self.identity)
 
     def _gathered(self, index: Index | None, ball: Ball | None) -> FloatArray:
-        """Some rows or all, by rows; relative to the center of a ball."""
+        """Return the rows at `index`, or all rows, as a row-major array, relative to the center if a ball is given."""
         side = np.empty((len(self._columns), self.n_rows if index is None else index.size))
         for number, column in enumerate(self._columns):
             if index is None:
@@ -189,7 +189,7 @@ class ColumnBlock(Block):
         return np.ascontiguousarray(side.T)
 
     def _powers(self, ball: Ball) -> FloatArray:
-        """Sums of squares (order 2) or of sizes (order 1), NaN for rows that are not finite."""
+        """Return sums of squares (order 2) or of absolute values (order 1), with NaN for rows that are not finite."""
         power = np.empty(self.n_rows)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, self.n_rows, _PIECE_ROWS):
@@ -200,7 +200,7 @@ class ColumnBlock(Block):
         return settled(power, lambda index: self._gathered(index, None))
 
     def _term(self, ball: Ball, place: slice, out: FloatArray, number: int) -> FloatArray:
-        """What a column adds to the powers of some rows."""
+        """Return the contribution of one column to the powers of the rows at `place`."""
         part = self._columns[number][place]
         if ball.center is not None:
             part = np.subtract(part, ball.center[number], out=out)
@@ -208,17 +208,17 @@ class ColumnBlock(Block):
 
 
 def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
-    """The rows at some places, without those that their powers rule out."""
+    """Drop the rows that the screen rules out by their powers."""
     left = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
     return index[left], shifted.take(left, axis=0)
 
 
 def empty_block(n_features: int) -> Block:
-    """A block without rows: what it contributes to a sum is a zero of the right shape."""
+    """Return a block without rows. Its contribution to a sum is a zero of the right shape."""
     return RowBlock(np.empty((0, n_features)), np.empty(0, dtype=np.uint64))
 
 
 def _present(norm: FloatArray) -> FloatArray:
-    """Norms without those of rows that are not finite."""
+    """Drop the norms of rows that are not finite, which are NaN."""
     bad = np.isnan(norm)
     return norm[~bad] if bad.any() else norm

@@ -1,4 +1,4 @@
-"""One door for everything that has rows."""
+"""The function `source`, which opens every supported kind of data as an engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def source(
     widths: Mapping[str, int] | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Engine:
-    """Rows to be gone over, wherever they are; pass the result wherever rows are taken.
+    """Open data of any supported kind. Pass the result to any function that takes rows.
 
     Parameters
     ----------
@@ -41,41 +41,43 @@ def source(
         its columns, which are published with a release. A first line that could be a row is refused: a name that is
         empty, has no letter, has five digits in a row, has a semicolon, tab or bar in it, or is a number, an amount, a
         date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
-        pass a table. A row of words above columns of numbers cannot be told from names, and is taken for them. Errors
-        about CSV files call columns by their places, unless you named them; Spark's call them by name. In a CSV file
-        a row is a line: a line with a quote that is not closed on it, with another number of cells than the header,
-        or above 1 MB contributes nothing. So a row with a line break in a quoted cell is dropped, but what follows the
-        break counts as a row if it has as many cells as the header. Use Parquet for such text.
+        pass a table. A first line of words above columns of numbers cannot be distinguished from names, and is taken
+        as the names. Errors about CSV files refer to columns by position, unless you named them; errors about Spark
+        frames refer to them by name. In a CSV file every line is a row. A line contributes nothing if it has a quote
+        that is not closed on the same line, if its number of cells differs from the header's, or if it is longer than
+        1 MB. So a row with a line break in a quoted cell is dropped, but the text after the break counts as a row if
+        it has as many cells as the header. Use Parquet for such text.
     columns : sequence of str, optional
         Features, by name; None takes all columns that are not named below. In CSV files, and in pandas columns of
         Python objects, a column that is not named here counts as text if it has at least three non-empty cells and
-        fewer than half of them are numbers (in a CSV file: of those in its first block), and text is refused. Columns
-        named here are numbers whatever their cells hold.
+        fewer than half of them are numbers (in a CSV file, only its first block counts). Text is refused. Columns
+        named here are read as numbers regardless of what their cells contain.
     carry : sequence of str
-        Columns that go along with the rows of a sample. Those of a CSV file are text, unless they are features or the
-        key.
+        Columns to keep with the rows of a sample. Carried columns of a CSV file are text, unless they are features or
+        the key.
     key : str, optional
-        A column of whole numbers, one for each row. A seeded run keys its draws by it, so that it draws the same sample
-        from the same rows in any order. A row without a key contributes nothing.
+        A column of integers, one per row. A seeded run keys its draws by this column, so it draws the same sample from
+        the same rows in any order. A row without a key contributes nothing.
     missing : {"drop", "error"}
-        What becomes of rows in which a feature is NaN, infinite, missing, or a cell that is not a number. "drop", the
-        default: such a row contributes nothing and causes no error. "error" reads all rows once, here, and raises a
-        `DataError` that names the columns. It is outside the privacy guarantee, because one row decides whether the
-        call succeeds. "refuse" is an older word for "error".
+        How to treat rows in which a feature is NaN, infinite, missing or not a number. With "drop", the default, such
+        a row contributes nothing and causes no error. With "error", this function reads all rows once and raises a
+        `DataError` that names the columns. This is outside the privacy guarantee, because a single row decides whether
+        the call succeeds. "refuse" is an older name for "error".
     widths : mapping of str to int, optional
         Lengths of the vectors in columns of a Spark DataFrame, by column: ``widths={"v": 3}`` gives the features
-        ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs one, and so does a column of Spark
-        ML vectors without a size in its metadata. A row with a vector of another length contributes nothing. Widths
-        are public. Other sources take none: an Arrow list of fixed size has its length in the type.
+        ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs a width, and so does a column of
+        Spark ML vectors without a size in its metadata. A row with a vector of another length contributes nothing.
+        Widths are public. Other sources do not accept widths: the type of an Arrow fixed-size list contains its
+        length.
     on_rows : callable, optional
-        Told the number of rows after each batch of a pass: for a progress bar.
+        Called with the number of rows after each batch of a pass, for example to update a progress bar.
 
     Notes
     -----
-    Guarantee. Every engine keeps rows by the same code, with draws from the cryptographic generator unless a seed is
-    given; with a seed all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
+    Guarantee. All engines sample rows with the same code, and with draws from the cryptographic generator unless a seed
+    is given. With a seed, all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
     With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/test_missing_rows.py`. No line
-    of a CSV file changes what another one contributes: `tests/conformance/test_one_line.py`.
+    of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
     """
     if isinstance(data, Engine):
         return data
@@ -116,12 +118,12 @@ def _opened(data: object, chosen: Columns, on_rows: Callable[[int], None] | None
 
 
 def is_streamed(data: object) -> bool:
-    """Whether rows are somewhere else than in an array or a table in memory."""
+    """Whether `data` is an engine, a path, a dataset or a Spark frame, rather than an array or a table in memory."""
     return isinstance(data, (Engine, str, Path, pa_dataset.Dataset)) or _is_spark_frame(data)
 
 
 def _is_spark_frame(data: object) -> bool:
-    """Whether this is a Spark DataFrame, classic or Connect, without importing Spark."""
+    """Whether this is a Spark DataFrame, classic or Connect. Checked by class name, so Spark is not imported."""
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
     )

@@ -1,4 +1,4 @@
-"""The lines of a CSV file, each read by itself: no line can swallow or damage another."""
+"""Read a CSV file so that each line is parsed on its own and cannot affect another line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.fs as pa_fs
 from pais._validate import attempt
 from pais.errors import DataError
 
-# A line in which every quoted cell ends. Arrow knows a quote only at the start of a cell; other quotes are text.
+# A line in which every quoted cell is closed. Arrow treats a quote as such only at the start of a cell.
 _CELL = rb'(?:"(?:[^"]|"")*"(?!")[^,]*|[^",][^,]*|)'
 _CLOSED = re.compile(rb"%b(?:,%b)*" % (_CELL, _CELL))
 
@@ -23,11 +23,11 @@ _ENDS = re.compile(rb"[\r\n]")
 
 
 def open_csv(filesystem: pa_fs.FileSystem, path: str, block_bytes: int, **convert: Any) -> pa_csv.CSVStreamingReader:
-    """A CSV file block by block.
+    """Open a CSV file for reading block by block.
 
-    Left out are lines with another number of cells than the header, lines in which a quoted cell does not end, and
-    lines longer than a quarter of a block. Each of these is decided by the line alone. Bytes that are not UTF-8 become
-    replacement characters.
+    The reader skips lines whose number of cells differs from the header's, lines with an unclosed quoted cell, and
+    lines longer than a quarter of a block. Whether a line is skipped depends on that line alone. Bytes that are not
+    UTF-8 become replacement characters.
     """
     return pa_csv.open_csv(
         pa.PythonFile(_ClosedLines(filesystem.open_input_stream(path), block_bytes // 4), mode="r"),
@@ -38,9 +38,9 @@ def open_csv(filesystem: pa_fs.FileSystem, path: str, block_bytes: int, **conver
 
 
 class _ClosedLines(io.RawIOBase):
-    """A stream of bytes without the lines in which a quoted cell does not end, and without overlong lines.
+    """A byte stream that skips lines with an unclosed quoted cell and overlong lines.
 
-    Arrow would read a cell on into the lines that follow, to the next quote or to the end of the block.
+    Arrow would continue an unclosed cell into the following lines, up to the next quote or the end of the block.
     """
 
     def __init__(self, stream: Any, longest: int) -> None:
@@ -73,7 +73,7 @@ class _ClosedLines(io.RawIOBase):
 
 
 def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
-    """Pieces that end with a line end, without the lines that are longer than `longest`; the header must not be."""
+    """Yield pieces that end at a line end, without lines longer than `longest`. Raise if the header is that long."""
     tail, overlong, in_header = b"", False, True
     while chunk := stream.read(longest):
         end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
@@ -84,7 +84,7 @@ def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
             head = 0 if first is None else first.start()
             overlong = overlong or len(tail) + head > longest
             _require_header(not (in_header and overlong))
-            # A line within one chunk is never too long. Only the one that began before it can be.
+            # A line that lies within one chunk is never too long. Only a line that began in an earlier chunk can be.
             piece = chunk[head : end + 1] if overlong else tail + chunk[: end + 1]
             in_header = in_header and not piece.strip(b"\r\n")
             yield piece
@@ -97,7 +97,7 @@ def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
 
 
 def _closed(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces as UTF-8, without the lines in which a quoted cell does not end. Such a header is refused."""
+    """Yield the pieces as UTF-8, without lines with an unclosed quoted cell. Raise if the header is such a line."""
     in_header = True
     for piece in pieces:
         if in_header:
@@ -118,15 +118,16 @@ def _require_header(fits: bool) -> None:
 
 
 def _as_utf8(piece: bytes) -> bytes:
-    """Bytes that Arrow can hand to Python. What is replaced is never a comma, a quote or a line end."""
+    """Replace bytes that are not UTF-8, which Python cannot decode. Commas, quotes and line ends stay as they are."""
     return piece if attempt(piece.decode) is not None else piece.decode(errors="replace").encode()
 
 
 def _without_open_lines(piece: bytes) -> bytes:
-    """Whole lines without those in which a quoted cell does not end.
+    """Drop the lines with an unclosed quoted cell from a piece of whole lines.
 
-    Most lines with quotes are told at once: quotes are even in number, and each first one of a pair stands at the start
-    of a cell or right behind another quote. Such a line is closed. Others are looked at one by one.
+    A vectorized test accepts most lines with quotes: a line is closed if its number of quotes is even and the first
+    quote of each pair stands at the start of a cell or right after another quote. A regular expression checks the
+    remaining lines one by one.
     """
     codes = np.frombuffer(piece, dtype=np.uint8)
     ends = np.flatnonzero((codes == 10) | (codes == 13))
@@ -134,7 +135,7 @@ def _without_open_lines(piece: bytes) -> bytes:
     line = np.searchsorted(ends, quotes)
     before = np.searchsorted(quotes, ends)
     number = np.diff(before, prepend=0)
-    # The place of each quote among those of its line.
+    # The position of each quote among the quotes of its line.
     rank = np.arange(quotes.size) - (before - number)[line]
     previous = codes[quotes - 1]
     previous[quotes == 0] = 10

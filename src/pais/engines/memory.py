@@ -1,4 +1,4 @@
-"""Rows in memory: an array, shared among the cores in blocks."""
+"""Engine for rows in memory: an array that threads process in blocks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pais.engines.blocks import RowBlock
 from pais.engines.threads import in_threads
 from pais.randomness import BitSource, row_bits
 
-# Large enough that the calls on a block cost little beside the reading of it.
+# Large enough that the overhead of the calls on a block is small compared with reading it.
 _BLOCK_BYTES = 1 << 24
 
 # A thinning pass copies only the candidates of a block, so its blocks may be larger.
@@ -25,7 +25,7 @@ _THIN_BLOCK_BYTES = 1 << 26
 
 
 class MemoryEngine(Engine):
-    """Rows of a two-dimensional array; their identity is their place in it, unless another is given."""
+    """Rows of a two-dimensional array. The identity of a row is its position, unless `identity` is given."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class MemoryEngine(Engine):
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
         if thinning.read_all is None:
-            # A table stored by columns is gathered row by row at a loss; read it through.
+            # Gathering single rows from an array stored by columns is slow, so all of it is read.
             read_all = screen.share >= READ_ALL_FROM or not self._rows.flags.c_contiguous
             thinning = replace(thinning, read_all=read_all)
         step = self._step(_BLOCK_BYTES if thinning.read_all else _THIN_BLOCK_BYTES)
@@ -65,7 +65,7 @@ class MemoryEngine(Engine):
         return max(1, n_bytes // (8 * self.n_features))
 
     def _starts(self, step: int) -> range:
-        # An empty table is one empty block.
+        # An empty table gives one empty block, so that a fold still returns a zero of the right shape.
         return range(0, max(1, self._rows.shape[0]), step)
 
     def _block(self, start: int, step: int) -> RowBlock:

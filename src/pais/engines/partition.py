@@ -1,7 +1,8 @@
-"""One partition of a cluster, gone over by one of its workers: batches in, a sum or kept rows out, as batches.
+"""The work of a Spark worker on one partition: it reads batches and returns a sum or the sampled rows, as batches.
 
-What is sent back has one layout: `content` (a kept row, or a sum), its `weight`, a `note`, and the columns carried
-beside. A row with a note holds nothing else: an empty one says that there were rows, any other what went wrong.
+All batches sent back have the same columns: `content` (a sampled row, or a sum), its `weight`, a `note`, and the
+carried columns. In a row with a note, all other columns are null. An empty note means that the partition had rows; any
+other note is an error message.
 """
 
 from __future__ import annotations
@@ -32,7 +33,10 @@ from pais.sources import Layout
 
 
 def over_partition(work: bytes, partition: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A partition's answer. Its own failures are sent as data: raised, Spark would show them with what they quote."""
+    """Run the pickled work on a partition and yield the batches to send back.
+
+    Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
+    """
     task: Task | None = None
     for batch in batches:
         found, trouble = None, None
@@ -48,7 +52,7 @@ def over_partition(work: bytes, partition: int, batches: Iterator[pa.RecordBatch
             trouble = f"a worker of Spark failed with {type(error).__name__}. Its text is not shown: it can quote rows."
         if trouble is not None:
             yield _noted(trouble, batch.schema)
-            # Read to the end: a worker that stops before it is ended by Spark, and the next one must load all anew.
+            # Read to the end: Spark ends a worker that stops early, and the next worker has to load everything again.
             for _ in batches:
                 pass
             return
@@ -61,7 +65,7 @@ def over_partition(work: bytes, partition: int, batches: Iterator[pa.RecordBatch
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How batches become blocks: features, then the key where one is used, then what is carried."""
+    """How to turn batches into blocks. Batches hold the features, then the key if one is used, then carried columns."""
 
     layout: Layout
     by_rows: bool = False
@@ -73,7 +77,7 @@ class Reading:
         return list(dict.fromkeys(self.layout.features))
 
     def block(self, batch: pa.RecordBatch, numbering: _Numbering) -> tuple[Block, pa.RecordBatch]:
-        """The rows of a batch, with NaN for missing values, and the columns carried beside them."""
+        """Return the rows of a batch, with NaN for missing values, and the carried columns."""
         layout, names = self.layout, self.features
         widths = dict(zip(layout.features, layout.widths, strict=True))
         found = [_fixed(batch.column(place), widths[name]) for place, name in enumerate(names)]
@@ -92,7 +96,7 @@ class Reading:
 
 
 def _fixed(column: pa.Array, width: int) -> pa.Array:
-    """Text as numbers; vectors as Arrow stores those of one length, with null in place of those of another length."""
+    """Convert text to numbers, and vectors to a fixed-size list with null for vectors of another length."""
     if width == 0:
         return _as_numbers(column)
     fits = pc.equal(pc.list_value_length(column), width)
@@ -102,7 +106,7 @@ def _fixed(column: pa.Array, width: int) -> pa.Array:
 
 
 def _as_numbers(column: pa.Array) -> pa.Array:
-    """A column of a CSV file, which arrives as text, as doubles cell by cell; any other column as it is."""
+    """Convert a text column, which comes from a CSV file, to doubles cell by cell; return other columns unchanged."""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     return numbers_of_text(column.cast(pa.string())) if is_text else column
 
@@ -110,8 +114,8 @@ def _as_numbers(column: pa.Array) -> pa.Array:
 class _Numbering:
     """Row ids for seeded runs without a key: content hash plus occurrence number among equal rows. NOT PRIVATE.
 
-    Spark has put equal rows side by side, within batches and across them, so that one number has to be remembered. It
-    does not matter which of some equal rows is kept, but each must have a draw of its own.
+    Spark has already sorted the rows so that equal rows are adjacent, also across batches. So it is enough to remember
+    the last row and its number. It does not matter which of several equal rows is kept, but each needs its own draw.
     """
 
     def __init__(self) -> None:
@@ -120,7 +124,7 @@ class _Numbering:
 
     def of(self, rows: FloatArray) -> NDArray[np.uint64]:
         with quiet():
-            words = (rows + 0.0).view(np.uint64)  # one zero: -0.0 + 0.0 is 0.0
+            words = (rows + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0, so both zeros hash alike
         content = np.zeros(len(words), dtype=np.uint64)
         for place in range(words.shape[1]):
             content = mixed64(content + words[:, place])
@@ -137,19 +141,19 @@ class _Numbering:
 
 
 class Task(ABC):
-    """One go over one partition."""
+    """One pass over one partition."""
 
     @abstractmethod
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        """What is sent back for a batch at once."""
+        """Process a batch and return the rows to send back immediately, if any."""
 
     @abstractmethod
     def end(self) -> pa.RecordBatch | None:
-        """What is sent back at the end."""
+        """Return the rows to send back after the last batch, if any."""
 
 
 class Work(ABC):
-    """What is to be done with every partition; it goes to the workers."""
+    """A description of the work on every partition. It is pickled and sent to the workers."""
 
     @abstractmethod
     def begin(self, partition: int) -> Task: ...
@@ -157,7 +161,7 @@ class Work(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Converting(Work):
-    """Turns columns of text into numbers and leaves the others, for frames that are sorted by numbers afterwards."""
+    """Convert text columns to numbers and leave other columns unchanged, for frames that are sorted by them later."""
 
     names: tuple[str, ...]
 
@@ -202,14 +206,14 @@ class _FoldTask(Task):
             return None
         file = io.BytesIO()
         np.save(file, self._total, allow_pickle=False)
-        # Counts by bin are mostly zeros, and there can be thousands of partitions.
+        # Compressed because counts by bin are mostly zeros and there can be thousands of partitions.
         content = pa.array([zlib.compress(file.getvalue(), 1)], type=pa.binary())
         return _sent(content, pa.nulls(1, pa.float64()), None, {})
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Thin(Work):
-    """`key` is secret, and so is everything drawn from it."""
+    """Sample the rows of each partition. `key` and everything derived from it are secret."""
 
     reading: Reading
     thinning: Thinning
@@ -225,7 +229,7 @@ class Thin(Work):
 
 
 class _ThinTask(Task):
-    """`ids` name the rows for secret draws; None leaves the identity that the reading gave them."""
+    """`ids` computes the row identities for secret draws; with None, rows keep the identities from `Reading`."""
 
     def __init__(self, work: Thin, bits: RowBits, ids: RowIds | None) -> None:
         self._work, self._bits, self._numbering, self._ids = work, bits, _Numbering(), ids
@@ -250,12 +254,12 @@ class _ThinTask(Task):
         return _sent(content, pa.array(kept.weights), None, _columns(beside.take(pa.array(kept.index))))
 
     def end(self) -> pa.RecordBatch | None:
-        """Even a partition of which nothing was kept says that it had rows."""
+        """Return an empty note if the partition had rows, even if none of them was kept."""
         return None if self._seen is None else _noted("", self._seen)
 
 
 def _noted(note: str, schema: pa.Schema) -> pa.RecordBatch:
-    """A note in place of a row, with nothing beside it."""
+    """Return a batch with a single row that holds a note, and null in every other column."""
     beside = {name: pa.nulls(1, schema.field(name).type) for name in schema.names if name.startswith("c")}
     return _sent(pa.nulls(1, pa.binary()), pa.nulls(1, pa.float64()), note, beside)
 
@@ -270,7 +274,7 @@ def _sent(content: pa.Array, weight: pa.Array, note: str | None, beside: dict[st
 
 
 def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
-    """Rows from the bytes the workers sent, without a look at each."""
+    """Convert the bytes that the workers sent into rows, without a Python loop over the rows."""
     parts = [np.empty((0, n_features))]
     for chunk in content.cast(pa.large_binary()).chunks:
         if len(chunk):

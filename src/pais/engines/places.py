@@ -1,4 +1,4 @@
-"""Which files a path, a directory, a pattern or an address stands for."""
+"""Find the files that a path, a directory, a pattern or an address refers to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pais.sources import is_csv
 
 
 def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
-    """The files a path, a directory, a pattern or an address stands for, sorted by name."""
+    """Return the files that a path, a directory, a pattern or an address refers to, sorted by name."""
     text = str(source)
     if "://" in text:
         return _files_at(*_filesystem(text), text)
@@ -61,9 +61,10 @@ def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[tuple[
 
 
 def _is_data(inner: str) -> bool:
-    """Whether a file of a directory is data: neither it nor where it lies is hidden, a marker, a log or unfinished.
+    """Whether a file in a directory is a data file, rather than a hidden file, a marker, a log or an unfinished file.
 
-    That is what names with a dot or an underscore in front are to Spark, Hive and Delta, unless they say a value.
+    Spark, Hive and Delta give the latter, or their directories, names that begin with a dot or an underscore. An
+    exception is a partition directory such as `_name=value`, whose files are data.
     """
     *homes, name = inner.strip("/").split("/")
     aside = [home for home in homes if home.startswith(".") or (home.startswith("_") and "=" not in home)]

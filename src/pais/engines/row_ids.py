@@ -11,7 +11,7 @@ from pais.errors import DataError
 from pais.keyed import CHUNK, ContentHash, Words32, Words64
 from pais.randomness import StreamBits
 
-# An occurrence number has 32 bits, and so has a row number in the table.
+# Occurrence numbers and the row numbers in the table have 32 bits each.
 _MOST_ROWS = (1 << 32) - 1
 
 _Numbers = NDArray[np.intp]
@@ -22,9 +22,9 @@ class RowIds:
 
     Notes
     -----
-    Guarantee. No two rows of a partition have the same id, even where their hashes collide. As long as no two different
-    rows collide, the set of ids, with the content of the row that has each, does not depend on the order of the rows:
-    `tests/unit/test_keyed.py`, `tests/conformance/test_partition_draws.py`.
+    Guarantee. No two rows of a partition have the same id, even if their hashes collide. As long as the hashes of no
+    two different rows collide, the set of pairs of an id and its row's content does not depend on the order of the
+    rows: `tests/unit/test_keyed.py`, `tests/conformance/test_partition_draws.py`.
     """
 
     def __init__(self, key: bytes, *, partition: int, n_features: int) -> None:
@@ -32,7 +32,7 @@ class RowIds:
         self._occurrences = Occurrences()
 
     def of(self, columns: Sequence[NDArray[np.generic]]) -> Words64:
-        """Ids of further rows of the partition, as an array of shape (n, 2); rows are given by columns."""
+        """Return the ids of the partition's next rows, as an array of shape (n, 2). Rows are passed as columns."""
         ids = np.empty((len(columns[0]), 2), dtype=np.uint64)
         for start in range(0, len(ids), CHUNK):
             piece = slice(start, start + CHUNK)
@@ -44,22 +44,22 @@ class RowIds:
 
 
 class Occurrences:
-    """Counts, for each row of a partition, the equal rows that came before it. Rows are known by their hashes.
+    """Count, for each row of a partition, the equal rows before it. Rows are equal if their hashes are equal.
 
-    A hash table with linear probing. It takes up to about 64 bytes for each row of the partition.
+    This is a hash table with linear probing. It takes up to about 64 bytes per row of the partition.
     """
 
     def __init__(self, *, room: int = 1 << 16) -> None:
         self._n_rows = 0
-        # By row number: the hash, and how many equal rows came later. The latter only for a row that is in the table.
+        # By row number: the hash, and the number of equal rows that came later (only for rows in the table).
         self._upper = np.empty(room, dtype=np.uint64)
         self._lower = np.empty(room, dtype=np.uint32)
         self._later = np.zeros(room, dtype=np.uint32)
-        # By slot: the number of a row plus 1, or 0 where the slot is free. At most half of the slots are taken.
+        # By slot: a row number plus 1, or 0 if the slot is free. At most half of the slots are taken.
         self._table = np.zeros(4 * room, dtype=np.uint32)
 
     def number(self, upper: Words64, lower: Words32) -> Words32:
-        """Occurrence numbers of further rows, from 0 on."""
+        """Return the occurrence numbers of the next rows, starting at 0."""
         before, after = self._n_rows, self._n_rows + len(upper)
         if after > _MOST_ROWS:
             raise DataError(f"a partition of the source has more than {_MOST_ROWS} rows. Use more partitions.")
@@ -75,7 +75,7 @@ class Occurrences:
         return number
 
     def _find(self, rows: _Numbers) -> _Numbers:
-        """For each row, the row of its hash that is in the table. Rows with a new hash are put there."""
+        """Return, for each row, the row in the table with the same hash. A row with a new hash is added to the table."""
         owner, waiting, slot = rows.copy(), np.arange(len(rows)), self._home(rows)
         while waiting.size:
             here = rows.take(waiting)
@@ -88,7 +88,7 @@ class Occurrences:
         return owner
 
     def _claim(self, slot: _Numbers, rows: _Numbers) -> _Numbers:
-        """The rows that have these slots. Of several rows that claim a free slot, one gets it; it is all one which."""
+        """Return the rows in these slots after filling free ones. Any one of the rows that claim a free slot may get it."""
         free = np.flatnonzero(self._table.take(slot) == 0)
         self._table[slot.take(free)] = rows.take(free) + 1
         return self._table.take(slot).astype(np.intp) - 1
@@ -100,7 +100,7 @@ class Occurrences:
         return (slot + 1) & (len(self._table) - 1)
 
     def _number_repeats(self, owner: _Numbers) -> Words32:
-        """Occurrence numbers of rows that are not in the table, but equal to these, which are."""
+        """Return the occurrence numbers of repeated rows, given for each the equal row that is in the table."""
         order = np.argsort(owner, kind="stable")
         alike = owner[order]
         start = np.flatnonzero(np.concatenate([[True], alike[1:] != alike[:-1]]))
@@ -126,7 +126,7 @@ class Occurrences:
                 piece = before[start : start + CHUNK]
                 rows = piece.take(np.flatnonzero(piece)).astype(np.intp) - 1
                 slot = self._home(rows)
-                # These rows have different hashes, so a row that finds its slot taken goes on to the next one.
+                # These rows have different hashes, so a row whose slot is taken moves on to the next slot.
                 while rows.size:
                     left = np.flatnonzero(self._claim(slot, rows) != rows)
                     rows, slot = rows.take(left), self._next(slot.take(left))

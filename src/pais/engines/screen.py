@@ -1,4 +1,4 @@
-"""Ruling rows out before they are measured exactly, by public bounds on the rule."""
+"""Rule out rows before their exact norms are computed, using public bounds on the sampling rule."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from pais._numerics import ULP, FloatArray
 from pais.domain import Ball
 from pais.rules import Rule
 
-# A power is known by its exponent and the first three bits after the point: eight cells to an octave.
+# A cell is given by the exponent of a power and the first three bits of its mantissa: eight cells per octave.
 _SHIFT = 49
 
-# Norms below this share of the radius are one cell.
+# All norms below this share of the radius fall into one cell.
 _SMALL = 2.0**-24
 
-# Past the rounding of a look-up between knots.
+# Factor that exceeds the rounding error of a look-up between knots.
 _ROOM = 1.0 + 2.0**-48
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Screen:
-    """For each cell of powers, the largest first 8 bits with which a row in it may be kept. Public.
+    """A table that gives, for each cell of powers, the largest first 8 bits with which a row may be kept. Public.
 
-    A power is the sum of squares of a row in the l2 norm, and the norm itself in others. Whoever passes is measured
-    exactly afterwards, so a screen changes nothing but the time: it must only never rule out who could be kept.
+    The power of a row is its sum of squares for the l2 norm, and the norm itself for other norms. Rows that pass the
+    screen are measured exactly afterwards. So a screen affects only the running time, provided that it never rules out
+    a row that could be kept.
 
     Notes
     -----
-    Guarantee. Between breakpoints a rule is monotone, so on a cell it is at most the largest of its values at the ends
-    and on both sides of the breakpoints within: `tests/unit/test_screen.py`.
+    Guarantee. A rule is monotone between breakpoints. So its values on a cell are at most the largest of its values at
+    the two ends of the cell and on both sides of the breakpoints inside it: `tests/unit/test_screen.py`.
     """
 
     rule: Rule
@@ -41,20 +42,20 @@ class Screen:
 
     @cached_property
     def ceiling(self) -> int:
-        """The largest first bits with which any row of the ball may be kept."""
+        """The largest first 8 bits with which any row in the ball may be kept."""
         return int(_first_bits(np.array(self.rule.largest_probability(self.ball.radius))))
 
     @property
     def share(self) -> float:
-        """Share of all rows that the first bits alone leave."""
+        """Share of all rows that are expected to pass `by_bits`."""
         return (self.ceiling + 1) / 256.0
 
     def by_bits(self, first: NDArray[np.uint8]) -> NDArray[np.intp]:
-        """Places of the rows that may be kept, from their first bits alone."""
+        """Return the positions of the rows that may be kept, judging by their first bits alone."""
         return np.flatnonzero(first <= self.ceiling)
 
     def by_power(self, power: FloatArray, first: NDArray[np.uint8]) -> NDArray[np.intp]:
-        """Places of the rows that may be kept, from their powers and first bits."""
+        """Return the positions of the rows that may be kept, judging by their powers and first bits."""
         cell = power.view(np.int64) >> _SHIFT
         cell -= self._lowest
         return np.flatnonzero(first <= self._largest.take(cell, mode="clip"))
@@ -69,10 +70,10 @@ class Screen:
         cells = np.arange(self._lowest, int(_cell(self._power(radius))) + 2, dtype=np.int64)
         ends = (cells << _SHIFT).view(np.float64)
         norms = np.minimum(np.sqrt(ends) if self.ball.order == 2.0 else ends, radius)
-        # Sums in another order may put a power into the cell beside: a little wider on both sides.
+        # Sums in another order can move a power into a neighboring cell, so each cell is widened a little.
         slack = 4 * (self.n_features + 16) * ULP
         low, high = norms[:-1] * (1.0 - slack), np.minimum(norms[1:] * (1.0 + slack) + 1e-150, radius)
-        # The first cell stands for all that is smaller, the last for all that is larger.
+        # The first cell also covers all smaller powers, and the last cell all larger ones.
         low[0], high[-1] = 0.0, radius
         largest = np.maximum(self.rule.evaluate(low), self.rule.evaluate(high))
         knots = self.rule.probes(radius)
