@@ -1,10 +1,10 @@
-"""Norms of rows in one fixed order of elementwise operations, so that no row's norm depends on the other rows.
+"""Norms of rows, computed in a fixed order of elementwise operations, so that they do not depend on other rows.
 
 The functions below call only ufuncs whose result IEEE 754 determines for each element: add, multiply, divide, square
-root and absolute value. The result does not depend on the width of vector registers, on the element's place in the
-array or on its address. Every operation is a call of its own, so none is contracted with the next to a fused
-multiply-add. A maximum rounds nothing and can be reduced in any order. A sum cannot: NumPy chooses the order in which
-`sum` and `einsum` add, and only the functions named "rough" use them.
+root and absolute value. The result does not depend on the width of vector registers, on the element's position in the
+array or on its address. Every operation is a separate call, so the compiler cannot fuse two of them into a fused
+multiply-add. A maximum involves no rounding and can be reduced in any order. A sum cannot: NumPy chooses the order in
+which `sum` and `einsum` add, so only the functions named "rough" use them.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import numpy as np
 
 from pais._numerics import ULP, FloatArray
 
-#: Columns that lie this far apart are added up first.
+#: Columns whose distance is a multiple of this are added first.
 LANES = 64
 
-# Terms of this many columns, and of so many rows that they stay in the cache from column to column.
+# Terms are computed for this many columns, and for few enough rows that they stay in the cache between columns.
 _PIECE_COLUMNS = 256
 _PIECE_NUMBERS = 1 << 18
 _MOST_ROWS = 4096
 
-# Bits of an exponent: the rest changes a norm by less than 2**-60 of it.
+# Number of bits of an exponent that are used. The rest changes a norm by less than 2**-60 of its value.
 _EXPONENT_BITS = 64
 
 _Terms = Callable[[FloatArray, slice, FloatArray], object]
 
 
 def square_sums(rows: FloatArray) -> FloatArray:
-    """The sum of squares of each row, in the order of `sum_columns`."""
+    """Return the sum of squares of each row, added in the order of `sum_columns`."""
     return _sums(rows, lambda part, _, out: np.multiply(part, part, out=out))
 
 
 def norms_of(rows: FloatArray, order: float) -> FloatArray:
-    """The l_order norm of each row; its own rounding error is that of the note on balls."""
+    """Return the l_order norm of each row. The note on balls bounds its rounding error."""
     if order == 2.0:
         power = square_sums(rows)
         return np.sqrt(power, out=power)
@@ -55,12 +55,12 @@ def norms_of(rows: FloatArray, order: float) -> FloatArray:
 
 
 def rough_square_sums(rows: FloatArray) -> FloatArray:
-    """The same as `square_sums` up to rounding, in whatever order is quickest: see `rough_slack`."""
+    """Return the same as `square_sums` up to rounding, added in whatever order is fastest: see `rough_slack`."""
     return np.asarray(np.einsum("ij,ij->i", rows, rows))
 
 
 def rough_norms_of(rows: FloatArray, order: float) -> FloatArray:
-    """The same as `norms_of` within `rough_slack`, in whatever order is quickest."""
+    """Return the same as `norms_of` within `rough_slack`, added in whatever order is fastest."""
     if order == 2.0:
         power = rough_square_sums(rows)
         return np.sqrt(power, out=power)
@@ -68,20 +68,21 @@ def rough_norms_of(rows: FloatArray, order: float) -> FloatArray:
 
 
 def rough_slack(n_features: int) -> float:
-    """How far a rough norm can be from the norm of the fixed order, relative to either.
+    """Return the largest relative difference between a rough norm and the norm computed in the fixed order.
 
-    Added in any order, fused or not, n terms err by at most n half-ulps; a root adds one and halves the others.
+    A sum of n terms, in any order, fused or not, has an error of at most n half-ulps. A square root halves this error
+    and adds one half-ulp.
     """
     return (n_features + 8) * ULP  # [note: ball-5]
 
 
 def _sums(rows: FloatArray, terms: _Terms) -> FloatArray:
-    """The sum of the nonnegative terms of each row, in the order of `sum_columns`."""
+    """Return the sum of the nonnegative terms of each row, added in the order of `sum_columns`."""
     n, d = rows.shape
     total = np.zeros(n)
     width = min(d, _PIECE_COLUMNS)
     step = max(1, min(n, _MOST_ROWS, _PIECE_NUMBERS // width))
-    # Rows of a multiple of 512 bytes would put the numbers of a column into few sets of the cache.
+    # Padded, because with rows of a multiple of 512 bytes the numbers of a column would share few cache sets.
     scratch = np.empty((step, width + 8 * (width % 64 == 0)))
     for start in range(0, n, step):
         place = slice(start, min(start + step, n))
@@ -93,7 +94,7 @@ def _sums(rows: FloatArray, terms: _Terms) -> FloatArray:
 
 
 def _lanes(rows: FloatArray, place: slice, terms: _Terms, scratch: FloatArray) -> FloatArray:
-    """Sums of every `LANES`-th column of some rows, with a column for each."""
+    """Return the sums of every `LANES`-th column, one output column per lane."""
     d, width = rows.shape[1], scratch.shape[1]
     if d <= LANES:
         terms(rows, place, scratch)
@@ -109,9 +110,10 @@ def _lanes(rows: FloatArray, place: slice, terms: _Terms, scratch: FloatArray) -
 
 
 def sum_columns(term: Callable[[int], FloatArray], n_columns: int, n_rows: int) -> FloatArray:
-    """The sum of the nonnegative terms of all columns.
+    """Return the sum of the nonnegative terms of all columns.
 
-    Columns 0, 64, 128, ... are added one after another, columns 1, 65, 129, ... likewise, and so on; then these sums.
+    Columns 0, 64, 128, ... are added one after another, then columns 1, 65, 129, ..., and so on. Then these sums are
+    added in the same order.
     """
     total, lane = np.zeros(n_rows), np.empty(n_rows)
     for first in range(min(LANES, n_columns)):
@@ -126,9 +128,9 @@ def sum_columns(term: Callable[[int], FloatArray], n_columns: int, n_rows: int) 
 
 
 def _power(base: FloatArray, exponent: float) -> FloatArray:
-    """base**exponent for base >= 0 and exponent > 0, by products and square roots.
+    """Return base**exponent for base >= 0 and exponent > 0, computed with products and square roots.
 
-    IEEE 754 determines these. It does not determine `np.power`, whose vector and scalar code can round differently.
+    IEEE 754 determines the results of these, but not of `np.power`, whose vector and scalar code can round differently.
     """
     whole = int(exponent)
     result = np.ones_like(base)

@@ -1,4 +1,4 @@
-"""Room 2: the ball the rows live in. Nothing unbounded passes."""
+"""The ball that bounds all rows: norms, and clipping of rows outside it."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ _UNDERFLOW = 1e-150
 
 _FARTHEST_CENTER = 1e100
 
-#: Stands for the power of a finite row that overflows.
+#: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ball:
-    """All rows x with ||x - center||_order <= radius: public, stated or paid for.
+    """All rows x with ||x - center||_order <= radius. Public: stated by the user or paid for with privacy budget.
 
     Parameters
     ----------
     radius : float
-        Rows beyond it are scaled back to it, never dropped.
+        Rows outside it are scaled back to it, never dropped.
     order : float
-        The norm: 1, 2, any p >= 1, or math.inf. It must be the norm the mechanism's noise is made for.
+        The norm: 1, 2, any p >= 1, or math.inf. It must be the norm that the mechanism's noise is calibrated for.
     center : sequence of float, optional
-        Public origin; None = zero.
+        Public origin; None means zero.
     """
 
     radius: float
@@ -45,7 +45,7 @@ class Ball:
         object.__setattr__(self, "order", norm_order(self.order))
         if self.center is not None:
             center = _validate.real_array("center", self.center)
-            # Within the range of radii, no finite row overflows when the center is taken off.
+            # With centers in the range of radii, subtracting the center from a finite row never overflows.
             if center.ndim != 1 or center.size == 0 or not np.all(np.abs(center) <= _FARTHEST_CENTER):
                 raise ArgumentError(
                     "center must be a flat sequence of numbers within [-1e100, 1e100]. Pass one for each column."
@@ -53,29 +53,29 @@ class Ball:
             object.__setattr__(self, "center", tuple(center.tolist()))
 
     def shift(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Rows as float64, relative to the center, one after another in memory."""
+        """Return the rows as a C-contiguous float64 array, relative to the center."""
         with np.errstate(over="ignore"):
             block = rows.astype(np.float64, order="C", copy=False)
         return block if self.center is None else block - np.asarray(self.center)
 
     def norms(self, shifted: FloatArray) -> FloatArray:
-        """Norm of each shifted row, rounded up past its own rounding error, and at most the radius.
+        """Return the norm of each shifted row, rounded up by more than its rounding error, and at most the radius.
 
-        The norm of a row that holds NaN or infinity is NaN. It does not change the norms of other rows.
+        The norm of a row that contains NaN or infinity is NaN. Such a row does not change the norms of other rows.
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
     def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bounds of `norms` from below and above, as near as rounding allows and quicker to have."""
+        """Return lower and upper bounds of `norms`. They are tight up to rounding, and faster to compute."""
         norm = self.norms_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
         slack = rough_slack(shifted.shape[1])
         return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
 
     def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
-        """The sum of squares of each shifted row in the l2 norm, its norm in others; NaN if the row is not finite.
+        """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite.
 
-        Rough powers are quicker. They can depend on the other rows in their last bits, so they may only serve where
-        every value within `rough_slack` leads to the same result.
+        Rough powers are faster to compute. Their last bits can depend on the other rows, so use them only if every
+        value within `rough_slack` leads to the same result.
         """
         squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -83,16 +83,16 @@ class Ball:
         return settled(power, lambda index: shifted[index])
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
-        """Norms, from powers, which are overwritten."""
+        """Compute norms from powers. Overwrites the powers."""
         norm = np.sqrt(power, out=power) if self.order == 2.0 else power
         with np.errstate(over="ignore"):
             norm *= 1.0 + (n_features + 16) * ULP  # [note: ball-1]
-        # Squares below 1e-308 vanish; this stands for them.
+        # Squares below 1e-308 underflow; this term accounts for them.
         norm += _UNDERFLOW  # [note: ball-2]
         return np.minimum(norm, self.radius, out=norm)
 
     def clip(self, shifted: FloatArray) -> FloatArray:
-        """Shifted rows, those beyond the radius scaled back to just inside it; rows that are not finite become NaN."""
+        """Scale shifted rows outside the ball back to just inside it. Rows that are not finite become NaN."""
         d = shifted.shape[1]
         with np.errstate(over="ignore", invalid="ignore"):
             norm = rough_norms_of(shifted, self.order)
@@ -102,15 +102,16 @@ class Ball:
         clipped, rows = shifted.copy(), shifted[near]
         factor, beyond = self.clip_factors(self.powers(rows), d)
         clipped[near] = rows * factor[:, None]  # [note: ball-4]
-        # In two steps, as the powers of these rows overflow.
+        # The powers of these rows overflow, so they are scaled in two steps.
         part = rows[beyond] / np.abs(rows[beyond]).max(axis=1)[:, None]
         clipped[near[beyond]] = part * (self.edge(d) / norms_of(part, self.order))[:, None]
         return clipped
 
     def clip_factors(self, power: FloatArray, n_features: int) -> tuple[FloatArray, NDArray[np.intp]]:
-        """What brings each row into the ball, and the rows with a power too large for that, whose factor is 0.
+        """Return the factor that scales each row into the ball, and the indices of rows whose power is too large.
 
-        The factor is exactly 1 for rows inside. The powers are overwritten.
+        The factor is exactly 1 for rows inside the ball, and 0 for rows whose power is too large. Overwrites the
+        powers.
         """
         beyond = np.flatnonzero(power >= OVERFLOWN)
         norm = np.sqrt(power, out=power) if self.order == 2.0 else power
@@ -120,7 +121,7 @@ class Ball:
         return factor, beyond
 
     def edge(self, n_features: int) -> float:
-        """The largest computed norm of a row that is surely inside."""
+        """Return the largest computed norm for which a row is certainly inside the ball."""
         return self.radius * (1.0 - 2 * (n_features + 16) * ULP)  # [note: ball-3]
 
     def describe(self) -> dict[str, object]:
@@ -129,9 +130,9 @@ class Ball:
 
 
 def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
-    """Powers without infinity: OVERFLOWN for finite rows whose power overflows, NaN for rows that are not finite.
+    """Replace infinite powers: by OVERFLOWN for finite rows whose power overflows, by NaN for rows that are not finite.
 
-    Only rows whose own power is not finite are looked at, so no row changes the power of another.
+    Only rows whose own power is not finite are inspected, so no row changes the power of another.
     """
     beyond = np.flatnonzero(~np.isfinite(power))
     if beyond.size:
@@ -146,7 +147,7 @@ def norm_order(value: object) -> float:
 
 
 def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
-    """Rows as a two-dimensional numeric array (of the ball's width), or an error that shows no value."""
+    """Return rows as a two-dimensional numeric array (of the ball's width), or raise an error that shows no value."""
     array = _validate.as_array(rows)
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array without a mask.")

@@ -1,9 +1,9 @@
-"""Secret draws that follow from a key and a row: a keyed hash of the row's content, and SipHash-2-4 of the row's id.
+"""Secret draws determined by a key and a row: a keyed hash of the row's content, and SipHash-2-4 of the row's id.
 
 A cluster may compute a partition again, with its rows in another order, so a row's draw must not depend on the row's
-place. hashlib has keyed hashes, but takes a Python call for each row, which would make a pass half as long again. numpy
-has no cryptographic generator. So this module computes SipHash-2-4 for many rows at a time (Aumasson and Bernstein,
-"SipHash: a fast short-input PRF", INDOCRYPT 2012). Its keys come from SHAKE-256 of hashlib.
+position. hashlib has keyed hashes, but needs a Python call for each row, which would make a pass take half as long
+again. NumPy has no cryptographic generator. So this module computes SipHash-2-4 for many rows at a time (Aumasson and
+Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012). Its keys come from hashlib's SHAKE-256.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from pais.randomness import RowBits, StreamBits
 Words32 = NDArray[np.uint32]
 Words64 = NDArray[np.uint64]
 
-#: Rows at a time: few enough for the cache, many enough that the time of a call does not count.
+#: Rows hashed at a time: few enough to fit into the cache, many enough that the overhead of a call is negligible.
 CHUNK = 1 << 14
 
-# The text "somepseudorandomlygeneratedbytes", with which SipHash starts.
+# SipHash's initial state: the text "somepseudorandomlygeneratedbytes".
 _START = (0x736F6D6570736575, 0x646F72616E646F6D, 0x6C7967656E657261, 0x7465646279746573)
 
 _HASHES = 3
@@ -29,14 +29,14 @@ _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def siphash24(key: bytes, messages: Words64) -> Words64:
-    """SipHash-2-4 of many messages of one length under one key.
+    """Compute SipHash-2-4 of many messages of the same length under one key.
 
     Parameters
     ----------
     key : bytes
         16 secret bytes.
     messages : array of shape (n, words)
-        Each row is a message. Its bytes are those of its words, each with the lowest byte first.
+        Each row is a message. Its bytes are the bytes of its words, in little-endian order.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def _rotate_left(word: Words64, bits: int, spare: Words64) -> None:
 
 
 class ContentHash:
-    """96-bit hashes of rows under a secret key: equal rows have equal hashes, others almost never.
+    """96-bit hashes of rows under a secret key. Equal rows have equal hashes; different rows almost never do.
 
     Each hash is three independent values of the multilinear family over 32-bit characters, whose values have 32 bits:
     the upper half of m_0 + sum m_i s_i modulo 2**64 (Lemire and Kaser, "Strongly universal string hashing is fast",
@@ -88,8 +88,8 @@ class ContentHash:
 
     Notes
     -----
-    Guarantee. Two rows that differ in a number have the same hash with probability 2**-96 over the key, whoever chose
-    them: `tests/unit/test_keyed.py`.
+    Guarantee. Two rows that differ in a number have the same hash with probability 2**-96 over the key, even if an
+    adversary chose the rows: `tests/unit/test_keyed.py`.
 
     Assumes. The rows were fixed before the key was drawn, and nobody sees a hash.
     """
@@ -98,7 +98,7 @@ class ContentHash:
         self._key = bits.words64(_HASHES * (2 * n_features + 1)).reshape(2 * n_features + 1, _HASHES)
 
     def of(self, columns: Sequence[NDArray[np.generic]]) -> tuple[Words64, Words32]:
-        """The first 64 and the last 32 bits of the hash of each row. Rows are given by columns, up to `CHUNK` rows."""
+        """Return the first 64 and the last 32 bits of each row's hash. Takes up to `CHUNK` rows, passed as columns."""
         one, two, three = self._sums(columns)
         return (one & ~_LOW) | (two >> _HALF), (three >> _HALF).astype(np.uint32)
 
@@ -106,7 +106,7 @@ class ContentHash:
         totals = np.repeat(self._key[0][:, np.newaxis], len(columns[0]), axis=1)
         product = np.empty(len(columns[0]), dtype=np.uint64)
         for place, column in enumerate(columns):
-            # One zero: -0.0 + 0.0 is 0.0.
+            # -0.0 + 0.0 is 0.0, so both zeros hash alike.
             word = (np.asarray(column, dtype=np.float64) + 0.0).view(np.uint64)
             for half, characters in enumerate((word & _LOW, word >> _HALF)):
                 for number, key in enumerate(self._key[1 + 2 * place + half]):
@@ -115,17 +115,17 @@ class ContentHash:
 
 
 class SecretBits(RowBits):
-    """Bits of SipHash-2-4 of each row's id: the same whenever, and in whatever order, they are asked for.
+    """Bits from SipHash-2-4 of each row's id. They do not depend on when or in which order they are requested.
 
-    An identity has two words of 64 bits. Each partition and each turn of a draw has a key of its own, which comes from
-    SHAKE-256 of the secret key.
+    An identity has two 64-bit words. Each partition and each turn of a draw has its own key, derived from the secret
+    key with SHAKE-256.
 
     Parameters
     ----------
     key : bytes
-        32 fresh secret bytes, for one sample.
+        32 fresh secret bytes, used for one sample.
     partition : int
-        Keeps equal rows of different partitions apart.
+        Number of the partition. It gives equal rows in different partitions different draws.
     """
 
     private = True

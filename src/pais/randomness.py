@@ -1,7 +1,7 @@
-"""Where random bits come from: the operating system's generator by default, a seed on request.
+"""Sources of random bits: the operating system's generator by default, or a seed on request.
 
-A seeded run is reproducible, so whoever knows the seed can take the noise off again. It is not private, and
-everything made from it says so.
+A seeded run is reproducible, so anyone who knows the seed can remove the noise. It is not private, and all its results
+are marked as not private.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class BitSource(ABC):
 
     @abstractmethod
     def raw(self, n_bytes: int) -> bytes:
-        """The next bytes of the stream."""
+        """Return the next bytes of the stream."""
 
     def words8(self, n: int) -> NDArray[np.uint8]:
         return np.frombuffer(self.raw(n), dtype=np.uint8)
@@ -37,12 +37,12 @@ class BitSource(ABC):
         return np.frombuffer(self.raw(8 * n), dtype=np.uint64)
 
     def words53(self, n: int) -> NDArray[np.uint64]:
-        """Uniform integers in [0, 2**53)."""
+        """Return uniform integers in [0, 2**53)."""
         return self.words64(n) >> np.uint64(11)
 
 
 class SecureBits(BitSource):
-    """Bits of the operating system's cryptographic generator."""
+    """Bits from the operating system's cryptographic generator."""
 
     private = True
 
@@ -63,7 +63,10 @@ class SeededBits(BitSource):
 
 
 class PaidBits(BitSource):
-    """Bits of another source, paid for before the first is drawn: rows are read first, and may be refused for free."""
+    """Bits from another source, with a payment just before the first bit is drawn.
+
+    So rows are read before the payment, and an error about the rows costs no budget.
+    """
 
     def __init__(self, bits: BitSource, pay: Callable[[], None]) -> None:
         self.private = bits.private
@@ -71,7 +74,7 @@ class PaidBits(BitSource):
         self._lock, self._paid = threading.Lock(), False
 
     def raw(self, n_bytes: int) -> bytes:
-        # If it is refused, so is every bit.
+        # If the payment is refused, no bits are returned.
         with self._lock:
             if not self._paid:
                 self._pay()  # [note: ledger-3]
@@ -80,20 +83,20 @@ class PaidBits(BitSource):
 
 
 class StreamBits(BitSource):
-    """Bits of SHAKE-256 under a secret key: cryptographic, and the same whenever they are asked for.
+    """Bits from SHAKE-256 under a secret key: cryptographic, and the same each time they are generated.
 
-    A cluster runs a task again when a machine is lost, or twice at a time, and takes one of the answers. With fresh
-    bits each attempt would keep other rows, and which attempt counts can depend on what it kept: a larger sample can
-    run out of memory, and a smaller one is done sooner. So the workers derive the keys of all draws from one key of the
-    driver (`pais.keyed`), and all attempts keep the same rows. To anyone without the key these bits are as good as
-    fresh ones.
+    A cluster runs a task again if a machine is lost, or runs it twice at the same time, and uses one of the answers.
+    With fresh bits, each attempt would keep different rows, and which attempt is used could depend on the rows that it
+    kept: a larger sample can run out of memory, and a smaller one finishes sooner. So the workers derive the keys of
+    all draws from one key of the driver (`pais.keyed`), and all attempts keep the same rows. Without the key, these
+    bits cannot be distinguished from fresh ones.
 
     Parameters
     ----------
     key : bytes
-        32 fresh secret bytes, for one sample.
+        32 fresh secret bytes, used for one sample.
     context : bytes
-        Keeps the streams of one key apart: one for each use, partition and turn.
+        Separates the streams of one key. Each use, partition and turn has its own context.
     """
 
     private = True
@@ -103,7 +106,7 @@ class StreamBits(BitSource):
     def __init__(self, key: bytes, *, context: bytes = b"") -> None:
         if len(key) != 32:
             raise ArgumentError("key must have 32 bytes. Draw them from the operating system's generator.")
-        # Lengths are fixed or stated, so no two streams begin alike.
+        # All parts have a fixed or stated length, so no two streams have the same prefix.
         self._prefix = b"pais/stream/1" + key + len(context).to_bytes(8, "little") + context
         self._counter = 0
         self._left = b""
@@ -121,10 +124,10 @@ class StreamBits(BitSource):
 
 
 def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> BitSource:
-    """The source a `random_state` argument stands for: None is secure, a seed or a generator is not private.
+    """Return the source for a `random_state` argument: secure for None, not private for a seed or a generator.
 
-    `stream` keeps the draws of one seed apart: the same number given to a sample and to a release must not make the
-    noise a function of who was kept.
+    `stream` separates different uses of one seed. If a user passes the same seed to a sample and to a release, the
+    noise must not depend on which rows the sample kept.
     """
     if random_state is None:
         return SecureBits()
@@ -142,21 +145,21 @@ def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> Bit
 
 
 class RowBits(ABC):
-    """Bits for the draws of rows: who is kept."""
+    """Bits for the draws that decide which rows are kept."""
 
     private: bool
 
     @abstractmethod
     def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        """The first 8 bits of the draw of each row."""
+        """Return the first 8 bits of each row's draw."""
 
     @abstractmethod
     def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
-        """The next 53 bits of these rows' draws; `turn` counts them from 1."""
+        """Return the next 53 bits of these rows' draws. `turn` counts the calls for a row from 1."""
 
 
 class FreshBits(RowBits):
-    """Bits as they come from a source, whoever the row is: what a release draws."""
+    """The next bits of a source, independent of the row's identity. Used for releases."""
 
     def __init__(self, bits: BitSource) -> None:
         self._bits = bits
@@ -170,9 +173,9 @@ class FreshBits(RowBits):
 
 
 class KeyedBits(RowBits):
-    """Bits that are a function of a key and the row's identity, so of no batch, file, thread or partition. NOT PRIVATE.
+    """Bits that depend only on a key and the row's identity, not on batch, file, thread or partition. NOT PRIVATE.
 
-    The mixing is that of SplitMix64, which is quick and passes statistical tests; it keeps no secret.
+    They are mixed as in SplitMix64, which is fast and passes statistical tests but is not cryptographic.
     """
 
     private = False
@@ -191,7 +194,7 @@ class KeyedBits(RowBits):
 
 
 def mixed64(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A bijection of 64-bit words without visible structure: the output step of SplitMix64."""
+    """Mix 64-bit words with the output step of SplitMix64, a bijection whose output shows no visible structure."""
     mixed = word * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= mixed >> np.uint64(30)
     mixed *= np.uint64(0xBF58476D1CE4E5B9)
@@ -202,7 +205,7 @@ def mixed64(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def row_bits(bits: BitSource) -> RowBits:
-    """Bits for rows: from a seed keyed by the row, from any other source in the order they are asked for."""
+    """Return bits for rows: keyed by the row's identity for a seeded source, else in the order of the requests."""
     return KeyedBits(bits.raw(8)) if isinstance(bits, SeededBits) else FreshBits(bits)
 
 
@@ -211,7 +214,7 @@ def bernoulli(
     coarse: NDArray[np.uint8],
     more: Callable[[NDArray[np.intp], int], NDArray[np.uint64]],
 ) -> NDArray[np.bool_]:
-    """Independent draws, each true with exactly its probability (a double, taken as the real number it is).
+    """Make independent draws, each true with exactly its probability (the double, taken as an exact real number).
 
     Parameters
     ----------
@@ -220,13 +223,13 @@ def bernoulli(
     coarse : array of uint8
         The first 8 bits of each draw. They decide all but one draw in 256.
     more : callable
-        Serves the rest, 53 bits at a time, until nothing of the probability is left: it is given which draws go on,
-        and the how-manieth time.
+        Returns further bits, 53 at a time, until no bits of the probability are left. It is called with the indices
+        of the undecided draws and the number of the call, counted from 1.
 
     Notes
     -----
-    A uniform real U is revealed from its first bit on and compared with q. Scaling by a power of two, floor
-    and difference are exact in doubles, so no probability is rounded.
+    The bits of a uniform real number U are generated from the first one on and compared with the probability q. Scaling
+    by a power of two, floor and difference are exact in doubles, so no probability is rounded.
     """
     scaled = probability * 256.0
     whole = np.floor(scaled)

@@ -1,4 +1,4 @@
-"""Room 1: what can be read. Everything becomes numbers by column; values never reach an error text."""
+"""Read arrays, tables and files as columns of numbers. Error messages never contain values."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "refuse"]
 
-# Names of columns shown at a time.
+# Largest number of column names shown in a message.
 _SHOWN = 8
 
-# What a cell of a row can hold, and no name of a column does. Arrow reads these words as missing or as truths.
+# Text that can be a cell but not a column name. Arrow reads these words as missing or as booleans.
 _CELL_WORDS = {*pa_csv.ConvertOptions().null_values, "none", "true", "false"}
 _CELL_MARKS = re.compile(
-    r"[;|]|\d{5}"  # another separator; an id, or a number of more digits than a year has
+    r"[;|]|\d{5}"  # another separator; an id, or a number with more digits than a year
     r"|(?<![^\W\d_])\d{1,4}([-/.:])\d{1,2}\1\d{1,4}"  # a date or a time
     r"|^\s*[+-]?0[xX][\da-fA-F]+\s*$"
 )
@@ -37,7 +37,7 @@ _CELL_MARKS = re.compile(
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Table:
-    """Rows in memory, and the names of their columns where the source has any. Secret."""
+    """Rows in memory, and the names of their columns if the source has names. Secret."""
 
     rows: NDArray[np.generic]
     names: tuple[str, ...] | None
@@ -45,20 +45,20 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """What is taken of a table: public.
+    """The user's choice of columns from a table. Public.
 
     Attributes
     ----------
     features : tuple of str, optional
-        Columns of numbers, in this order; None takes every column that is not named below.
+        Numeric columns, in this order; None takes every column that is not named below.
     carry : tuple of str
-        Columns of any type that go along with the rows of a sample; they are not looked at.
+        Columns of any type to keep with the rows of a sample. Their values are not inspected.
     key : str, optional
-        A column of whole numbers, one for each row, that a seeded run keys its draws by; not a feature.
+        A column of integers, one per row, that keys the draws of a seeded run. It is not a feature.
     missing : {"drop", "error"}
-        What becomes of rows in which a feature is not a finite number; "refuse" is another word for "error".
+        How to treat rows in which a feature is not a finite number. "refuse" is another name for "error".
     widths : mapping of str to int
-        Lengths of the vectors in columns of a Spark frame, for columns whose type does not state it.
+        Lengths of the vectors in columns of a Spark frame, for columns whose type does not state the length.
     """
 
     features: tuple[str, ...] | None = None
@@ -69,7 +69,7 @@ class Columns:
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """Columns that are named and are no features."""
+        """The carried columns and the key, which `features=None` leaves out."""
         return self.carry if self.key is None else (*self.carry, self.key)
 
     def __post_init__(self) -> None:
@@ -92,16 +92,16 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """The columns of one table or file: which are features, and how they become numbers. Public.
+    """The columns of one table or file: which are features, and how to convert them to numbers. Public.
 
     Attributes
     ----------
     names : tuple of str
-        One for each number: ``vector[0]``, ``vector[1]``, ... where a column holds vectors.
+        One name per number: ``vector[0]``, ``vector[1]``, ... for a column of vectors.
     widths : tuple of int
-        Numbers of each feature column: 0 for a plain one, the length for one of vectors.
+        One width per feature column: 0 for a column of numbers, the vector length for a column of vectors.
     titles : tuple of str
-        What errors call each feature column: its name, or its place where the name is not shown.
+        How error messages refer to each feature column: by name, or by position if the name is not shown.
     """
 
     columns: Columns
@@ -112,10 +112,11 @@ class Layout:
 
     @classmethod
     def of(cls, schema: pa.Schema, columns: Columns, where: str, *, shown: bool = True) -> Layout:
-        """The layout of a table of this schema; `where` says whose it is, for people.
+        """Return the layout of a table with this schema. `where` describes the table in error messages.
 
-        Names are schema, and public. Those of a CSV file could be a row, if it has no header: with `shown` false,
-        errors repeat the names that a user typed, and call other columns by their places.
+        Column names belong to the schema and are public. But in a CSV file without a header, the names could be a row
+        of data. So if `shown` is false, errors repeat only names that the user typed, and refer to other columns by
+        position.
         """
         features = _all_features(schema, columns, where) if columns.features is None else columns.features
         wanted = dict.fromkeys((*features, *columns.set_aside))
@@ -143,16 +144,19 @@ class Layout:
 
     @property
     def to_read(self) -> list[str]:
-        """Columns a file must be asked for, once each."""
+        """Columns to read from a file, each once."""
         return list(dict.fromkeys([*self.features, *self.columns.set_aside]))
 
     @property
     def by_rows(self) -> bool:
-        """Whether all features are one column of vectors, which lie row by row already."""
+        """Whether the only feature is a column of vectors, whose numbers are already stored row by row."""
         return len(self.widths) == 1 and self.widths[0] > 0
 
     def having_key(self, batch: pa.RecordBatch, where: str) -> NDArray[np.bool_] | None:
-        """Which rows have a key, None where all have or need none. Rows without one are left out, or an error."""
+        """Return a mask of the rows that have a key, or None if all rows have one or no key is used.
+
+        With ``missing="error"``, raise an error if a row has no key.
+        """
         if self.columns.key is None or batch.column(self.columns.key).null_count == 0:
             return None
         if self.columns.missing == "error":
@@ -163,7 +167,7 @@ class Layout:
         return np.asarray(batch.column(self.columns.key).is_valid().to_numpy(zero_copy_only=False), dtype=bool)
 
     def numbers(self, batch: pa.RecordBatch) -> list[FloatArray]:
-        """One array for each number of a row; NaN where a value is missing."""
+        """Return one array per number of a row, with NaN for missing values."""
         found: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
             column = batch.column(name)
@@ -174,7 +178,7 @@ class Layout:
         return found
 
     def rows(self, batch: pa.RecordBatch) -> FloatArray:
-        """All numbers as rows of one array."""
+        """Return all numbers as the rows of one array."""
         if self.by_rows:
             return _vectors(batch.column(self.features[0]), self.widths[0])
         rows = np.empty((batch.num_rows, len(self.names)))
@@ -183,7 +187,7 @@ class Layout:
         return rows
 
     def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
-        """The keys of rows that all have one, or None where no column is the key."""
+        """Return the keys of a batch in which every row has a key, or None if there is no key column."""
         if self.columns.key is None:
             return None
         column = batch.column(self.columns.key)
@@ -191,14 +195,14 @@ class Layout:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names of columns on one line, the first few of many. They are schema, and public."""
+    """Join column names on one line; of many names, show only the first few. Column names are public."""
     more = len(names) - _SHOWN
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:_SHOWN])} and {more} more"
 
 
 def _meant(missing: Sequence[str], names: Sequence[str]) -> str:
-    """What whoever named these columns may have meant, and what there is."""
-    # A name in other letters is as near as can be, and far from itself to difflib.
+    """Return a hint with similar column names and the names that exist."""
+    # Compare without case: difflib counts a letter in another case as a different letter.
     by_letters = {name.casefold(): name for name in names}
     near = [difflib.get_close_matches(name.casefold(), by_letters, n=1) for name in missing]
     found = listed([by_letters[match] for matches in near for match in matches])
@@ -206,19 +210,19 @@ def _meant(missing: Sequence[str], names: Sequence[str]) -> str:
 
 
 def is_tabular(source: object) -> bool:
-    """Whether a source has named columns or is a file: anything but a bare array."""
+    """Whether a source is a table with named columns or a path, not a plain array."""
     return isinstance(source, (str, Path)) or hasattr(source, "__arrow_c_stream__")
 
 
 def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
-    """The rows of an array, a pandas, polars or Arrow table, or a Parquet or CSV file, in memory.
+    """Read an array, a pandas, polars or Arrow table, or a Parquet or CSV file into memory.
 
-    Every row is there: a cell that is missing or not a number is NaN.
+    No row is dropped. A cell that is missing or not a number becomes NaN.
 
     Parameters
     ----------
     source : array, table or path
-        Tables are taken through the Arrow interface, so neither pandas nor polars is imported.
+        Tables are read through the Arrow interface, so neither pandas nor polars is imported.
     columns : sequence of str, optional
         Columns to take, by name; None takes all.
     """
@@ -234,7 +238,7 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
 
 
 def as_table(source: object, columns: Columns) -> pa.Table:
-    """Any table, through the Arrow interface; columns of Python objects in a pandas frame become numbers."""
+    """Convert any table through the Arrow interface. In a pandas frame, columns of Python objects become numbers."""
     table = attempt(lambda: _pandas_table(source, columns) if is_frame(source, "pandas") else pa.table(source))
     if table is None:
         raise DataError("the source cannot be read as a table of numbers. Pass columns of one type each.")
@@ -244,17 +248,18 @@ def as_table(source: object, columns: Columns) -> pa.Table:
 
 
 def is_frame(source: object, *libraries: str) -> bool:
-    """Whether this is a data frame of one of these libraries, without importing any."""
+    """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.split(".")[0] in libraries for kind in type(source).__mro__
     )
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
-    """A pandas frame as a table. Columns of Python objects are converted cell by cell, whatever the cells hold.
+    """Convert a pandas frame to an Arrow table. Columns of Python objects are converted cell by cell.
 
-    Arrow takes the type of such a column from all its cells, so that one cell could change the others or be refused.
-    A column of which most cells are no numbers is text, unless it is named as a feature.
+    Arrow would infer the type of such a column from all its cells, so one cell could change the values of others or
+    make the conversion fail. A column in which most cells are not numbers is text, unless the user names it as a
+    feature.
     """
     converted: dict[int, pa.Array] = {}
     for place, (label, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
@@ -279,12 +284,12 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
 
 
 def from_array(source: object) -> NDArray[np.generic]:
-    """Anything that is an array of numbers."""
+    """Convert anything that NumPy can read as an array of numbers."""
     if isinstance(source, np.ma.MaskedArray):
         raise DataError("rows have a mask. Fill or drop the masked values first.")
     array = as_array(source)
     if array is not None and array.dtype.kind in "USc" and isinstance(source, (list, tuple)):
-        # NumPy turns all numbers of a list into text, or into complex numbers, if one cell is.
+        # If one cell of a list is text or complex, NumPy converts all its numbers to text or complex numbers.
         array = attempt(lambda: np.asarray(source, dtype=object))
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array of floats.")
@@ -292,7 +297,7 @@ def from_array(source: object) -> NDArray[np.generic]:
 
 
 def _from_objects(array: NDArray[Any]) -> FloatArray:
-    """Text and Python objects as numbers, cell by cell. Columns of which most cells are no numbers are refused."""
+    """Convert text and Python objects to numbers, cell by cell. Raise if most cells of a column are not numbers."""
     rows = numbers_of_objects(array.flat, array.size).reshape(array.shape)
     text = [str(place) for place in range(array.shape[1]) if is_text(array[:, place], rows[:, place])]
     if text:
@@ -301,13 +306,13 @@ def _from_objects(array: NDArray[Any]) -> FloatArray:
 
 
 def from_arrow(table: pa.Table, columns: Columns, *, shown: bool = True) -> Table:
-    """The rows of an Arrow table."""
+    """Convert the rows of an Arrow table to an array."""
     layout = Layout.of(table.schema, columns, "the source", shown=shown)
     return Table(rows=layout.rows(one_batch(table, layout)), names=layout.names)
 
 
 def one_batch(table: pa.Table, layout: Layout) -> pa.RecordBatch:
-    """What a table holds for a layout, as one batch of the rows that have a key, if there is to be one."""
+    """Return the columns of a layout as one batch, without rows that lack a key if the layout has a key."""
     columns = [_one_chunk(table.column(name)) for name in layout.to_read]
     batch = pa.RecordBatch.from_arrays(columns, names=layout.to_read)
     having_key = layout.having_key(batch, "the source")
@@ -319,11 +324,12 @@ def is_csv(name: str) -> bool:
 
 
 def require_header(names: Sequence[str], where: str) -> None:
-    """Refuse a first line that could be a row, without quoting it: its cells would be published as names.
+    """Raise if the first line could be a row of data, because its cells would be published as names.
 
-    Refused is a name that is empty or has no letter; that is a number, an amount, a date, a time, a truth or a word for
-    a missing value; that has five digits in a row, or a semicolon, tab or bar, which separate the cells of other files.
-    A running count of three or more columns, as `0,1,2` or `x1,x2,x3`, is a header.
+    The error does not quote the line. A name is refused if it is empty or has no letter; if it is a number, an amount,
+    a date, a time, a boolean or a word for a missing value; or if it contains five digits in a row, or a semicolon, tab
+    or bar, which separate cells in other files. Three or more consecutively numbered names, such as `0,1,2` or
+    `x1,x2,x3`, are accepted as a header.
     """
     if not _is_count(names) and any(_is_cell(name) for name in names):
         raise DataError(
@@ -341,8 +347,8 @@ def _is_count(names: Sequence[str]) -> bool:
 
 
 def _is_cell(name: str) -> bool:
-    """Whether a cell of a row could look so, and a name not."""
-    # Spark appends a number to a name that is there twice.
+    """Whether this text looks like a cell of a row rather than a column name."""
+    # Spark appends a number to a name that occurs twice.
     word = name.strip().rstrip("0123456789")
     if {name, word, word.casefold()} & _CELL_WORDS or not any(letter.isalpha() for letter in name):
         return True
@@ -361,7 +367,7 @@ def _read_file(path: Path, columns: Columns) -> pa.Table:
         table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
         if table is not None:
             require_header(table.column_names, str(path))
-            # A column without a value is one of numbers.
+            # A column without any value counts as numeric.
             kinds = [pa.float64() if pa.types.is_null(field.type) else field.type for field in table.schema]
             table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
     else:
@@ -372,7 +378,7 @@ def _read_file(path: Path, columns: Columns) -> pa.Table:
 
 
 def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str, ...]:
-    """All columns that nobody set aside. The index of a pandas table names rows; it is no feature."""
+    """Return all columns except carried columns, the key and the pandas index, which names rows."""
     index: object = []
     if b"pandas" in (schema.metadata or {}):
         notes = attempt(lambda: schema.pandas_metadata)
@@ -383,12 +389,12 @@ def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str,
 
 
 def kind_of(kind: pa.DataType) -> str:
-    """A type in a word: the rest can be row content, as fields of a struct are where dicts were read."""
+    """Return a type's name without its parameters, which can be row data: dict keys become struct field names."""
     return re.split(r"[<\[(]", str(kind), maxsplit=1)[0]
 
 
 def _widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:
-    """For each column 0 if it holds numbers, the length if it holds vectors of them; other columns are refused."""
+    """Return, for each column, 0 if it holds numbers or the length if it holds vectors. Raise for other types."""
     pairs = list(zip(titles, types, strict=True))
     hollow = [title for title, kind in pairs if pa.types.is_fixed_size_list(kind) and kind.list_size == 0]
     if hollow:
@@ -406,7 +412,7 @@ def _widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> 
 
 
 def require_numbers(others: Sequence[tuple[str, str]], where: str) -> None:
-    """Refuse columns of other types, given by title and type, all at once."""
+    """Raise one error that lists all columns that are not numeric, given by title and type."""
     if others:
         shown = listed([f"{title} (type {kind})" for title, kind in others])
         raise DataError(f"column(s) {shown} of {where} hold no numbers. Leave them out or convert them.")
@@ -427,7 +433,7 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _as_floats(column: pa.Array) -> FloatArray:
-    """Numbers of any type as doubles, with NaN for null."""
+    """Convert numbers of any type to doubles, with NaN for null."""
     if pa.types.is_float64(column.type):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     floats = attempt(lambda: pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))

@@ -124,7 +124,7 @@ class DataFile:
                 include_columns=self.layout.to_read,
                 column_types=dict.fromkeys(self.layout.to_read, pa.string()),
                 check_utf8=False,
-                # Carried cells must stay unchanged. In other columns only numbers count, and reading nulls is faster.
+                # Carried cells must stay unchanged. In other columns only numbers count, and allowing nulls is faster.
                 strings_can_be_null=not self.layout.columns.carry,
             )
         )
@@ -173,7 +173,7 @@ class ArrowEngine(Engine):
 
     @property
     def known_rows(self) -> int | None:
-        """The number of rows according to the Parquet footers; None if a file has no footer. Secret; for a progress bar."""
+        """Number of rows from the Parquet footers, or None if a file has no footer. Secret; for a progress bar."""
         counts = [None if file.metadata is None else int(file.metadata.num_rows) for file in self._files]
         return None if None in counts else sum(count for count in counts if count is not None)
 

@@ -24,7 +24,7 @@ _PIECE_ROWS = 1 << 15
 # Rows are clipped in pieces of this many numbers, which also stay in the cache.
 _PIECE_NUMBERS = 1 << 17
 
-# Up to this many columns, exact-order norms are as fast to compute as rough ones.
+# Up to this many columns, norms in the fixed order of `_rowwise` are as fast to compute as rough ones.
 _FEW_COLUMNS = 4
 
 # Sums of integers are exact in doubles up to this value.
@@ -91,7 +91,7 @@ class RowBlock(Block):
         if present.size < low.size:
             shifted, low, high = shifted[present], low[present], high[present]
         bins = bin_of(low)
-        # If both bounds lie in the same bin, so does the norm. The other rows get an exact-order norm.
+        # If both bounds lie in the same bin, so does the norm. The other norms are computed in the fixed order.
         unsure = np.flatnonzero(upper.take(bins) <= high)
         bins[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
         return bins

@@ -75,7 +75,7 @@ class Occurrences:
         return number
 
     def _find(self, rows: _Numbers) -> _Numbers:
-        """Return, for each row, the row in the table with the same hash. A row with a new hash is added to the table."""
+        """Return, for each row, the row in the table with the same hash. Rows with a new hash are added first."""
         owner, waiting, slot = rows.copy(), np.arange(len(rows)), self._home(rows)
         while waiting.size:
             here = rows.take(waiting)
@@ -88,7 +88,7 @@ class Occurrences:
         return owner
 
     def _claim(self, slot: _Numbers, rows: _Numbers) -> _Numbers:
-        """Return the rows in these slots after filling free ones. Any one of the rows that claim a free slot may get it."""
+        """Fill the free slots and return each slot's row. If several rows claim a slot, any of them may get it."""
         free = np.flatnonzero(self._table.take(slot) == 0)
         self._table[slot.take(free)] = rows.take(free) + 1
         return self._table.take(slot).astype(np.intp) - 1

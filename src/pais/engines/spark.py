@@ -1,6 +1,6 @@
-"""Rows in a Spark cluster: each partition is gone over where it is, and only sums and kept rows come back.
+"""Engine for Spark: workers process each partition in place and send back only sums and sampled rows.
 
-The only module that knows Spark. What its workers do is in `partition.py`.
+This is the only module that imports Spark. The code that runs on the workers is in `partition.py`.
 """
 
 from __future__ import annotations
@@ -46,41 +46,43 @@ T = TypeVar("T")
 
 _BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
-# Rows sent to a worker at a time: as many as fit into this many bytes, within bounds.
+# A batch sent to a worker has as many rows as fit into this many bytes, at least 1 and at most `_BATCH_ROWS`.
 _BATCH_BYTES = 1 << 25
 _BATCH_ROWS = 1 << 17
 
-# Rows that decide whether a column of a CSV file that nobody named holds text or numbers.
+# Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
 _FIRST_ROWS = 10_000
 
-# Lines with another number of cells than the header are left out, whichever columns are read. Quotes are as in Arrow.
+# Skip lines whose number of cells differs from the header's, whichever columns are read. Quotes work as in Arrow.
 _CSV_OPTIONS = {"mode": "DROPMALFORMED", "columnPruning": "false", "escape": '"'}
 
-# Metadata of the columns of a CSV file: they are text, and become numbers where they are features.
+# Metadata key that marks the columns of a CSV file. They are text, and become numbers if they are features.
 _CSV_MARK = "pais_csv"
 
 _VERSION_MARK = "PAIS_WORKER_VERSION"
 
 
 class SparkEngine(Engine):
-    """Rows of a Spark DataFrame. Each verb is one action, which evaluates the frame once.
+    """Rows of a Spark DataFrame. `fold` and `thin` each run one action, which evaluates the frame once.
 
-    Nothing lazy is ever handed out: a lazy sample is drawn anew by every action on it, and rows that are drawn twice
-    pay twice. `on_rows` is not called, since Spark does not say how far its workers are.
+    The engine never returns a lazy frame. Every action on a lazy sample would draw it again, and rows that are drawn
+    twice incur twice the privacy loss. `on_rows` is not called, since Spark does not report the progress of its
+    workers.
 
     Notes
     -----
-    Guarantee. A release draws a key of 256 fresh bits. A row's draw follows from that key, the number of its partition
-    and the row id: content hash plus occurrence number among equal rows. So a partition that is computed again keeps
-    the same rows, in whatever order they arrive, and no attempt can be picked for what it kept. With a seed the sample
-    is that of the other engines where a key names the rows; without a key, equal rows are numbered, so that the sample
-    depends on the rows alone and not on partitions: `tests/conformance/test_spark_engine.py`,
-    `tests/conformance/test_partition_draws.py`, `tests/integration/test_spark_cluster.py`.
+    Guarantee. A release draws a key of 256 fresh bits. A row's draw is determined by that key, the number of its
+    partition and the row id: content hash plus occurrence number among equal rows. So if Spark computes a partition
+    again, the same rows are kept, in whatever order they arrive, and which attempt Spark uses cannot depend on the rows
+    that it kept. With a seed and a key column, the sample is the same as in the other engines. With a seed but without
+    a key column, equal rows are numbered, so that the sample depends only on the rows and not on the partitions:
+    `tests/conformance/test_spark_engine.py`, `tests/conformance/test_partition_draws.py`,
+    `tests/integration/test_spark_cluster.py`.
 
-    Assumes. A partition that is computed again has the same rows, each as often as before, in any order. This is not
-    checked: only the attempt that counts sends an answer, so the driver has nothing to compare it with. Where rows
-    differ in carried columns alone, the number of rows that are kept does not depend on the order, but which of them
-    are kept does.
+    Assumes. If Spark computes a partition again, it has the same rows, each the same number of times, in any order.
+    This is not checked: only the attempt that Spark uses sends an answer, so the driver has nothing to compare it with.
+    If rows differ only in carried columns, the number of these rows that are kept does not depend on the order, but
+    which of them are kept does.
     """
 
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
@@ -120,23 +122,23 @@ class SparkEngine(Engine):
         return together([kept], self.n_features, carried)
 
     def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
-        """The frame with what a pass needs and no more: features, key, carried columns, in this order."""
+        """Select only the columns that a pass needs: features, key and carried columns, in this order."""
         features = [_as_doubles(self._frame, name).alias(f"f{place}") for place, name in enumerate(reading.features)]
         key = [_column(self._frame, self._layout.columns.key).alias("k")] if reading.keyed else []
         beside = [_carried(self._frame, name).alias(f"c{place}") for place, name in enumerate(carry)]
         found = _renamed(self._frame).select(*features, *key, *beside)
         if not reading.numbered:
             return found
-        # Equal rows must lie side by side to be numbered. 0.0 + x makes one number of the two zeros.
+        # Equal rows must be adjacent to be numbered. Adding 0.0 turns -0.0 into 0.0, so both zeros are equal.
         alike = [f"f{place}" for place in range(len(features))]
         found = _with_numbers(found, alike)
         found = found.withColumns({name: _one_zero(found, name) for name in alike})
-        # Where features are equal, the columns beside them decide which row is which.
+        # If rows have equal features, the carried columns determine their order.
         ties = [f"c{place}" for place, name in enumerate(carry) if _is_sortable(_field(self._frame, name).dataType)]
         return found.repartition(*alike).sortWithinPartitions(*alike, *ties)
 
     def _done(self, work: Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
-        """What the workers sent back, from one action; their troubles are raised here."""
+        """Run one action and return the rows that the workers sent back. Raise an error if a worker reported one."""
         schema = kinds.StructType(
             [
                 kinds.StructField("content", kinds.BinaryType()),
@@ -158,17 +160,17 @@ class SparkEngine(Engine):
 
 
 def read_frame(path: str, *, master: str | None = None) -> Any:
-    """A Parquet or CSV file, or a directory of them, as a frame of the Spark that runs, or of one begun for it.
+    """Open a Parquet or CSV file, or a directory of them, as a frame of the running Spark session or of a new one.
 
-    Columns of a CSV file are text here. Those that are features become numbers in the workers, cell by cell, by the
-    rule that the Arrow engine has for CSV files. Types that Spark infers would depend on all rows.
+    All columns of a CSV file are text in this frame. Workers convert features to numbers cell by cell, by the same rule
+    as the Arrow engine. Types inferred by Spark are not used, because they would depend on all rows.
 
     Parameters
     ----------
     path : str
         A path or an address that every node of the cluster can open.
     master : str, optional
-        Address of the cluster; None takes what Spark is configured for, which is this machine unless stated.
+        Address of the cluster. None uses Spark's configuration, which defaults to this machine.
     """
     session = _guarded(lambda: _session(master), otherwise="Spark did not start. It needs Java 17 and a free port.")
     reader = session.read
@@ -184,7 +186,7 @@ def read_frame(path: str, *, master: str | None = None) -> Any:
 
 
 def _with_numbers(selected: Any, names: Sequence[str]) -> Any:
-    """A frame in which those of the named columns that are text have become numbers."""
+    """Convert those of the named columns that are text to numbers."""
     texts = tuple(name for name in names if _is_string(_field(selected, name).dataType))
     if not texts:
         return selected
@@ -198,7 +200,7 @@ def _with_numbers(selected: Any, names: Sequence[str]) -> Any:
 
 
 def _csv_features(frame: Any, features: Sequence[str], columns: Columns) -> set[str]:
-    """Columns of a CSV file that are features of numbers: those the user named, and others by their first cells."""
+    """Return the CSV columns that are numeric features: those the user named, or else judged by their first cells."""
     marked = [name for name in features if _field(frame, name).metadata.get(_CSV_MARK) is True]
     texts = [name for name in marked if _is_string(_field(frame, name).dataType)]
     if columns.features is not None or not texts:
@@ -215,7 +217,7 @@ def _csv_features(frame: Any, features: Sequence[str], columns: Columns) -> set[
 
 def _session(master: str | None) -> Any:
     if master is None or master.startswith("local"):
-        # The path may lead Spark's workers to another Python than this one.
+        # Otherwise Spark's workers could find a different Python on the PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("pais")
     settings = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
@@ -225,8 +227,8 @@ def _session(master: str | None) -> Any:
 
 
 def _layout(frame: Any, columns: Columns) -> Layout:
-    """The columns of a frame, checked by type. Rows are read only for columns of a CSV file that nobody named."""
-    # Names first: here every column passes for one of numbers.
+    """Check the types of a frame's columns. Rows are read only for CSV columns that the user did not name."""
+    # Check the names first. For this check every column counts as numeric.
     kind = [pa.int64() if isinstance(one.dataType, kinds.IntegralType) else pa.float64() for one in frame.schema.fields]
     features = Layout.of(pa.schema(list(zip(frame.columns, kind, strict=True))), columns, "the source").features
     texts = _csv_features(frame, features, columns)
@@ -244,7 +246,7 @@ def _layout(frame: Any, columns: Columns) -> Layout:
 
 
 def _having_key(frame: Any, columns: Columns) -> Any:
-    """The rows that have a key, where one is named; with missing="error", all rows or an error."""
+    """Drop rows without a key if a key column is given; with missing="error", raise if there are such rows."""
     if columns.key is None:
         return frame
     names = frame.columns
@@ -263,7 +265,7 @@ def _field(frame: Any, name: str | None) -> Any:
 
 
 def _renamed(frame: Any) -> Any:
-    """Columns known by their places: Spark takes dots in names for structs, and `a` and `A` for one name."""
+    """Rename columns by position, because Spark reads dots in names as struct fields and treats `a` and `A` alike."""
     return frame.toDF(*[f"p{place}" for place in range(len(frame.columns))])
 
 
@@ -272,7 +274,7 @@ def _column(frame: Any, name: str | None) -> Any:
 
 
 def _as_doubles(frame: Any, name: str) -> Any:
-    """A feature as double or array of doubles; none of these casts can fail and quote a value. Text stays text."""
+    """Cast a feature to double or array of double. These casts cannot fail and quote a value. Text stays text."""
     kind, column = _field(frame, name).dataType, _column(frame, name)
     if _is_string(kind):
         return column
@@ -313,7 +315,7 @@ def _carried(frame: Any, name: str) -> Any:
 
 
 def _carried_type(kind: Any) -> Any:
-    """A type whose parts may all be missing, as they are where a note stands in place of a row."""
+    """Make all parts of a type nullable, since the carried columns are null in a row that holds a note."""
     if isinstance(kind, kinds.UserDefinedType):
         return kinds.ArrayType(kinds.DoubleType())
     if isinstance(kind, kinds.ArrayType):
@@ -326,7 +328,7 @@ def _carried_type(kind: Any) -> Any:
 
 
 def _widths(frame: Any, vectors: Sequence[str], stated: Mapping[str, int]) -> dict[str, int]:
-    """Lengths of the vectors of columns: what Spark's own ML says of them, or the user. Rows are not asked."""
+    """Return the lengths of the vectors from Spark ML's column metadata or from the user, without reading rows."""
     others = [name for name in stated if name not in vectors]
     if others:
         raise ArgumentError(
@@ -354,7 +356,10 @@ def _widths(frame: Any, vectors: Sequence[str], stated: Mapping[str, int]) -> di
 
 @contextmanager
 def _larger_batches(session: Any, n_features: int) -> Iterator[None]:
-    """Spark's default of 10,000 rows to a batch spends as long on batches as on rows. The setting is the user's."""
+    """Change Spark's batch size for one pass, then restore the user's setting.
+
+    With Spark's default of 10,000 rows per batch, the overhead of batches takes as long as the work on the rows.
+    """
     before = session.conf.get(_BATCH_SETTING, None)
     rows = min(_BATCH_ROWS, max(1, _BATCH_BYTES // (8 * n_features)))
     session.conf.set(_BATCH_SETTING, str(rows))
@@ -368,11 +373,11 @@ def _larger_batches(session: Any, n_features: int) -> Iterator[None]:
 
 
 def _guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
-    """The result, or an error in words of our own: Spark's quote the data, in texts and in logs on the screen."""
+    """Return the result of `action`, or raise our own error: Spark's errors and logs can quote the data."""
     loggers: list[logging.Logger] = [
         PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")
     ]
-    # Set to tell all, these tell what is sent to Java: the bits of a release among it.
+    # At debug level these loggers write what is sent to Java, including the random bits of a release.
     loggers += [logging.getLogger(f"py4j.{name}") for name in ("clientserver", "java_gateway")]
     loggers.append(logging.getLogger("pyspark.sql.connect.logging"))
     before = [logger.disabled for logger in loggers]
@@ -385,7 +390,7 @@ def _guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
     finally:
         for logger, disabled in zip(loggers, before, strict=True):
             logger.disabled = disabled
-    # Out here, so that Spark's exception is not kept as the context of this one.
+    # Raised outside the except block, so that Spark's exception does not become the context of this one.
     raise DataError(said)
 
 
@@ -415,7 +420,10 @@ def _pickled(work: Work) -> bytes:
 
 
 def _for_workers(work: bytes, version: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """What Spark sends to its workers. It names nothing of this package, so it can say there that it is not there."""
+    """Return the function that Spark sends to its workers.
+
+    The function imports this package only when it runs, so a worker without the package can report that.
+    """
     mark = _VERSION_MARK
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -431,7 +439,7 @@ def _for_workers(work: bytes, version: str) -> Callable[[Iterator[pa.RecordBatch
 
         context = TaskContext.get()
         if context is None:
-            # Without its number a partition would draw the bits of another.
+            # Without the partition number, two partitions could use the same random bits.
             raise RuntimeError("not in a task of Spark")
         yield from over_partition(work, context.partitionId(), batches)
 
