@@ -68,7 +68,7 @@ class CustomProfile(PureProfile):
     def with_noise(self, noise: float) -> CustomProfile:
         """Return the profile with its loss divided by `noise`, without the strong-convexity constant.
 
-        The constant does not hold for the divided loss.
+        The constant does not carry over to the divided loss.
         """
         noise = _validate.positive("noise", noise)
         if noise == 1.0:
@@ -111,7 +111,7 @@ class CustomProfile(PureProfile):
         return _sought("exp(loss) is strongly convex in the weight", bool(np.any(against) or missing))
 
     def _sampling_findings(self, weight: FloatArray, norm: FloatArray, loss: FloatArray) -> dict[str, Finding]:
-        """Findings on sampling. A loss that decreases proves that sampling can lower it and refutes that it never does."""
+        """Findings on sampling: a decreasing loss proves that sampling can lower it, and refutes that it never does."""
         with np.errstate(over="ignore"):
             sampled = np.log1p(np.expm1(loss) / weight)
         falls = bool(np.any(sampled[:, 1:] < sampled[:, :1] * (1.0 - 1e-9)))

@@ -57,7 +57,7 @@ class GaussianProfile(Profile):
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = _validate.positive("noise", noise)
-        # Round the scales down, toward more loss. A finite scale must stay finite: an infinite one means "not released".
+        # Round the scales down, toward more loss. A finite scale stays finite, since infinity means "not released".
         count_scale, sum_scale = (float(multiply_down(scale, noise)) for scale in (self.count_scale, self.sum_scale))
         return GaussianProfile(count_scale, sum_scale, self.n_iterations)  # [note: profile-7]
 
