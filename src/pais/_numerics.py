@@ -1,4 +1,4 @@
-"""Elementary functions where the textbook form loses digits, and rounding to the safe side."""
+"""Accurate versions of functions whose textbook formulas lose digits, and directed rounding."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from scipy import special
 
 FloatArray = NDArray[np.float64]
 
-#: Spacing of doubles at 1: the unit in which this package counts rounding errors.
+#: Spacing of doubles at 1. This package measures rounding errors in this unit.
 ULP = 2.0**-52
 
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(7)
 
-# exp overflows at 709.78; below this bound every product we form stays finite.
+# exp overflows at 709.78. Below this bound the products formed from it stay finite.
 LARGE = 700.0
 
 
 def round_up(value: FloatArray, ulps: float = 4.0) -> FloatArray:
-    """The value pushed up by `ulps` units in the last place; exact zeros stay zero."""
+    """Increase the value by `ulps` units in the last place; exact zeros stay zero."""
     bumped: FloatArray = np.nextafter(value * (1.0 + ulps * ULP), np.inf)
     return np.where(value == 0.0, value, bumped)
 
 
 def round_down(value: FloatArray, ulps: float = 4.0) -> FloatArray:
-    """The value pushed toward zero by `ulps` units in the last place."""
+    """Move the value toward zero by `ulps` units in the last place."""
     bumped: FloatArray = np.nextafter(value * (1.0 - ulps * ULP), 0.0)
     return bumped
 
 
-# Above this a double keeps all of its bits, and above _TINY so does the error of a product.
+# Above _SMALLEST_FULL a double has full precision. Above _TINY the error of a product has it too.
 _SMALLEST_FULL = 2.0**-1021
 _TINY = 2.0**-900
 
-# Veltkamp's constant: splits a double into two halves of at most 26 bits each.
+# Veltkamp's constant, which splits a double into two halves of at most 26 bits each.
 _SPLITTER = 2.0**27 + 1.0
 
 
 def _product_error(one: FloatArray, other: FloatArray, product: FloatArray) -> FloatArray:
-    """The exact one * other - product, for a rounded product of numbers near 1 (Dekker)."""
+    """The exact value of one * other - product, where product is the rounded product of numbers near 1 (Dekker)."""
     one_high = one * _SPLITTER - (one * _SPLITTER - one)
     other_high = other * _SPLITTER - (other * _SPLITTER - other)
     one_low, other_low = one - one_high, other - other_high
@@ -53,7 +53,7 @@ def _product_error(one: FloatArray, other: FloatArray, product: FloatArray) -> F
 
 
 def _sum_error(one: FloatArray, other: FloatArray, total: FloatArray) -> FloatArray:
-    """The exact one + other - total, for a rounded total (Knuth)."""
+    """The exact value of one + other - total, where total is the rounded sum (Knuth)."""
     part = total - one
     error: FloatArray = (one - (total - part)) + (other - part)
     return error
@@ -63,7 +63,7 @@ def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray
     """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
     toward, wrong = (np.inf, error > 0.0) if up else (0.0, error < 0.0)
     value: FloatArray = np.ldexp(np.where(wrong, np.nextafter(mantissa, toward), mantissa), exponent)
-    # ldexp rounds to nearest where numbers vanish, and to infinity where they overflow.
+    # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
     unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
     if not up:
         unsure |= np.isinf(value) & np.isfinite(mantissa)
@@ -82,7 +82,7 @@ def _directed_quotient(one: ArrayLike, other: ArrayLike, *, up: bool) -> FloatAr
     with np.errstate(all="ignore"):
         quotient = a / b
         product = quotient * b
-        # a - product is exact, as the two are within a few ulps; its difference from the error has the exact sign.
+        # a - product is exact because the two differ by a few ulps, so the remainder has the exact sign.
         remainder = (a - product) - _product_error(quotient, b, product)
         return _scaled(quotient, a_exponent - b_exponent, remainder, up=up)  # [note: round-1]
 
@@ -110,7 +110,7 @@ def divide_down(one: ArrayLike, other: ArrayLike) -> FloatArray:
 def multiply_add_up(addend: ArrayLike, one: ArrayLike, other: ArrayLike) -> FloatArray:
     """The smallest double that is not below addend + one * other, for numbers >= 0.
 
-    A product below 2**-900 is rounded up first: then the result is a bound, and may not be the smallest.
+    A product below 2**-900 is rounded up first. The result is then an upper bound, but it may not be the smallest.
     """
     first = np.asarray(addend, dtype=np.float64)
     (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
@@ -130,7 +130,7 @@ def multiply_add_up(addend: ArrayLike, one: ArrayLike, other: ArrayLike) -> Floa
         rest = _sum_error(total, tail, near)
         above = (rest > 0.0) | ((rest == 0.0) & (last > 0.0))  # [note: round-2]
         raised: FloatArray = np.where(above, np.nextafter(near, np.inf), near)
-    # An infinite total has no error that could be computed.
+    # The error of an infinite total cannot be computed.
     return np.where(np.isfinite(total), raised, total)
 
 
@@ -143,12 +143,12 @@ def log_expm1(x: FloatArray) -> FloatArray:
 def log_exprel(y: FloatArray) -> FloatArray:
     """log((e^y - 1)/y) for y >= 0, with full relative accuracy from 0 to infinity.
 
-    Equals y/2 + log(sinh(y/2)/(y/2)); the second term needs its series near zero,
-    where the quotient is 1 plus something tiny.
+    Equals y/2 + log(sinh(y/2)/(y/2)). Near zero the quotient is close to 1, so the second term is computed
+    from its series.
     """
     half = np.minimum(0.5 * y, 0.5)
     t = half * half
-    # sinh(h)/h - 1 = t/6 + t^2/120 + ...: seven terms reach 1e-17 for h <= 1/2.
+    # sinh(h)/h - 1 = t/6 + t^2/120 + ...; seven terms reach an accuracy of 1e-17 for h <= 1/2.
     tail = 1.0 + t / 156.0
     for divisor in (110.0, 72.0, 42.0, 20.0):
         tail = 1.0 + t / divisor * tail
@@ -159,13 +159,13 @@ def log_exprel(y: FloatArray) -> FloatArray:
 
 
 def mills(x: FloatArray) -> FloatArray:
-    """Mills ratio of the normal law: (1 - Phi(x)) / phi(x)."""
+    """Mills ratio of the normal distribution: (1 - Phi(x)) / phi(x)."""
     result: FloatArray = _SQRT_HALF_PI * special.erfcx(x / math.sqrt(2.0))
     return result
 
 
 def mills_slope(x: FloatArray) -> FloatArray:
-    """Minus the derivative of the Mills ratio: 1 - x * mills(x), positive for every x."""
+    """Negative derivative of the Mills ratio: 1 - x * mills(x), positive for every x."""
     near = 1.0 - x * mills(x)
     if np.max(x, initial=0.0) < 50.0:
         return near
@@ -177,7 +177,7 @@ def mills_slope(x: FloatArray) -> FloatArray:
 
 
 def _mills_difference(low: FloatArray, width: FloatArray) -> FloatArray:
-    """mills(low) - mills(low + width); by quadrature of the slope where the two are close."""
+    """mills(low) - mills(low + width), computed by quadrature of the slope where the two are close."""
     half = 0.5 * np.minimum(width, 0.5)
     middle = low + half
     by_quadrature = np.zeros_like(middle)
@@ -187,7 +187,7 @@ def _mills_difference(low: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Hockey-stick divergence of N(mu, 1) from N(0, 1), in logs, with its rounding error.
+    """Logarithm of the hockey-stick divergence of N(mu, 1) from N(0, 1), and its rounding error.
 
     Returns
     -------
@@ -197,8 +197,8 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
 
     Notes
     -----
-    With a = L/mu - mu/2 and b = a + mu, e^L phi(b) = phi(a); the difference of two tails
-    becomes phi(a) (mills(a) - mills(b)), which neither cancels nor underflows.
+    With a = L/mu - mu/2 and b = a + mu, e^L phi(b) = phi(a). The difference of the two tails is therefore
+    phi(a) (mills(a) - mills(b)), which can be computed without cancellation or underflow.
     """
     # Beyond 1e150 squares overflow, and the divergence is zero or one to any precision.
     mu = np.clip(mu, 1e-150, 1e150)
@@ -208,54 +208,55 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     log_phi = -0.5 * upper * upper - _LOG_SQRT_TWO_PI
     with np.errstate(under="ignore", divide="ignore"):
         tail = log_phi + np.log(_mills_difference(upper, mu))  # [note: delta-4]
-    # For a < -1 the first tail is above 0.84 and nothing cancels.
+    # For a < -1 the first tail is above 0.84, so there is no cancellation.
     lower = np.minimum(a, -1.0)
     with np.errstate(under="ignore"):
         phi = np.exp(-0.5 * lower * lower - _LOG_SQRT_TWO_PI)
         bulk = np.log1p(-(special.ndtr(lower) + phi * mills(lower + mu)))
     value = np.where(a > -1.0, tail, bulk)
-    # a carries an error of a few ulps of its two terms; d(log phi)/da = -a, and the slope of
-    # the Mills ratio cancels to 1/x^2 before its asymptotic series takes over at 50.
+    # The error of a is a few ulps of its two terms, and d(log phi)/da = -a. The slope of the Mills ratio
+    # loses a factor of x^2 to cancellation until its asymptotic series is used from 50 on.
     spread = np.abs(centre) + mu
     error = ULP * (16.0 + 4.0 * np.maximum(a, 1.0) * spread + 2.0 * np.square(np.clip(a, 0.0, 60.0)))  # [note: delta-5]
     return value, error
 
 
 def log_gaussian_delta_rises(log_ratio: FloatArray, mu: FloatArray) -> NDArray[np.bool_]:
-    """Whether delta still rises with the weight at (L, mu): phi(a) mu > Phi(b) - Phi(a).
+    """Whether delta increases with the weight at (L, mu): phi(a) mu > Phi(b) - Phi(a).
 
-    See `docs/theory/first-crossing.md`: along w the sign changes exactly once, from rising to falling.
+    As the weight grows, delta changes exactly once from increasing to decreasing: `docs/theory/first-crossing.md`.
     """
     a = np.minimum(log_ratio / np.maximum(mu, 1e-150), 1e150) - 0.5 * mu
-    # Divided by phi(a): mu > integral over [0, mu] of exp(-a t - t^2/2).
+    # The condition divided by phi(a) is: mu > integral over [0, mu] of exp(-a t - t^2/2).
     a_mid = np.maximum(a, -30.0)
     area = mills(a_mid) - np.exp(-np.minimum(log_ratio, LARGE)) * mills(a_mid + mu)
     return (a >= 0.0) | ((a > -30.0) & (mu > area))
 
 
 def exact(value: float) -> Fraction:
-    """A double as the decimal it is written as: 0.1 is one tenth.
+    """Convert a double to the exact fraction of its shortest decimal form: 0.1 becomes one tenth.
 
-    This is how whoever reads the file would add it up. Doubles and their shortest decimals differ by half an ulp;
-    every noise of this package is raised by more than that over what its epsilon asks for.
+    A person who reads the numbers in a file would add them up in this form. A double and its shortest decimal form
+    differ by up to half an ulp. The noise in this package is always raised above what its epsilon requires by more
+    than that.
     """
     return Fraction(repr(float(value)))
 
 
 def raised(value: float, digits: int = 6) -> str:
-    """A price for reading: rounded up to so many digits."""
+    """Format a privacy cost for display, rounded up to `digits` digits."""
     return _shown(value, digits, ROUND_CEILING)
 
 
 def lowered(value: float, digits: int = 6) -> str:
-    """What is left, for reading: rounded down to so many digits."""
+    """Format a value such as a remaining budget for display, rounded down to `digits` digits."""
     return _shown(value, digits, ROUND_FLOOR)
 
 
 def _shown(value: float, digits: int, way: str) -> str:
     if not math.isfinite(value):
         return str(value)
-    # Twelve digits first, so that 0.30000000000000004 is read as 0.3.
+    # Round to twelve digits first, so that 0.30000000000000004 is shown as 0.3.
     near = Context(prec=digits, rounding=way).plus(Decimal(f"{value:.12g}"))
-    # A short decimal of at most `digits` digits passes through a double unchanged.
+    # A decimal of at most `digits` digits does not change when it is converted to a double and back.
     return f"{float(near):.{digits}g}"

@@ -1,4 +1,4 @@
-"""Which process this is: values that must not be used twice stay in the process that made them."""
+"""Identity of the current process. Values that must not be used twice are tied to the process that created them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import os
 
 Identity = tuple[int, int]
 
-# Forks between the first process of this lineage and this one. Process ids alone are not enough: the system gives the
-# id of a process that ended to a later one.
+# Number of forks from the original process to this one. Process ids alone are not enough, because the system
+# reuses the id of a process that has ended.
 _n_forks = 0
 
 
@@ -21,5 +21,5 @@ if hasattr(os, "register_at_fork"):
 
 
 def identity() -> Identity:
-    """A value that is the same throughout a process, and different in every process forked from it."""
+    """Return a value that is constant within a process and different in every process forked from it."""
     return os.getpid(), _n_forks

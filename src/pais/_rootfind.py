@@ -1,4 +1,4 @@
-"""One bracketing solver for arrays of independent, increasing scalar functions."""
+"""A bracketing root finder for arrays of independent, increasing scalar functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pais.errors import ConvergenceError
 
 Objective = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
 
-# Steps the interpolation may fall behind bisection before it is held to bisection's pace.
+# Number of steps by which the interpolation may fall behind bisection before it must keep pace with it.
 _SLACK_STEPS = 3
 
 
@@ -30,29 +30,29 @@ def shrink_bracket(
     Parameters
     ----------
     objective : callable
-        ``objective(points, index)``: values at `points`, which belong to the elements `index`.
-        Only elements that have not converged are evaluated.
+        ``objective(points, index)``: returns the values at `points` for the elements `index`.
+        It is called only for elements that have not converged.
     value_low, value_high : arrays
-        The objective at the ends. An infinite value is allowed and costs speed, not correctness.
+        The objective at the ends. Infinite values are allowed; they make the search slower but not wrong.
     tolerance : float
-        Largest absolute width of a returned bracket (floored at two ulps of its ends).
+        Largest absolute width of a returned bracket, but at least two ulps of its ends.
 
     Returns
     -------
     low, high : arrays
-        The sign is kept at both ends: every `low` was seen with objective <= 0, every `high` with > 0.
+        The final brackets. The objective was evaluated as <= 0 at every `low` and as > 0 at every `high`.
 
     Notes
     -----
-    ITP (Oliveira and Takahashi, 2020): interpolate, truncate, project. It takes at most three evaluations
-    more than bisection, ceil(log2(width/tolerance)) + 3, and usually far fewer.
+    The method is ITP: interpolate, truncate, project (Oliveira and Takahashi, 2020). It takes at most three
+    evaluations more than bisection, ceil(log2(width/tolerance)) + 3, and usually far fewer.
     """
     low, high = low.copy(), high.copy()
     value_low, value_high = value_low.copy(), value_high.copy()
     width = high - low
     target = np.maximum(tolerance, 2.0 * ULP * np.maximum(np.abs(low), np.abs(high)))
     halvings = np.ceil(np.log2(np.maximum(width / target, 1.0)))
-    # Half the target because ITP counts half-widths.
+    # Half the target, because ITP measures half-widths.
     radius = 0.5 * target * np.exp2(halvings + _SLACK_STEPS)
     damping = 0.2 / np.maximum(width, target)
     steps = int(np.max(halvings, initial=0.0)) + _SLACK_STEPS + 1
@@ -61,7 +61,7 @@ def shrink_bracket(
         if active.size == 0:
             return low, high
         a, b = low[active], high[active]
-        # Pushed past the root by at least half a target, or the far end of the bracket would never move.
+        # Move the point past the root by at least half a target. Otherwise the far end of the bracket would never move.
         push = np.maximum(damping[active] * (b - a) ** 2, 0.5 * target[active])
         points = _itp_point(a, b, value_low[active], value_high[active], radius[active], push)
         values = objective(points, active)
@@ -80,7 +80,7 @@ def _itp_point(
     a: FloatArray, b: FloatArray, fa: FloatArray, fb: FloatArray, radius: FloatArray, push: FloatArray
 ) -> FloatArray:
     middle = 0.5 * (a + b)
-    # A chord between values of very different size says nothing; asinh brings them together and keeps the root.
+    # Interpolation is useless between values of very different size. asinh makes them similar and keeps the root.
     fa, fb = np.arcsinh(fa), np.arcsinh(fb)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         secant = (fb * a - fa * b) / (fb - fa)

@@ -1,6 +1,6 @@
-"""Arguments in, checked arrays and numbers out; one place that words the refusals.
+"""Validation of arguments. The functions return checked numbers and arrays, or raise an error with a clear text.
 
-Scalars a caller configures are public and shown. Entries of arrays may come from rows and are never shown.
+Error texts show scalar settings, which are public. They never show entries of arrays, which may come from rows.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pais.errors import ArgumentError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: Beyond this an epsilon says nothing; a price of that size is a slip.
+#: A larger epsilon gives no protection, so a cost of that size is taken to be a mistake.
 LARGEST_EPSILON = 1e6
 
 _LONGEST_TEXT = 400
 
 
 def attempt(action: Callable[[], T]) -> T | None:
-    """The result, or None. No exception is kept: whatever its type, its text may quote a value of the data."""
+    """Return the result, or None if `action` fails. The exception is dropped, because its text may quote the data."""
     try:
         return action()
     except MemoryError:
@@ -39,7 +39,7 @@ def attempt(action: Callable[[], T]) -> T | None:
 
 
 def without_sizes(work: Callable[P, T]) -> Callable[P, T]:
-    """Work that tells, when memory runs out, just that: numpy would tell how many rows there are, or were kept."""
+    """Decorator: re-raise MemoryError without NumPy's message, which reveals how many rows there are or were kept."""
 
     @functools.wraps(work)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -47,7 +47,7 @@ def without_sizes(work: Callable[P, T]) -> Callable[P, T]:
             return work(*args, **kwargs)
         except MemoryError:
             pass
-        # Here, and not within the except block, where the first error would be kept as its context.
+        # Raise outside the except block, which would keep the first error as the context of this one.
         raise _ran_out()
 
     return run
@@ -58,7 +58,7 @@ def _ran_out() -> MemoryError:
 
 
 def number(name: str, value: object, *, rule: str, low: float, high: float, open_low: bool, open_high: bool) -> float:
-    """A real scalar in an interval, or an error that shows it."""
+    """Return a real scalar in an interval as a float, or raise an error that shows it."""
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise ArgumentError(f"{name} must be a number, and it is of type {type(value).__name__}. Pass {rule}.")
     result = attempt(lambda: float(value))
@@ -83,13 +83,13 @@ def non_negative(name: str, value: object) -> float:
 
 
 def radius(value: object) -> float:
-    """A radius whose squares neither overflow nor vanish."""
+    """Return a radius whose square neither overflows nor underflows."""
     rule = "a number in [1e-100, 1e100]; rescale the data beyond that"
     return number("radius", value, rule=rule, low=1e-100, high=1e100, open_low=False, open_high=False)
 
 
 def instance(name: str, value: object, kind: type, hint: str) -> None:
-    """Refuse a part in the place of another."""
+    """Raise an error if `value` is not an instance of `kind`."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise ArgumentError(
@@ -98,13 +98,13 @@ def instance(name: str, value: object, kind: type, hint: str) -> None:
 
 
 def freeze(*arrays: FloatArray) -> None:
-    """Make arrays of a public, frozen value read-only."""
+    """Make the arrays of a public, frozen object read-only."""
     for array in arrays:
         array.setflags(write=False)
 
 
 def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
-    """Arrays in one shape."""
+    """Broadcast arrays to one shape."""
     fitting = attempt(lambda: np.broadcast_arrays(*arrays))
     if fitting is None:
         raise ArgumentError("the arrays do not fit together. Pass arrays of one shape, or single numbers.")
@@ -112,7 +112,7 @@ def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def target_epsilon(value: object) -> float:
-    """A finite epsilon > 0, and not so near 0 or infinity that its square overflows or vanishes."""
+    """Return a finite epsilon > 0 whose square neither overflows nor underflows."""
     epsilon = positive("epsilon", value)
     rule = "a number in [1e-150, 1e150]"
     return number("epsilon", epsilon, rule=rule, low=1e-150, high=1e150, open_low=False, open_high=False)
@@ -123,7 +123,7 @@ def target_delta(value: object) -> float:
 
 
 def kept_limit(value: object, *, finite: bool = False) -> float | None:
-    """A limit on the epsilon of a kept record, or None for the default."""
+    """Return a limit on the epsilon of a kept record, or None for the default."""
     if value is None:
         return None
     check = positive if finite else positive_or_infinite
@@ -131,20 +131,20 @@ def kept_limit(value: object, *, finite: bool = False) -> float | None:
 
 
 def price_epsilon(value: object) -> float:
-    """The epsilon of something that was, or is to be, released. It may be 0."""
+    """Return the epsilon of a past or planned release. It may be 0."""
     rule = f"a number in [0, {LARGEST_EPSILON:g}]"
     checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON, open_low=False, open_high=False)
-    # The sum with zero turns -0.0 into 0.0.
+    # Adding zero turns -0.0 into 0.0.
     return checked + 0.0
 
 
 def price_delta(value: object) -> float:
-    """The delta of something that was, or is to be, released."""
+    """Return the delta of a past or planned release."""
     return target_delta(value) + 0.0
 
 
 def text(name: str, value: object) -> str:
-    """A short printable text: it goes into files that people read."""
+    """Return a short printable text. It is written to files that people read."""
     if not is_text(value):
         raise ArgumentError(
             f"{name} must be a text of 1 to {_LONGEST_TEXT} printable letters. Say in a few words what is released."
@@ -157,7 +157,7 @@ def is_text(value: object) -> bool:
 
 
 def flag(name: str, value: object) -> bool:
-    """True or False, and nothing that is merely taken for one of them."""
+    """Return a bool; other values that Python treats as true or false are refused."""
     if not isinstance(value, bool):
         raise ArgumentError(f"{name} must be True or False, and it is of type {type(value).__name__}. Pass a bool.")
     return value
@@ -168,7 +168,7 @@ def share(name: str, value: object) -> float:
 
 
 def count(name: str, value: object) -> int:
-    """A whole number >= 1."""
+    """Return an integer from 1 to 1e9."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 10**9:
         shown = f"={value!r}" if isinstance(value, (int, float, np.number)) else ""
         raise ArgumentError(f"{name}{shown} is not a whole number from 1 to 1e9. Pass a positive integer.")
@@ -176,7 +176,7 @@ def count(name: str, value: object) -> int:
 
 
 def real_array(name: str, values: ArrayLike) -> FloatArray:
-    """Numbers as float64, without NaN; entries are never shown."""
+    """Return numbers as a float64 array. Errors never show entries."""
     array = as_array(values)
     if array is None:
         raise ArgumentError(f"{name} cannot be read as an array of numbers. Pass one number or a flat array.")
@@ -187,7 +187,7 @@ def real_array(name: str, values: ArrayLike) -> FloatArray:
 
 
 def flat(name: str, values: object) -> FloatArray:
-    """A flat sequence of numbers."""
+    """Return a one-dimensional sequence of numbers as an array."""
     array = real_array(name, values)  # type: ignore[arg-type]  # anything a caller may pass
     if array.ndim != 1:
         raise ArgumentError(f"{name} must be a flat sequence of numbers. Pass one number for each column.")
@@ -195,8 +195,8 @@ def flat(name: str, values: object) -> FloatArray:
 
 
 def as_array(values: object) -> NDArray[np.generic] | None:
-    """The values as an array, or None; no exception is kept that could speak of them."""
-    # numpy takes masked values for ordinary ones, in a list too.
+    """Return the values as an array, or None on failure. The exception is dropped, because it may quote the values."""
+    # NumPy treats masked values as ordinary values, also inside a list.
     rows = values if isinstance(values, (list, tuple)) else [values]
     if any(isinstance(one, np.ma.MaskedArray) for one in rows):
         return None
@@ -204,7 +204,7 @@ def as_array(values: object) -> NDArray[np.generic] | None:
 
 
 def kind_of(array: NDArray[np.generic]) -> str:
-    """What an array holds, in a word that does not depend on its values."""
+    """Name the kind of data in an array, from its dtype only and not from its values."""
     words = {
         "b": "booleans",
         "c": "complex numbers",

@@ -1,7 +1,7 @@
-"""What sampling makes of a loss: the amplification theorems, pure and (epsilon, delta).
+"""Privacy loss after sampling: the amplification theorems for pure and (epsilon, delta) guarantees.
 
-Results by name (see `docs/theory/map.md`): AMPLIFY for pure epsilon, GAUSS-SAMPLED for Gaussian noise.
-Every value returned here is an upper bound: it is rounded up by its own rounding error.
+The theorems are named in `docs/theory/map.md`: AMPLIFY for pure epsilon, GAUSS-SAMPLED for Gaussian noise.
+Every function of this module that returns a loss returns an upper bound: it adds a bound on its own rounding error.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pais._numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta
 from pais._rootfind import shrink_bracket
 from pais.errors import ArgumentError
 
-# A bracket on log(kappa) this narrow moves epsilon by less than its own rounding.
+# A bracket on log(kappa) this narrow changes epsilon by less than the rounding error of epsilon.
 _INVERSE_TOLERANCE = 1e-13
 
-#: How much more than epsilon a record may pay once it is known to be in the sample, unless the user states a limit.
+#: Default limit on the epsilon of a record that is known to be in the sample: the target epsilon plus this margin.
 KEPT_MARGIN = 15.0
 
 
@@ -31,7 +31,7 @@ def amplified_epsilon(epsilon: float, probability: float) -> float: ...
 @overload
 def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> FloatArray: ...
 def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> float | FloatArray:
-    """Loss of a record that takes part only with a given probability (AMPLIFY).
+    """Privacy loss of a record that is sampled with a given probability (AMPLIFY).
 
     Parameters
     ----------
@@ -50,8 +50,8 @@ def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> float | Flo
     Guarantee. Never below the exact value and at most 1e-12 (relative) above it, for epsilon from
     0 to 1000 and beyond: `tests/theory/test_amplified_epsilon.py`.
 
-    Assumes. Independent (Poisson) sampling, a probability that is a public function of the record
-    alone, neighbours by adding or removing one record.
+    Assumes. Sampling is independent (Poisson), the probability is a public function of the record
+    alone, and neighbouring data sets differ by adding or removing one record.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def amplified_delta(epsilon: float, mu: float, probability: float) -> float: ...
 @overload
 def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> FloatArray: ...
 def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> float | FloatArray:
-    """delta at a given epsilon of a sampled Gaussian release (GAUSS-SAMPLED).
+    """Delta of a sampled Gaussian release at a given epsilon (GAUSS-SAMPLED).
 
     Parameters
     ----------
@@ -85,13 +85,14 @@ def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -
     Returns
     -------
     float or array
-        The larger delta of the two neighbour directions, rounded up.
+        The larger of the deltas for adding and for removing a record, rounded up.
 
     Notes
     -----
-    The pair is (1-q) N(0,1) + q N(mu,1) against N(0,1). Removing a record gives
-    q * G(log(1 + (e^epsilon - 1)/q), mu), with G the divergence of the plain Gaussian pair; adding one
-    never gives more for epsilon >= 0 (`docs/theory/gauss-sampled.md`), so one direction is computed.
+    The two output distributions are (1-q) N(0,1) + q N(mu,1) and N(0,1). Removing a record gives
+    q * G(log(1 + (e^epsilon - 1)/q), mu), where G is the divergence of the Gaussian pair without sampling.
+    Adding a record never gives a larger delta for epsilon >= 0 (`docs/theory/gauss-sampled.md`), so the
+    function computes only the first direction.
 
     Guarantee. Never below the exact value and at most 1e-11 (relative) above it while delta >= 1e-300:
     `tests/theory/test_amplified_delta.py`.
@@ -105,7 +106,7 @@ def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -
     arrays = _validate.broadcast(
         _validate.losses("epsilon", epsilon), _validate.losses("mu", mu), _validate.probabilities(probability)
     )
-    # The smallest subnormal stands for what underflows: still above the exact value.
+    # Adding the smallest subnormal keeps the result above the exact value where exp underflows.
     delta = np.exp(log_amplified_delta(*arrays)) * (1 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
     return _scalar_or_array(np.where(arrays[1] > 0.0, np.minimum(delta, 1.0), 0.0))
 
@@ -138,20 +139,20 @@ def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) ->
 
 
 def kept_limit(epsilon: float, limit: float | None) -> float:
-    """Largest epsilon that a record may pay given that it was kept: the stated limit, or epsilon + 15."""
+    """Limit on the epsilon of a record given that it was sampled: the stated limit, or epsilon + 15."""
     return epsilon + KEPT_MARGIN if limit is None else limit
 
 
 @functools.lru_cache(maxsize=256)
 def largest_shift(epsilon: float, delta: float) -> float:
-    """Largest Gaussian shift that costs at most (epsilon, delta) without sampling, rounded down.
+    """Largest Gaussian shift that satisfies (epsilon, delta) without sampling, rounded down.
 
     Notes
     -----
     Guarantee. The divergence of the returned shift at epsilon is at most delta, and a shift larger by 1e-9 exceeds it:
     `tests/theory/test_kept_records.py`.
     """
-    # The divergence is at least Phi(mu/2 - epsilon/mu) - 1/2 for a large shift, so doubling from 1 ends soon.
+    # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for `high` is short.
     log_delta, ratio = math.log(delta), np.array([epsilon])
 
     def excess(log_shift: FloatArray, _: NDArray[np.intp]) -> FloatArray:
@@ -171,20 +172,20 @@ def largest_shift(epsilon: float, delta: float) -> float:
 
 
 def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
-    """`amplified_epsilon` on checked float arrays; an infinite epsilon stays infinite."""
+    """`amplified_epsilon` for validated float arrays; an infinite epsilon stays infinite."""
     small = np.log1p(probability * np.expm1(np.minimum(epsilon, LARGE)))  # [note: amplify-1]
-    # Beyond LARGE the -1 is lost in q e^epsilon even at the smallest double q that matters.
+    # Beyond LARGE the -1 is negligible next to q e^epsilon, even for the smallest q that occurs.
     large = np.logaddexp(np.log1p(-np.minimum(probability, 0.5)), epsilon + np.log(probability))
     raised = round_up(np.where(epsilon <= LARGE, small, np.maximum(large, small)), 8.0)  # [note: amplify-2]
-    # The sum epsilon + log(q) rounds at the size of epsilon, not of the result.
+    # The rounding error of epsilon + log(q) is proportional to epsilon, not to the result.
     raised = np.where(epsilon <= LARGE, raised, raised + 4 * ULP * np.minimum(epsilon, 1e300) * -np.expm1(-raised))
-    # A product that vanishes below the smallest double stands for that double.
+    # If the product underflows to zero, return the smallest positive double, which is still an upper bound.
     raised = np.where((raised == 0.0) & (epsilon > 0.0), np.finfo(np.float64).smallest_subnormal, raised)
     return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))  # [note: amplify-3]
 
 
 def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
-    """log of `amplified_delta` on checked arrays, raised by its error bound; -inf where mu is 0."""
+    """Logarithm of `amplified_delta` for validated arrays, plus its error bound; -inf where mu is 0."""
     log_ratio = log_tilted_ratio(epsilon, probability)  # [note: delta-1]
     safe_mu = np.where(mu > 0.0, mu, 1.0)
     value, error = log_gaussian_delta(log_ratio, safe_mu)
@@ -195,24 +196,24 @@ def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatA
 
 
 def log_tilted_ratio(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
-    """log(1 + (e^epsilon - 1)/q): where sampling moves the threshold of the likelihood ratio."""
+    """log(1 + (e^epsilon - 1)/q): the threshold on the log likelihood ratio after sampling."""
     with np.errstate(over="ignore"):
         small = np.log1p(np.expm1(np.minimum(epsilon, LARGE)) / probability)
-    # Where the quotient overflows, the 1 is lost in it.
+    # Where the quotient overflows, the 1 is negligible.
     large = log_expm1(np.maximum(epsilon, 1e-300)) - np.log(probability)
     return np.where((epsilon <= LARGE) & np.isfinite(small), small, large)
 
 
 def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
-    """`epsilon_at_delta` on checked flat arrays; an infinite mu gives an infinite epsilon."""
+    """`epsilon_at_delta` for validated flat arrays; an infinite mu gives an infinite epsilon."""
     epsilon = np.zeros_like(mu)
-    # A shift beyond 1e100 has no guarantee worth a number; one below 1e-100 is raised to it.
+    # Treat a shift above 1e100 as infinite, and raise a positive shift below 1e-100 to 1e-100.
     mu = np.where(mu > 1e100, np.inf, np.where(mu > 0.0, np.maximum(mu, 1e-100), mu))
     log_delta, log_probability = np.log(delta), np.log(probability)
-    # The slack is the rounding that `log_amplified_delta` adds on its way back.
+    # `log_amplified_delta` adds a rounding margin to its result; subtract the same margin from the target.
     slack = 8 * ULP * (8.0 - log_delta - log_probability)
     log_target = np.minimum(log_delta - log_probability, 0.0) - slack  # [note: inverse-1]
-    # A record that takes part with probability <= delta is covered by delta alone, at epsilon = 0.
+    # A record sampled with probability <= delta satisfies (0, delta), so its epsilon is 0.
     open_ = (mu > 0.0) & (probability > delta)  # [note: inverse-2]
     solvable = np.flatnonzero(open_ & np.isfinite(mu))
     if solvable.size:
@@ -222,7 +223,7 @@ def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> 
 
 
 def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
-    """Smallest L >= 0 whose Gaussian divergence at mu is at most exp(log_target), from above."""
+    """Smallest L >= 0 at which the Gaussian divergence for mu is at most exp(log_target), rounded up."""
 
     def excess(point: FloatArray, index: NDArray[np.intp]) -> FloatArray:
         value, error = log_gaussian_delta(point, mu[index])
@@ -230,12 +231,12 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
 
     everything = np.arange(mu.size)
     low = np.zeros_like(mu)
-    # The divergence is below Phi(mu/2 - L/mu), which reaches the target at this L.
+    # The divergence is below Phi(mu/2 - L/mu), which equals the target at this L.
     high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300  # [note: inverse-3]
     value_low = excess(low, everything)
     value_high = excess(high, everything)
-    # An element whose target holds at L = 0 needs no search; one whose rounding error hides the
-    # root at the far end keeps that end, which is the safe side.
+    # Elements that meet the target at L = 0 need no search. If rounding error hides the root at the
+    # upper end of the bracket, keep the upper end, which is the safe side.
     done = (value_low >= 0.0) | (value_high <= 0.0)
     answer = np.where(value_low >= 0.0, low, high)
     open_ = np.flatnonzero(~done)

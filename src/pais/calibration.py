@@ -1,4 +1,4 @@
-"""Fix two of guarantee, noise and expected size; solve the third. The answer lands on the safe side."""
+"""Calibration: given two of guarantee, noise and expected sample size, solve for the third on the safe side."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ from pais.rules.weights import WEIGHT_CAP, solve_weights
 
 Sampling = Literal["constrained", "coreset", "uniform"]
 
-# Relative width of the brackets.
+# Relative width of the final bracket of a search.
 _TOLERANCE = 1e-9
 
-# Past the roundings of epsilon(delta) and of delta(epsilon), so that weight 1 is feasible at the radius.
+# Larger than the rounding errors of epsilon(delta) and delta(epsilon), so that weight 1 is feasible at the radius.
 _EPSILON_SLACK = 1e-12
 _DELTA_SLACK = 2e-11
 
 _FARTHEST = 1e30
 
-# A quick search for the noise of a rule by steps: its knots, how far below the size it aims, and what is near enough.
+# Quick search for the noise of a tabulated rule: number of knots, relative distance below the requested size that
+# it aims for, and largest relative distance that it accepts.
 _SEARCH_KNOTS = 256
 _AIM = 4e-4
 _NEAR = 1e-3
@@ -41,20 +42,20 @@ _NEAR = 1e-3
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """A consistent set of guarantee, noise and expected size. Public as far as its norms were.
+    """A consistent set of guarantee, noise and expected size. It is public if the norm distribution was public.
 
     Attributes
     ----------
     epsilon, delta : float
-        The guarantee; every norm of the ball is within it.
+        The guarantee, which holds for every norm in the ball.
     noise : float
-        Factor on every noise scale of the profile that was passed in.
+        Factor that multiplies every noise scale of the profile that was passed in.
     epsilon_if_kept : float
-        What the costliest record pays at `delta` given that it was kept in the sample.
+        Largest epsilon, at `delta`, of any record given that it was kept in the sample.
     sample_size : float
-        Expected rows under the norm distribution that was passed in.
+        Expected number of sampled rows under the norm distribution that was passed in.
     rule, profile :
-        The rule to sample by, and the profile with its noise set.
+        The sampling rule, and the profile with the noise factor applied.
     """
 
     epsilon: float
@@ -78,38 +79,38 @@ def calibrate(
     uniform_share: float = 0.5,
     max_epsilon_if_kept: float | None = None,
 ) -> Calibration:
-    """Solve for the one of `epsilon`, `noise` and `sample_size` that is left out.
+    """Solve for whichever of `epsilon`, `noise` and `sample_size` is omitted.
 
     Parameters
     ----------
     sampling : {"constrained", "coreset", "uniform"} or Rule
-        The kind of rule; for a rule of your own, pass `epsilon` and the noise is solved.
+        The kind of rule. With a `Rule` of your own, pass only `epsilon`; the function solves for the noise.
     profile : Profile
-        What a record pays at noise factor 1.
+        The privacy loss of a record at noise factor 1.
     norms : NormDistribution
-        Public facts about the norms; its radius is the ball's.
+        Public information about the norms. Its radius is the radius of the ball.
     epsilon, noise, sample_size : float, optional
-        Two of the three. Epsilon alone means sampling for free: the noise that all rows would need at that
-        guarantee, and as few rows as the rule can take at that noise.
+        Pass two of the three. If only `epsilon` is given, the noise is the amount that all rows would need for that
+        guarantee, and the rule takes as few rows as it can at that noise ("sampling for free").
     delta : float
         > 0 for a `GaussianProfile`, 0 for a pure one.
     uniform_share : float
         For the coreset rule.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept; None = epsilon + 15. Noise and probabilities are
-        raised until it holds.
+        Largest epsilon allowed for a record given that it was kept; None = epsilon + 15. Noise and probabilities are
+        raised until this limit holds.
 
     Raises
     ------
     UnreachableError
-        When no value meets the target; its `reachable` is the nearest one that does.
+        If no value meets the target. Its attribute `reachable` is the nearest value that can be met.
 
     Notes
     -----
-    Guarantee. The rule and profile returned are within (epsilon, delta) on the whole ball, and no kept record pays more
-    than the limit (`tests/theory/test_kept_records.py`); a solved noise,
-    epsilon or size is the safe end of a bracket of relative width 1e-9 (1e-7 for the coreset rule), with
-    expected size at most the one asked for, and at most 0.1 % below it: `tests/theory/test_calibration.py`.
+    Guarantee. The returned rule and profile satisfy (epsilon, delta) on the whole ball, and no kept record exceeds
+    the limit `max_epsilon_if_kept` (`tests/theory/test_kept_records.py`). A solved noise, epsilon or size is the safe
+    end of a bracket of relative width 1e-9 (1e-7 for the coreset rule). The expected size is at most the requested
+    size, and at most 0.1 % below it: `tests/theory/test_calibration.py`.
     """
     _validate.instance("profile", profile, Profile, "Pass the .profile of a mechanism.")
     _validate.instance(
@@ -134,7 +135,7 @@ def calibrate(
 
 @dataclass(frozen=True, kw_only=True)
 class _Problem:
-    """The fixed facts of one calibration."""
+    """The fixed inputs of one calibration."""
 
     profile: Profile
     norms: NormDistribution
@@ -147,10 +148,10 @@ class _Problem:
     def radius(self) -> float:
         return self.norms.radius
 
-    # -- what is known without sampling ---------------------------------------------------------------
+    # -- quantities without sampling ----------------------------------------------------------------------
 
     def epsilon_of_all_rows(self, noise: float) -> float:
-        """The guarantee of the noise alone, on all rows."""
+        """Epsilon of the noise alone, if all rows are used without sampling."""
         profile = self.profile.with_noise(noise)
         if isinstance(profile, GaussianProfile):
             return epsilon_at_delta(self.delta, float(profile(1.0, self.radius)), 1.0)
@@ -158,9 +159,9 @@ class _Problem:
         return float(np.max(profile.loss(np.ones_like(grid), grid)))
 
     def noise_of_all_rows(self, epsilon: float) -> float:
-        """The smallest noise that meets the guarantee on all rows: what sampling for free keeps."""
+        """Smallest noise that meets the guarantee if all rows are used; "sampling for free" uses this noise."""
         if not isinstance(self.profile, GaussianProfile):
-            # Pure losses are inversely proportional to the noise; raised past the roundings of the division.
+            # Pure losses are inversely proportional to the noise. The factor covers the rounding of the division.
             least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
             return _representable(least, "noise")
         at_one = float(self.profile(1.0, self.radius))
@@ -173,14 +174,14 @@ class _Problem:
         return _smallest(excess, start=at_one / epsilon, name="noise")
 
     def free_noise(self, epsilon: float) -> float:
-        """The noise of all rows; a rule that is certified numerically needs room for that certificate's gap."""
+        """Noise for all rows, with room for the gap of the certificate if the rule is certified numerically."""
         room = 0.0 if self.sampling == "constrained" else 4 * CERTIFIED_TOLERANCE
         return self.noise_of_all_rows(epsilon) * (1.0 + room)
 
     # -- rules ---------------------------------------------------------------------------------------
 
     def fixed_rule(self, sample_size: float) -> Rule:
-        """The uniform or coreset rule of a size, or the user's rule."""
+        """The uniform or coreset rule of the given size, or the user's rule."""
         if isinstance(self.sampling, Rule):
             return self.sampling
         if self.sampling == "uniform":
@@ -199,18 +200,18 @@ class _Problem:
         return largest_coreset_size(self.norms.n_rows, self.norms.mean_square_norm, self.radius, self.uniform_share)
 
     def constrained_size(self, epsilon: float, noise: float) -> float:
-        """Expected rows of the constrained rule, counted on the table that will be sampled by."""
+        """Expected number of rows of the constrained rule, computed on the table that the sampler will use."""
         return self.norms.expected_size(self.constrained_rule(epsilon, noise))
 
     def interpolated_size(self, epsilon: float, noise: float) -> float:
-        """Expected rows by interpolation between few knots: quick, for a search."""
+        """Expected number of rows by interpolation between a few knots; quick enough for a search."""
         knots = knot_norms(self.radius, _SEARCH_KNOTS)
         limit = kept_limit(epsilon, self.limit)
         weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta, limit)
         return float(self.norms.masses @ np.interp(self.norms.norms, knots, 1.0 / weights))
 
     def most_rows(self, epsilon: float, noise: float) -> float:
-        """Rows of the constrained rule at the least noise: exact where that is quick, else to a part in a thousand."""
+        """Rows of the constrained rule at the given noise: exact if that is quick, else accurate to 0.1 %."""
         if isinstance(self.profile, LinearProfile):
             return self.constrained_size(epsilon, noise)
         return self.interpolated_size(epsilon, noise)
@@ -231,7 +232,7 @@ class _Problem:
         return worst_case_if_kept(rule, profile, radius=self.radius, delta=self.delta).upper
 
     def fixed_rule_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """By how much a rule misses the guarantee or the limit for kept records; <= 0 is certified."""
+        """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""
         excess = self._guarantee_excess(rule, epsilon, noise)
         if excess > 0.0:
             return excess
@@ -239,7 +240,7 @@ class _Problem:
         return excess if kept <= 0.0 else kept
 
     def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """By how much a rule misses the guarantee. Gaussian deltas need no inverse."""
+        """Amount by which a rule exceeds the guarantee. Gaussian noise is compared by delta, which needs no inverse."""
         profile = self.profile.with_noise(noise)
         if isinstance(profile, GaussianProfile):
             worst = worst_case(
@@ -251,15 +252,15 @@ class _Problem:
                 enough=0.5 * self.delta,
             )
             gap = float(np.log(worst.upper) - np.log(self.delta))
-            # Logarithms of numbers that differ in the last bits are equal: the numbers themselves decide.
+            # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
             return gap if worst.upper <= self.delta else max(gap, ULP)
         worst = worst_case(rule, profile, radius=self.radius, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * epsilon)
         return worst.upper / epsilon - 1.0  # [note: calibrate-4]
 
-    # -- the three questions ----------------------------------------------------------------------------
+    # -- solving for one quantity -----------------------------------------------------------------------
 
     def solve(self, *, epsilon: float | None, noise: float | None, sample_size: float | None) -> Calibration:
-        """Solve for the one that is None."""
+        """Solve for the argument that is None."""
         if isinstance(self.sampling, Rule):
             if epsilon is None or noise is not None or sample_size is not None:
                 raise ArgumentError("a rule of your own has its size already. Pass epsilon alone to solve the noise.")
@@ -315,7 +316,7 @@ class _Problem:
         if sample_size >= most_rows * (1.0 - _TOLERANCE):
             return self._constrained(epsilon, least)
         if not isinstance(self.profile, LinearProfile):
-            # A table takes a search for every knot: look for the noise on few knots, and aim a little low.
+            # Building a table needs one search per knot, so search for the noise on few knots and aim slightly low.
             noise = _smallest(
                 lambda value: self.interpolated_size(epsilon, value) / (sample_size * (1.0 - _AIM)) - 1.0,
                 start=least,
@@ -324,7 +325,7 @@ class _Problem:
                 tolerance=0.25 * _AIM,
             )
             answer = self._constrained(epsilon, noise)
-            # Few knots can mislead where a profile bends sharply.
+            # Few knots can be inaccurate where the loss of a profile bends sharply.
             if sample_size * (1.0 - _NEAR) <= answer.sample_size <= sample_size:
                 return answer
         noise = _smallest(
@@ -347,7 +348,7 @@ class _Problem:
                 "noise, or sample by the constrained rule.",
                 reachable=reachable,
             )
-        # Fewer rows mean larger weights: walk down from the largest size to the first that fails.
+        # Fewer rows mean larger weights, so search downward from the largest size to the first size that fails.
         size = _smallest(
             lambda value: self.fixed_rule_excess(self.fixed_rule(value), epsilon, noise),
             start=largest,
@@ -356,7 +357,7 @@ class _Problem:
         )
         return self._answer(epsilon, noise, self.fixed_rule(size))
 
-    # -- answers --------------------------------------------------------------------------------------
+    # -- results --------------------------------------------------------------------------------------
 
     def _require_size(self, sample_size: float, most_rows: float) -> None:
         if sample_size > most_rows:
@@ -367,7 +368,7 @@ class _Problem:
             )
 
     def _require_limit(self, rule: Rule, epsilon: float, noise: float) -> None:
-        """Refuse a rule whose small probabilities hide what a kept record pays."""
+        """Raise an error if a kept record exceeds the limit, which small probabilities would otherwise hide."""
         kept, limit = self.epsilon_if_kept(rule, noise), kept_limit(epsilon, self.limit)
         if kept > limit:
             raise UnreachableError(
@@ -392,9 +393,10 @@ class _Problem:
 
 
 def _with_room(calibration: Calibration) -> Calibration:
-    """The same with a solved noise a few ulps larger.
+    """Return the calibration with its solved noise a few ulps larger.
 
-    A mechanism built with this noise rounds its own price up. With the room it costs no more than the rule allows.
+    A mechanism built with this noise rounds its own loss up. With the larger noise its loss is no more than the rule
+    allows.
     """
     return replace(calibration, noise=calibration.noise * (1.0 + 32 * ULP))  # [note: calibrate-6]
 
@@ -402,9 +404,9 @@ def _with_room(calibration: Calibration) -> Calibration:
 def _smallest(
     excess: Callable[[float], float], *, start: float, name: str, floor: float = 0.0, tolerance: float = _TOLERANCE
 ) -> float:
-    """Smallest value from `floor` on at which `excess` is <= 0, walking from `start` to the first change of sign.
+    """Smallest value >= `floor` with `excess` <= 0, found by stepping from `start` to the first change of sign.
 
-    `excess` falls as the value grows. What is returned was itself seen to meet the condition.
+    `excess` decreases as the value grows. The function has evaluated `excess` at the returned value.
     """
     high = _representable(start, name)
     value_high = excess(high)
@@ -421,7 +423,7 @@ def _smallest(
             return low
         low = _representable(max(0.5 * low, floor), name)
         value_low = excess(low)
-    # Searched as high * e^-x, so that x = 0 is the very value that was seen to meet the condition.
+    # Search over x with value = high * e^-x, so that x = 0 is exactly the value that is known to be feasible.
     anchor = high
     x, _ = shrink_bracket(
         lambda point, _: np.array([excess(anchor * float(np.exp(-point[0])))]),

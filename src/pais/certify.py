@@ -1,6 +1,6 @@
-"""The largest loss any record of the ball can have under a rule: bounded from above, attained from below.
+"""The largest privacy loss of any record in the ball under a sampling rule: an upper bound and an attained value.
 
-A maximum over grid points, as in the paper, is an estimate from below and guarantees nothing (erratum 6).
+The paper takes the maximum over grid points. That is a lower bound on the loss and guarantees nothing (erratum 6).
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from pais.errors import ArgumentError, ConvergenceError, MismatchError
 from pais.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
 from pais.rules import ConstrainedRule, Rule
 
-# Loss of a record with probability up to q_high, weight up to 1/q_low and norm up to z.
+# Called with (q_low, q_high, z): loss of a record with probability <= q_high, weight <= 1/q_low and norm <= z.
 _Bound = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 _MOST_CELLS = 2**18
 
-#: The gap that calibration plans for and certificates are issued with; one value, so that they agree to the last bit.
+#: Tolerance of calibration and of certificates. Both must use the same value to agree to the last bit.
 CERTIFIED_TOLERANCE = 1e-7
 
-#: The same for the loss of kept records, which is compared with a limit and needs fewer digits.
+#: Tolerance for the loss of kept records, which is only compared with a limit and needs fewer digits.
 KEPT_TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
 class WorstCase:
-    """The largest loss on a ball, between two numbers.
+    """Upper and lower bounds on the largest loss over a ball.
 
     Attributes
     ----------
     quantity : str
-        "epsilon", "delta" or "epsilon if kept": which number is bounded.
+        The bounded quantity: "epsilon", "delta" or "epsilon if kept".
     upper : float
-        No record of the ball exceeds this. The number to certify.
+        No record of the ball exceeds this value. This is the number to certify.
     attained : float
-        A record of norm `at_norm` reaches this, so `upper` overstates by at most ``upper - attained``.
+        A record of norm `at_norm` has at least this loss, so `upper` overstates by at most ``upper - attained``.
     at_norm : float
-        Where, on the public ball.
+        The norm at which `attained` is reached.
     """
 
     quantity: str
@@ -65,7 +65,7 @@ def worst_case(
     tolerance: float = 1e-6,
     enough: float = 0.0,
 ) -> WorstCase:
-    """Certify the loss of sampling by `rule` and then paying `profile`, over all norms in [0, radius].
+    """Bound the loss of a mechanism with `profile` on a sample drawn by `rule`, over all norms in [0, radius].
 
     Parameters
     ----------
@@ -75,28 +75,29 @@ def worst_case(
         A pure profile gives the worst epsilon. A `GaussianProfile` gives the worst epsilon at `delta`, or
         the worst delta at `epsilon`: pass exactly one.
     radius : float
-        Radius of the ball the rows are clipped to.
+        Radius of the ball to which the rows are clipped.
     tolerance : float
-        Cells are refined until the gap is at most this: absolute for losses from 1 to 1000, else relative.
+        Cells are refined until the gap is at most `tolerance`: absolute for losses from 1 to 1000, else relative.
     enough : float
-        A bound that serves the caller: cells below it are not refined.
+        Cells whose bound is below this value are not refined. Pass a value if the caller needs no tighter bound.
 
     Notes
     -----
     Guarantee. `upper` bounds the loss of every norm in [0, radius], rounding included:
-    `tests/theory/test_worst_case.py`. On a cell the loss is at most that of the largest probability, the
-    largest weight and the largest norm of the cell together. For a linear loss and a probability linear in
-    the norm the loss is convex on the cell, so its ends decide and no refinement is needed.
+    `tests/theory/test_worst_case.py`. On each cell, the loss is at most the loss at the cell's largest probability,
+    largest weight and largest norm taken together. If the loss is linear and the probability is linear in the norm,
+    the loss is convex on the cell. Then the maximum is at an end of the cell and no refinement is needed.
 
-    If the cells run out before the tolerance is met, the bound is still valid and the gap shows it.
+    If the limit on the number of cells is reached before the tolerance is met, the bound is still valid and `gap`
+    exceeds the tolerance.
 
-    Assumes. The profile never falls in weight or norm.
+    Assumes. The loss of the profile does not decrease as the weight or the norm increases.
     """
     radius, tolerance = _require(rule, profile, radius), _validate.positive("tolerance", tolerance)
     quantity, bound = _bound(profile, epsilon, delta)
     upper, attained, at_norm = _supremum(rule, profile, bound, radius, tolerance, enough)
     promised = _promise(rule, profile, epsilon, delta)
-    # A constrained rule attains its target up to rounding; then the target itself is the number to state.
+    # A constrained rule guarantees its target by construction. If the bound differs only by rounding, use the target.
     if promised is not None and promised * (1.0 - 1e-9) <= upper <= promised * (1.0 + 1e-9):  # [note: worst-5]
         upper = promised
     return WorstCase(quantity=quantity, upper=upper, attained=min(attained, upper), at_norm=at_norm)
@@ -105,18 +106,18 @@ def worst_case(
 def worst_case_if_kept(
     rule: Rule, profile: Profile, *, radius: float, delta: float = 0.0, tolerance: float = KEPT_TOLERANCE
 ) -> WorstCase:
-    """Certify what a record pays given that it was kept, over all norms in [0, radius].
+    """Bound the loss of a record given that it was kept in the sample, over all norms in [0, radius].
 
-    This is the epsilon that is left once it is known who is in the sample: the pure loss at the record's weight, or the
-    epsilon of a plain Gaussian shift at the same delta. A record kept with a probability of at most delta satisfies
-    (epsilon, delta) even if it is published as it is; this number shows that.
+    This epsilon applies when it is known which records are in the sample: the pure loss at the record's weight, or the
+    epsilon of the Gaussian shift without sampling at the same delta. A record kept with probability at most delta
+    satisfies (epsilon, delta) even if it is published unchanged; this number reveals such cases.
 
     Parameters
     ----------
     rule, profile, radius, tolerance
         As in `worst_case`.
     delta : float
-        The delta of the guarantee: > 0 for a `GaussianProfile`, and of no effect for a pure profile.
+        The delta of the guarantee: > 0 for a `GaussianProfile`, ignored for a pure profile.
 
     Notes
     -----
@@ -131,7 +132,7 @@ def worst_case_if_kept(
         rule, profile, lambda low, _, norm: profile.loss(1.0 / low, norm), radius, tolerance
     )
     if gaussian:
-        # The epsilon of a shift rises with the shift: the largest shift decides.
+        # Epsilon increases with the shift, so the largest shift gives the largest epsilon.
         shifts = np.array([upper, attained])
         upper, attained = invert_delta(np.full(2, delta), shifts, np.ones(2))  # [note: kept-4]
     return WorstCase(
@@ -143,7 +144,7 @@ def worst_case_if_kept(
 
 
 def _require(rule: Rule, profile: Profile, radius: float) -> float:
-    """Check the arguments of a worst case; the radius as a float."""
+    """Validate the arguments of `worst_case` and return the radius as a float."""
     _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     _validate.instance("profile", profile, Profile, "A mechanism has its .profile.")
     if not isinstance(profile, (GaussianProfile, PureProfile)):
@@ -159,8 +160,8 @@ def _require(rule: Rule, profile: Profile, radius: float) -> float:
 def _supremum(
     rule: Rule, profile: Profile, bound: _Bound, radius: float, tolerance: float, enough: float = 0.0
 ) -> tuple[float, float, float]:
-    """The supremum of a bound over the ball from above, the largest value seen, and where."""
-    # A subclass of the linear profile may pay otherwise.
+    """Return an upper bound on the supremum over the ball, the largest value seen, and the norm where it was seen."""
+    # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile and rule.linear_between_breakpoints:
         upper, attained, at_norm = _at_ends(rule, bound, rule.probes(radius))
     else:
@@ -185,7 +186,7 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
             )
         fixed = _validate.non_negative("epsilon", epsilon)
         return "delta", lambda low, high, norm: (
-            # The smallest subnormal stands for what underflows.
+            # Adding the smallest subnormal keeps this an upper bound where exp underflows.
             np.exp(log_amplified_delta(np.full_like(norm, fixed), profile.loss(1.0 / low, norm), high))
             + np.finfo(np.float64).smallest_subnormal
         )
@@ -195,14 +196,14 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
 
 
 def _spread(rule: Rule, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Bounds of the probability on (low, high], widened past the roundings of the look-up."""
+    """Bounds on the probability over (low, high], widened to cover the rounding errors of the rule's evaluation."""
     smallest, largest = rule.bounds(low, high)
     return round_down(smallest, 16.0), np.minimum(round_up(largest, 16.0), 1.0)  # [note: worst-1]
 
 
 def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, float, float]:
     probability = rule.evaluate(points)
-    # A linear loss falls as the probability grows: the smallest decides.
+    # For a linear profile the loss decreases as the probability grows, so the smallest probability gives the bound.
     smallest, _ = _spread(rule, points, points)
     upper = bound(smallest, smallest, round_up(points, 16.0))  # [note: worst-2]
     exact = bound(probability, probability, points)
@@ -213,8 +214,8 @@ def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, floa
 def _refine(
     rule: Rule, bound: _Bound, points: FloatArray, tolerance: float, enough: float
 ) -> tuple[float, float, float]:
-    """Branch and bound: split only the cells whose bound is above `enough` and far above the best loss seen."""
-    # The cell (0, 0] is the norm 0 itself, which half-open cells leave out.
+    """Branch and bound: split only cells whose bound is above `enough` and well above the largest loss seen."""
+    # The extra cell (0, 0] stands for norm 0, which the half-open cells do not contain.
     low, high = np.append(0.0, points[:-1]), np.append(0.0, points[1:])
     closed, attained, at_norm = 0.0, 0.0, 0.0
     while True:
@@ -237,7 +238,7 @@ def _refine(
 
 
 def _allowed_gap(loss: float, tolerance: float) -> float:
-    """Absolute for losses from 1 to 1000, relative below; beyond 1000 nobody needs six digits after the point."""
+    """Allowed gap: absolute for losses from 1 to 1000, else relative; losses above 1000 do not need six decimals."""
     return tolerance * min(1.0, loss) * max(1.0, loss / 1000.0)
 
 
@@ -246,13 +247,13 @@ def _raised(value: float) -> float:
 
 
 def _lowered(value: float) -> float:
-    # The loss is itself rounded up by at most 64 ulps, and a profile by 2, which sampling can magnify up to 70 times;
-    # what is called attained must not be.
+    # The loss is rounded up by at most 64 ulps and the profile by 2 ulps, which sampling can magnify up to 70 times.
+    # An attained value must not be rounded up, so lower it by more than that.
     return float(round_down(np.array(value, dtype=np.float64), 256.0))
 
 
 def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
-    """What a constrained rule guarantees by construction, if it was built for this profile or for a costlier one."""
+    """The target a constrained rule guarantees, if it was built for this profile or for one with larger losses."""
     if not isinstance(rule, ConstrainedRule) or not _covers(rule.profile, profile):
         return None
     if not isinstance(profile, GaussianProfile):
@@ -263,7 +264,7 @@ def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float |
 
 
 def _covers(planned: Profile, profile: Profile) -> bool:
-    """Whether no loss of `profile` exceeds that of the `planned` one, as far as their parameters tell."""
+    """Whether the parameters show that `profile` never has a larger loss than the `planned` profile."""
     if type(planned) is LinearProfile and type(profile) is LinearProfile:
         return profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
     return planned == profile

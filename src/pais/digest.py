@@ -1,4 +1,4 @@
-"""A fingerprint of released values, so that a certificate can be checked against the numbers it belongs to."""
+"""A hash of released values, so that a user can check that a certificate belongs to the given numbers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 
 def digest(value: object) -> str | None:
-    """SHA-256 of a released value in a canonical form; None for a kind of value that has none.
+    """Return the SHA-256 of a released value in a canonical form, or None if this kind of value is not supported.
 
-    Numbers, texts, arrays of numbers, tuples, lists, dictionaries with text keys, and dataclasses of these have one.
-    The digest is the same on every machine. Numbers are hashed as little-endian doubles: those that round to one double
-    count as equal, and 0.0 and -0.0 as different.
+    Supported are numbers, texts, arrays of numbers, tuples, lists, dictionaries with text keys, and dataclasses of
+    these. The digest is the same on every machine. Numbers are hashed as little-endian doubles, so numbers that round
+    to the same double have the same digest, while 0.0 and -0.0 have different digests.
 
     Examples
     --------
@@ -32,7 +32,7 @@ def digest(value: object) -> str | None:
 
 
 def _feed(sha: Any, value: object) -> None:
-    """Feed a value, each kind under its own mark and with its length, so that no value runs into the next."""
+    """Hash a value with a mark for its kind and with its length, so that successive values cannot run together."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [field.name for field in dataclasses.fields(value)]
         _feed(sha, {name: getattr(value, name) for name in names})

@@ -1,7 +1,7 @@
-"""Everything this package raises on purpose.
+"""The errors and warnings of this package.
 
-An error names the argument, what is true of it, and what to do. It shows public
-values only: never a row, a norm of a row, a probability of a row, or a count of rows.
+An error text names the argument, says what is wrong with it, and says what to do. It shows public values only:
+never a row, a norm of a row, a probability of a row, or a count of rows.
 """
 
 from __future__ import annotations
@@ -10,24 +10,24 @@ import functools
 
 
 class PaisError(Exception):
-    """Base of all errors raised by this package."""
+    """Base class of all errors raised by this package."""
 
 
 class ArgumentError(PaisError, ValueError):
-    """An argument is outside what the function accepts."""
+    """The function does not accept the value of an argument."""
 
 
 class DataError(PaisError, ValueError):
-    """The rows cannot be read as numbers; columns are named, values never."""
+    """The rows cannot be read as numbers. The text may name columns, but never values."""
 
 
 class UnreachableError(PaisError, ValueError):
-    """A target that no setting of the free quantity meets.
+    """No value of the quantity that is solved for meets the target.
 
     Attributes
     ----------
     reachable : float
-        The nearest value of the refused quantity that can be met (a public number).
+        The nearest value of the refused quantity that can be met. It is public.
     """
 
     def __init__(self, message: str, *, reachable: float) -> None:
@@ -35,17 +35,17 @@ class UnreachableError(PaisError, ValueError):
         self.reachable = reachable
 
     def __reduce__(self) -> tuple[object, ...]:
-        # As for BudgetError.
+        # See BudgetError.__reduce__.
         return functools.partial(type(self), reachable=self.reachable), self.args
 
 
 class BudgetError(PaisError, ValueError):
-    """A release that would cost more than it was allowed; nothing was released.
+    """A release would cost more than allowed. Nothing was released.
 
     Attributes
     ----------
     cost : float
-        The epsilon it would have cost (a public number).
+        The epsilon that the release would have cost. It is public.
     """
 
     def __init__(self, message: str, *, cost: float) -> None:
@@ -53,29 +53,29 @@ class BudgetError(PaisError, ValueError):
         self.cost = cost
 
     def __reduce__(self) -> tuple[object, ...]:
-        # An error of a worker process comes back in a pickle, which knows positional arguments only.
+        # Errors from worker processes are pickled, and by default pickle restores only positional arguments.
         return functools.partial(type(self), cost=self.cost), self.args
 
 
 class AssumptionError(PaisError, ValueError):
-    """A theorem was asked for where its assumptions do not hold."""
+    """The assumptions of a theorem do not hold."""
 
 
 class MismatchError(PaisError, ValueError):
-    """Two parts that were made for different balls, norms or kinds of guarantee."""
+    """Two objects were made for different balls, norms or kinds of guarantee."""
 
 
 class SpentError(PaisError, RuntimeError):
-    """A weighted sample was offered to a second mechanism."""
+    """A weighted sample was passed to a second mechanism."""
 
 
 class SurveyWarning(UserWarning):
-    """A survey found nothing above its noise: what was planned from it rests on assumptions."""
+    """A survey found nothing above its noise, so the plan made from it rests on assumptions."""
 
 
 class PrivacyWarning(UserWarning):
-    """A guarantee that promises little, or losses that nobody adds up."""
+    """A guarantee is weak, or no ledger adds up the losses."""
 
 
 class ConvergenceError(PaisError, ArithmeticError):
-    """A solver did not reach its tolerance; no number is returned in its place."""
+    """A solver did not reach its tolerance. It returns no approximate result."""

@@ -1,4 +1,4 @@
-"""Which delta a guarantee has when none is stated, and warnings about guarantees that promise little."""
+"""The default delta of a guarantee, and warnings about weak guarantees."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from pais import _validate
 from pais._numerics import exact, lowered
 from pais.errors import ArgumentError, PrivacyWarning
 
-#: The largest delta that is ever chosen by default.
+#: Upper limit on the default delta.
 LARGEST_DEFAULT_DELTA = 1e-6
 
-#: Above this, an epsilon promises hardly anything.
+#: An epsilon above this value protects very little.
 WEAK_EPSILON = 10.0
 
-# With delta times the number of rows above this, publishing rows chosen at random would satisfy the guarantee.
+# If delta times the number of rows is above this, publishing randomly chosen rows would satisfy the guarantee.
 _WEAK_DELTA_ROWS = 0.1
 
 STATED = "stated"
@@ -30,16 +30,16 @@ SURVEYED_ROWS = "default for the surveyed number of rows; over all tables delta 
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaChoice:
-    """The delta of one release. Public.
+    """The delta of one release. It is public.
 
     Attributes
     ----------
     used : float
-        The delta that the noise was calibrated for.
+        The delta for which the noise was calibrated.
     certified : float
-        The delta that is certified and charged, never below `used`.
+        The delta that is certified and charged to the ledger; never below `used`.
     basis : str
-        Who chose it: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+        How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     """
 
     used: float
@@ -56,23 +56,23 @@ class DeltaChoice:
 
 
 def default_delta(n_rows: float) -> float:
-    """The smaller of 1e-6 and 1 / (10 n_rows), rounded down; fewer rows than one count as one."""
+    """The smaller of 1e-6 and 1 / (10 n_rows), rounded down; `n_rows` below 1 counts as 1."""
     rows = max(_validate.positive("n_rows", n_rows), 1.0)
     limit = 1 / (10 * Fraction(rows))
     delta = min(LARGEST_DEFAULT_DELTA, float(limit))
-    # As the decimal it is written as: so is delta read and added up.
+    # Compare the shortest decimal form of delta, because delta is read and added up in this form.
     while exact(delta) > limit:
         delta = math.nextafter(delta, 0.0)
     return delta
 
 
 def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed: bool) -> DeltaChoice:
-    """The delta of a release: as stated, or the default.
+    """Return the delta of a release: the stated value or the default.
 
     Notes
     -----
-    Guarantee. The certified delta holds for every pair of neighbouring tables. Where the number of rows was surveyed, a
-    neighbour can get another number and with it a larger delta, so the largest default is certified:
+    Guarantee. The certified delta holds for every pair of neighbouring tables. If the number of rows was surveyed, the
+    survey of a neighbouring table can give another number and thus a larger delta, so the largest default is certified:
     `tests/unit/test_delta.py`.
     """
     if delta is not None:
@@ -86,13 +86,13 @@ def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed
 
 
 def asked_delta(delta: float | None, *, gaussian: bool, n_rows: float | None) -> float:
-    """The delta that a ledger is asked for before a row is read; `n_rows` is None where it is yet to be surveyed."""
+    """The delta to request from a ledger before any row is read; `n_rows` is None if it is not surveyed yet."""
     known = 1.0 if n_rows is None else n_rows
     return chosen_delta(delta, gaussian=gaussian, n_rows=known, surveyed=n_rows is None).certified
 
 
 def epsilon_concern(epsilon: float) -> str | None:
-    """What to say of an epsilon that promises little."""
+    """Return a warning text for a large epsilon, or None."""
     if epsilon <= WEAK_EPSILON:
         return None
     return (
@@ -102,8 +102,8 @@ def epsilon_concern(epsilon: float) -> str | None:
 
 
 def delta_concern(delta: float, n_rows: float) -> str | None:
-    """What to say of a delta that is large for a number of rows, stated or released."""
-    # Room for the rounding of the product: a default never causes this warning.
+    """Return a warning text for a delta that is too large for a stated or released number of rows, or None."""
+    # The margin covers the rounding of the product, so that a default delta never causes this warning.
     if not delta * n_rows > _WEAK_DELTA_ROWS * (1.0 + 1e-9):
         return None
     largest = lowered(default_delta(n_rows), 3)
@@ -118,7 +118,7 @@ _fits_lock = threading.Lock()
 
 
 def ledger_concern() -> str | None:
-    """Count a private fit that no ledger is charged for; what to say at the second one in this process."""
+    """Count a private fit without a ledger. Return a warning text at the second one in this process, else None."""
     global _n_fits_without_ledger
     with _fits_lock:
         _n_fits_without_ledger += 1
@@ -131,14 +131,14 @@ def ledger_concern() -> str | None:
 
 
 def forget_fits() -> None:
-    """Start counting again: for tests."""
+    """Reset the count of fits. Used by tests."""
     global _n_fits_without_ledger
     with _fits_lock:
         _n_fits_without_ledger = 0
 
 
 def warn(concern: str | None) -> None:
-    """Issue a `PrivacyWarning` at the caller's line, outside of this package."""
+    """Issue a `PrivacyWarning` that points to the first calling line outside this package."""
     if concern is None:
         return
     level, frame = 1, sys._getframe()

@@ -1,4 +1,4 @@
-"""Where the norms of the data lie, as far as the public may know: what planning sees instead of rows."""
+"""Public distribution of the norms of the rows. Planning uses it instead of the rows themselves."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pais.rules.table import N_KNOTS, knot_norms
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NormDistribution:
-    """A number of rows spread over norms in [0, radius]: atoms and their masses.
+    """Distribution of a number of rows over norms in [0, radius], as atoms and their masses.
 
-    Build it from a public distribution or a (noisy) histogram. Expected sizes follow from it; guarantees
-    never do: those hold on the whole ball whatever the rows are.
+    Build it from a public distribution or a (noisy) histogram. It determines expected sample sizes only.
+    Guarantees never depend on it: they hold on the whole ball for any rows.
     """
 
     norms: FloatArray
@@ -33,7 +33,7 @@ class NormDistribution:
         masses = _validate.losses("masses", self.masses).ravel()
         with np.errstate(over="ignore"):
             n_rows = float(masses.sum())
-        # More than any table holds, and products with squared norms stay finite.
+        # No table has this many rows, and products with squared norms stay finite.
         if norms.shape != masses.shape or not 0.0 < n_rows <= 1e100:
             raise ArgumentError(
                 "masses must match norms and hold some row, and at most 1e100. Pass one mass >= 0 for each norm."
@@ -47,10 +47,10 @@ class NormDistribution:
 
     @classmethod
     def from_histogram(cls, edges: ArrayLike, counts: ArrayLike, *, radius: float | None = None) -> NormDistribution:
-        """From a histogram on public bins, such as a norm survey; counts may be noisy and negative.
+        """Build from a histogram on public bins, such as a norm survey; counts may be noisy and negative.
 
-        Each bin counts as spread evenly between its edges. Norms beyond `radius` (default: the last edge) are
-        clipped to it, as the rows will be.
+        The mass of each bin is split evenly between its two edges. Norms beyond `radius` (default: the last edge)
+        are clipped to it, because the rows will be clipped too.
         """
         edge = _validate.norms(edges).ravel()
         count = _validate.real_array("counts", counts).ravel()
@@ -66,7 +66,7 @@ class NormDistribution:
     def from_quantiles(
         cls, quantile: Callable[[FloatArray], FloatArray], *, n_rows: float, radius: float
     ) -> NormDistribution:
-        """From the quantile function of a public distribution of norms, e.g. ``scipy.stats.chi(10).ppf``."""
+        """Build from the quantile function of a public distribution of norms, e.g. ``scipy.stats.chi(10).ppf``."""
         rows = _validate.positive("n_rows", n_rows)
         if not callable(quantile):
             raise ArgumentError("quantile must be a function of levels in (0, 1). Use from_histogram for counts.")
@@ -76,10 +76,11 @@ class NormDistribution:
 
     @classmethod
     def from_private_norms(cls, norm: ArrayLike, *, radius: float) -> NormDistribution:
-        """From the norms of the rows themselves. NOT PRIVATE: for the data owner's own studies.
+        """Build from the norms of the rows themselves. NOT PRIVATE: only for the data owner's own studies.
 
-        A noise or a size solved on this depends on the rows; publishing it, or a release planned with it, leaks.
-        Each norm is split between its two neighbouring knots, so sums of a rule tabulated on them are exact.
+        A noise or size solved with this distribution depends on the rows. Publishing it, or a release planned with
+        it, leaks information. Each norm is split between its two neighbouring knots, so sums of a rule that is
+        tabulated on these knots are exact.
         """
         radius = _validate.radius(radius)
         norms = np.minimum(_validate.non_empty("norm", _validate.norms(norm).ravel()), radius)
@@ -100,5 +101,5 @@ class NormDistribution:
         return float(self.masses @ np.square(self.norms) / self.masses.sum())
 
     def expected_size(self, rule: Rule) -> float:
-        """Rows a rule keeps in expectation."""
+        """Expected number of rows that a rule keeps."""
         return float(self.masses @ rule.probability(self.norms))

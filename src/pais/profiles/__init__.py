@@ -1,4 +1,4 @@
-"""Room 3: what a record of a given norm pays at a given weight."""
+"""Profiles: the privacy loss of a record of a given norm at a given weight."""
 
 from pais.profiles.base import Assumptions, Finding, Profile, PureProfile, Verdict
 from pais.profiles.custom import CustomProfile

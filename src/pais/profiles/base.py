@@ -1,6 +1,6 @@
-"""What every profile answers, and the types of its answers.
+"""Base classes of profiles, and the types that `Profile.check` returns.
 
-A profile says what a record pays: a loss for a weight and a norm. There are two kinds of loss:
+A profile gives the privacy loss of a record as a function of its weight and norm. There are two kinds of loss:
 `epsilon` of a pure guarantee, and the Gaussian shift `mu` of an (epsilon, delta) guarantee.
 """
 
@@ -17,7 +17,7 @@ from pais._numerics import FloatArray
 
 
 class Verdict(Enum):
-    """How far an answer reaches. A finite number of evaluations can refute a statement, never prove it."""
+    """What is known about a statement. A finite number of evaluations can refute a statement, but never prove it."""
 
     PROVED = "proved"
     REFUTED = "refuted"
@@ -27,9 +27,9 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One statement about a profile on a ball, and what is known of it.
+    """One statement about a profile on a ball, and what is known about it.
 
-    There is no truth value on purpose: ``if finding`` would hide the difference between proved and not refuted.
+    A `Finding` has no truth value, because ``if finding`` would hide the difference between proved and not refuted.
     """
 
     statement: str
@@ -45,22 +45,22 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """The paper's assumptions and its Appendix A, asked of one profile, one ball and one target.
+    """Findings on the assumptions of the paper and of its Appendix A, for one profile, one ball and one target.
 
     Attributes
     ----------
     monotone : Finding
-        The loss never falls when the weight or the norm grows.
+        The loss never decreases when the weight or the norm grows.
     feasible : Finding
         Weight 1 meets the target everywhere on the ball.
     unbounded : Finding
-        The loss outgrows every budget as the weight grows, so each weight is bounded.
+        The loss exceeds every budget as the weight grows, so each weight is bounded.
     strongly_convex : Finding
-        exp(loss) is strongly convex in the weight, with the constant Algorithm 1 needs.
+        exp(loss) is strongly convex in the weight, with the constant that Algorithm 1 needs.
     sampling_can_lower : Finding
-        Some record's loss falls when its probability drops a little below 1.
+        The loss of some record decreases when its probability drops slightly below 1.
     sampling_never_lowers : Finding
-        No record's loss falls at any probability.
+        The loss of no record decreases at any probability.
     """
 
     monotone: Finding
@@ -75,32 +75,33 @@ class Assumptions:
 
 
 class Profile(ABC):
-    """Loss of a record of a given norm at a given weight.
+    """Privacy loss of a record of a given norm at a given weight.
 
     Notes
     -----
-    Assumes. The loss never falls when the norm grows, nor when the weight grows. Families of this package
-    have that by construction; `CustomProfile` asks for it and `check` looks for a counterexample.
+    Assumes. The loss never decreases when the norm grows or when the weight grows. The profile families of this
+    package satisfy this by construction. A `CustomProfile` requires it of the user's function, and `check` searches for
+    a counterexample.
 
-    Guarantee. In the families of this package a loss is never below the exact value for its weight, norm and
-    parameters: it is rounded up. `with_noise` and sums of profiles round toward more loss as well:
+    Guarantee. In the families of this package a loss is rounded up, so it is never below the exact value for its
+    weight, norm and parameters. `with_noise` and sums of profiles also round toward a larger loss:
     `tests/theory/test_exact_losses.py`.
     """
 
     @abstractmethod
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        """The loss on checked arrays of one shape, rounded up."""
+        """The loss for validated arrays of one shape, rounded up."""
 
     @abstractmethod
     def with_noise(self, noise: float) -> Profile:
-        """The profile after every noise scale was multiplied by `noise`."""
+        """Return the profile with every noise scale multiplied by `noise`."""
 
     @abstractmethod
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
-        """What is known of the paper's assumptions on the ball of this radius, for this target."""
+        """Report what is known about the paper's assumptions on the ball of this radius, for this target."""
 
     def __call__(self, weight: ArrayLike, norm: ArrayLike) -> FloatArray:
-        """The loss at each weight and norm (broadcast)."""
+        """Return the loss at each weight and norm (broadcast)."""
         weights, norms = _validate.broadcast(_validate.weights(weight), _validate.norms(norm))
         return self.loss(weights, norms)
 
@@ -109,9 +110,9 @@ class PureProfile(Profile):
     """A profile whose loss is the epsilon of a pure guarantee."""
 
     def derivative_at_one(self, norm: FloatArray) -> FloatArray | None:
-        """Derivative of the loss in the weight at weight 1, or None where it is not known."""
+        """Derivative of the loss with respect to the weight at weight 1, or None if it is not known."""
         return None
 
     def log_convexity(self, norm: FloatArray) -> FloatArray | None:
-        """log of a strong-convexity constant of exp(loss) in the weight, or None where none is known."""
+        """Logarithm of a strong-convexity constant of exp(loss) in the weight, or None if none is known."""
         return None

@@ -1,4 +1,4 @@
-"""A profile from a function of the user's own."""
+"""A profile defined by a user function."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pais.profiles.base import Assumptions, Finding, PureProfile, Verdict
 
 Function = Callable[[FloatArray, FloatArray], FloatArray]
 
-# How far the value of a function may be from the exact loss, in ulps.
+# Assumed accuracy of the user function, in ulps.
 _ULPS = 2.0
 
-# Points a check tries: norms across the ball, weights up to a million.
+# Grid of `check`: number of norms across the ball, and weights up to a million.
 _NORMS = 65
 _WEIGHTS = np.geomspace(1.0, 1e6, 181)
 
@@ -29,19 +29,20 @@ class CustomProfile(PureProfile):
     Parameters
     ----------
     function : callable
-        ``function(weight, norm)``: arrays of one shape in, the loss epsilon >= 0 out.
+        ``function(weight, norm)``: takes two arrays of one shape and returns the loss epsilon >= 0.
     derivative : callable, optional
-        ``derivative(weight, norm)``: derivative of the loss in the weight.
+        ``derivative(weight, norm)``: derivative of the loss with respect to the weight.
     strong_convexity : callable, optional
-        ``strong_convexity(norm)``: a constant by which exp(loss) is strongly convex in the weight.
-        With it and `derivative`, Algorithm 1 has a proven bracket; without, the bracket is searched.
+        ``strong_convexity(norm)``: a constant with which exp(loss) is strongly convex in the weight.
+        With it and `derivative`, Algorithm 1 has a proven bracket. Otherwise it searches for a bracket.
 
     Notes
     -----
-    Assumes. The function never falls in the weight or the norm. Above weight 1 it is right to two ulps (a relative
-    4.4e-16), and the loss is its value raised by that much; a value of 0 is taken to be exact. At weight 1 its
-    value is taken as it is, so that a loss that equals the target is accepted: there the function must not be
-    below the exact loss. `check` looks for a counterexample; finding none proves nothing, and the verdict says so.
+    Assumes. The function never decreases as the weight or the norm grows. Above weight 1 it is accurate to two ulps (a
+    relative error of 4.4e-16), and the loss is its value raised by that amount; a value of 0 is assumed to be exact. At
+    weight 1 its value is used unchanged, so that a loss equal to the target is accepted. There the function must
+    not return less than the exact loss. `check` searches for a counterexample. If it finds none, that proves nothing,
+    and the verdict says so.
     """
 
     function: Function
@@ -65,7 +66,10 @@ class CustomProfile(PureProfile):
             return np.log(constant)
 
     def with_noise(self, noise: float) -> CustomProfile:
-        """The loss divided by `noise`; a strong-convexity constant does not carry over and is dropped."""
+        """Return the profile with its loss divided by `noise`, without the strong-convexity constant.
+
+        The constant does not carry over to the divided loss.
+        """
         noise = _validate.positive("noise", noise)
         if noise == 1.0:
             return self
@@ -93,12 +97,12 @@ class CustomProfile(PureProfile):
         )
 
     def _convexity_finding(self, weight: FloatArray, norm: FloatArray, loss: FloatArray) -> Finding:
-        """f(v) >= f(u) + f'(u)(v - u) + constant/2 (v - u)^2, tried between neighbouring weights."""
+        """Test f(v) >= f(u) + f'(u)(v - u) + constant/2 (v - u)^2 between neighbouring weights."""
         with np.errstate(over="ignore", invalid="ignore"):
             value = np.exp(loss - loss[:, :1])
             chord = np.diff(value, axis=1) / np.diff(weight, axis=1)
             bent = np.diff(chord, axis=1) / (weight[:, 2:] - weight[:, :-2])
-            # Where doubles resolve the bend: a second divided difference is half a second derivative.
+            # Allow for rounding error. A second divided difference is half a second derivative.
             noise = 1e-12 * value[:, 2:] / np.square(np.diff(weight, axis=1)[:, :-1])
             log_constant = self.log_convexity(norm[:, 0])
             floor = 0.0 if log_constant is None else 0.5 * np.exp(log_constant - loss[:, 0])[:, None]
@@ -107,7 +111,7 @@ class CustomProfile(PureProfile):
         return _sought("exp(loss) is strongly convex in the weight", bool(np.any(against) or missing))
 
     def _sampling_findings(self, weight: FloatArray, norm: FloatArray, loss: FloatArray) -> dict[str, Finding]:
-        """A loss seen to fall proves that sampling can lower it, and refutes that it never does."""
+        """Findings on sampling: a decreasing loss proves that sampling can lower it, and refutes that it never does."""
         with np.errstate(over="ignore"):
             sampled = np.log1p(np.expm1(loss) / weight)
         falls = bool(np.any(sampled[:, 1:] < sampled[:, :1] * (1.0 - 1e-9)))
@@ -139,7 +143,7 @@ def _checked(name: str, values: object, like: FloatArray, *, sign: bool = True) 
 
 
 def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
-    """Growth without end is beyond any finite grid: neither outcome decides it."""
+    """Finding on unbounded growth. A finite grid can neither prove nor refute it."""
     budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
     outgrown = bool(np.all(loss > budget))
     reason = f"{'outgrown at every' if outgrown else 'not yet outgrown at some'} tried norm at weight {_WEIGHTS[-1]:g}"

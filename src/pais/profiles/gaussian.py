@@ -1,4 +1,4 @@
-"""The Gaussian shift of a record under repeated Gaussian releases of its count and its sum."""
+"""Gaussian shift of a record under repeated releases of counts and sums with Gaussian noise."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class GaussianProfile(Profile):
     Parameters
     ----------
     count_scale, sum_scale : float
-        Standard deviations of the noise on counts and on sums (l2); math.inf = not released.
+        Standard deviations of the noise on counts and on sums (l2); math.inf means not released.
     n_iterations : int
-        Adaptive rounds on the same sample; they compose exactly to one Gaussian shift (GAUSS-SAMPLED).
+        Number of adaptive rounds on the same sample. They compose exactly to one Gaussian shift (GAUSS-SAMPLED).
     """
 
     count_scale: float
@@ -50,19 +50,19 @@ class GaussianProfile(Profile):
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
         """The Gaussian shift mu, rounded up."""
         count, total = divide_up(1.0, self.count_scale), divide_up(norm, self.sum_scale)
-        # The hypot of numpy is within 2 ulps; with one part alone there is nothing to round.
+        # NumPy's hypot is accurate to 2 ulps. If only one part is nonzero, there is no rounding.
         alone = (count == 0.0) | (total == 0.0)
         shift = np.where(alone, np.maximum(count, total), round_up(np.hypot(count, total), 2.0))
         return multiply_up(weight, multiply_up(_root_up(self.n_iterations), shift))  # [note: profile-1]
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = _validate.positive("noise", noise)
-        # Less noise, never more; and a finite scale stays finite, since an infinite one means "not released".
+        # Round the scales down, toward more loss. A finite scale stays finite, since infinity means "not released".
         count_scale, sum_scale = (float(multiply_down(scale, noise)) for scale in (self.count_scale, self.sum_scale))
         return GaussianProfile(count_scale, sum_scale, self.n_iterations)  # [note: profile-7]
 
     def __add__(self, other: GaussianProfile) -> GaussianProfile:
-        """Both mechanisms run on one sample: squared shifts add."""
+        """Profile of two mechanisms that run on the same sample: their squared shifts add."""
         if not isinstance(other, GaussianProfile):
             return NotImplemented
         return GaussianProfile(
@@ -71,7 +71,7 @@ class GaussianProfile(Profile):
         )
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
-        """The (epsilon, delta) counterparts of the paper's assumptions, decided in closed form at the radius."""
+        """Decide the (epsilon, delta) counterparts of the paper's assumptions, in closed form at the radius."""
         radius, epsilon = _validate.radius(radius), _validate.target_epsilon(epsilon)
         delta = _validate.target_delta(delta)
         mu = self.loss(np.ones(1), np.array([radius]))
@@ -113,15 +113,15 @@ class GaussianProfile(Profile):
 
 
 def _joint_scale(rounds: int, scale: float, other_rounds: int, other_scale: float) -> float:
-    """Scale of one release as precise as two sets of rounds; by quotients, so that no square over- or underflows."""
+    """Noise scale of one release as precise as two sets of rounds; quotients avoid over- and underflow of squares."""
     alone = [float(divide_down(scale, _root_up(rounds))), float(divide_down(other_scale, _root_up(other_rounds)))]
     smaller, larger = min(alone), max(alone)
-    # Rounded toward more loss, so that a sum of many parts stays a bound.
+    # Round toward more loss, so that a sum of many profiles is still an upper bound.
     # [note: profile-8]
     return smaller if math.isinf(larger) else smaller / math.hypot(1.0, smaller / larger) * (1.0 - 4 * ULP)
 
 
 def _root_up(count: int) -> float:
-    """The square root of a whole number, rounded up; exact for squares."""
+    """Square root of an integer, rounded up; exact for squares."""
     root = math.sqrt(count)
     return math.nextafter(root, math.inf) if Fraction(root) ** 2 < count else root

@@ -1,4 +1,4 @@
-"""Losses that grow as a power of the weight; the linear ones are the home of this package."""
+"""Privacy losses that grow as a power of the weight. The linear profile is the main case in this package."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PowerProfile(PureProfile):
     slope : float
         Loss per unit of norm at weight 1; >= 0.
     power : float
-        >= 0. At 1 a record of weight w pays as w records; at 0 the mechanism ignores weights.
+        >= 0. At 1, a record of weight w has the loss of w records. At 0, the mechanism ignores weights.
     """
 
     intercept: float
@@ -39,16 +39,16 @@ class PowerProfile(PureProfile):
             raise ArgumentError("intercept and slope are both 0, so no record would pay anything. Make one positive.")
 
     def at_weight_one(self, norm: FloatArray) -> FloatArray:
-        """Loss at weight 1, as the smallest double that is not below it.
+        """Loss at weight 1, as the smallest double that is not below the exact loss.
 
-        So a double epsilon is below this number only if it is below the exact loss.
+        A double epsilon is therefore below the returned number only if it is below the exact loss.
         """
         return multiply_add_up(self.intercept, self.slope, norm)  # [note: profile-3]
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
         at_one = self.at_weight_one(norm)
         scaled = multiply_up(self._factor(weight), at_one)
-        # A record that pays nothing pays nothing at an infinite power of its weight too.
+        # A record with loss 0 at weight 1 has loss 0 at every weight, also where the power overflows to infinity.
         return np.where(at_one > 0.0, scaled, 0.0)
 
     def _factor(self, weight: FloatArray) -> FloatArray:
@@ -58,18 +58,18 @@ class PowerProfile(PureProfile):
         if self.power == 1.0:
             return weight
         with np.errstate(over="ignore"):
-            # The power function of numpy is within 4 ulps.
+            # NumPy's power function is accurate to 4 ulps.
             return np.where(weight == 1.0, 1.0, round_up(weight**self.power, 4.0))  # [note: profile-4]
 
     def derivative_at_one(self, norm: FloatArray) -> FloatArray:
         return self.power * self.at_weight_one(norm)
 
     def log_convexity(self, norm: FloatArray) -> FloatArray:
-        """log of the smallest second derivative of exp(c w**p) over w >= 1; -inf where it is not positive.
+        """Logarithm of the smallest second derivative of exp(c w**p) over w >= 1; -inf where it is not positive.
 
         With t = c w**p the second derivative is p c**(2/p) t**(1-2/p) e**t (p t + p - 1). For p >= 1
-        the bound (p c)**2 e**c holds (erratum 2: the paper lost the square). For p < 1 the only
-        interior minimum in t is the larger root of a quadratic, real only for p <= 1/5.
+        the bound (p c)**2 e**c holds (erratum 2: the paper omits the square). For p < 1 the only
+        interior minimum in t is at the larger root of a quadratic, which is real only for p <= 1/5.
         """
         p, c = self.power, self.at_weight_one(norm)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -94,16 +94,16 @@ class PowerProfile(PureProfile):
         return float(divide_up(self.intercept, noise)), float(divide_up(self.slope, noise))  # [note: profile-5]
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
-        """Exact answers: for this family every statement is decided by the losses at norm 0 and at the radius.
+        """Decide every statement exactly. In this family the losses at norm 0 and at the radius suffice for this.
 
-        A pure loss needs no delta; any delta >= 0 leaves the answers as they are.
+        A pure loss needs no delta, so `delta` does not change the result.
         """
         radius, epsilon = _validate.radius(radius), _validate.target_epsilon(epsilon)
         _validate.target_delta(delta)
         smallest, largest, p = self.intercept, float(self.at_weight_one(np.array(radius))), self.power
         grows = p > 0.0 and smallest > 0.0
         convex = grows and p * smallest > 1.0 - p
-        # p c < 1 - e^-c is easiest for the smallest loss; as that tends to 0 it reads p < 1.
+        # If p c < 1 - e^-c holds for any loss c, it holds for the smallest. As c tends to 0 it becomes p < 1.
         lowers = p * smallest < -math.expm1(-smallest) if smallest > 0.0 else p < 1.0
         return Assumptions(
             monotone=_decided("the loss never falls in weight or norm", True, "intercept, slope and power are >= 0"),
@@ -132,10 +132,10 @@ class PowerProfile(PureProfile):
 
 
 class LinearProfile(PowerProfile):
-    """epsilon = weight * (intercept + slope * norm): a record of weight w pays as w records.
+    """epsilon = weight * (intercept + slope * norm): a record of weight w has the loss of w records.
 
-    The profile of every mechanism that treats a weighted record as copies of it, and of the paper's
-    DP-Lloyd with intercept T/beta_count and slope T/beta_sum (LLOYD-PROFILE).
+    This is the profile of every mechanism that treats a record of weight w as w copies of the record. The paper's
+    DP-Lloyd has this profile with intercept T/beta_count and slope T/beta_sum (LLOYD-PROFILE).
 
     Examples
     --------
@@ -155,7 +155,7 @@ class LinearProfile(PowerProfile):
         return LinearProfile(*self._divided(noise))
 
     def __add__(self, other: LinearProfile) -> LinearProfile:
-        """Both mechanisms run on one sample: losses add."""
+        """Profile of two mechanisms that run on the same sample: their losses add."""
         if not isinstance(other, LinearProfile):
             return NotImplemented
         return LinearProfile(_sum_up(self.intercept, other.intercept), _sum_up(self.slope, other.slope))

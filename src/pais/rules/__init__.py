@@ -1,4 +1,4 @@
-"""Room 4: the inclusion probability as a public function of the norm."""
+"""Sampling rules: the inclusion probability as a public function of the norm."""
 
 from pais.rules.base import Rule
 from pais.rules.oracle import not_private_variance_optimal

@@ -1,4 +1,4 @@
-"""What every rule is: a public function from a norm to an inclusion probability."""
+"""Base class of sampling rules. A rule is a public function from the norm of a row to its inclusion probability."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pais import _validate
 from pais._numerics import FloatArray
 from pais.errors import ArgumentError
 
-#: No rule keeps a row less often than this.
+#: Smallest inclusion probability that any rule may assign.
 SMALLEST_PROBABILITY = 1e-12
 
 
 class Rule(ABC):
-    """Inclusion probability as a function of the norm, fixed before any row is seen.
+    """Inclusion probability as a function of the norm, fixed before any row is read.
 
     Attributes
     ----------
     radius : float
         The rule is defined for norms in [0, radius].
     linear_between_breakpoints : bool
-        Whether the probability is linear in the norm between breakpoints (else only monotone).
+        Whether the probability is linear in the norm between breakpoints. If not, it is only monotone there.
     continuous : bool
-        Whether the probability has no jumps; then the breakpoints alone tell its bounds.
+        Whether the probability has no jumps. If so, its values at the breakpoints determine its bounds.
     """
 
     radius: float
@@ -33,7 +33,7 @@ class Rule(ABC):
     continuous: bool = False
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Drop inherited promises about `evaluate` where a class brings an `evaluate` of its own."""
+        """Reset the inherited flags that describe `evaluate` if the subclass overrides `evaluate`."""
         super().__init_subclass__(**kwargs)
         if "evaluate" in cls.__dict__:
             for promise in ("linear_between_breakpoints", "continuous"):
@@ -42,23 +42,23 @@ class Rule(ABC):
 
     @abstractmethod
     def evaluate(self, norm: FloatArray) -> FloatArray:
-        """Probabilities for norms already known to lie in [0, radius]: the fast path of a pass over rows."""
+        """Probabilities for norms that are known to lie in [0, radius]; the fast path of a pass over the rows."""
 
     @abstractmethod
     def breakpoints(self, radius: float) -> FloatArray:
-        """Norms from 0 to `radius`, both among them, strictly between which the probability is monotone.
+        """Norms from 0 to `radius`, both included, such that the probability is monotone strictly between two of them.
 
-        At a breakpoint it may jump, on either side, unless the rule is `continuous`.
+        The probability may jump at a breakpoint, on either side, unless the rule is `continuous`.
         """
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
-        """The rule in public words and numbers, for a certificate."""
+        """Public description of the rule, for a certificate."""
 
     def probability(self, norm: ArrayLike) -> FloatArray:
         """Inclusion probability of each norm, in (0, 1].
 
-        Norms beyond the radius are refused: clip the rows to the ball first.
+        Norms beyond the radius raise an `ArgumentError`: clip the rows to the ball first.
         """
         norms = _validate.norms(norm)
         if np.any(norms > self.radius):
@@ -68,16 +68,16 @@ class Rule(ABC):
         return self.evaluate(np.atleast_1d(norms)).reshape(norms.shape)
 
     def bounds(self, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Smallest and largest probability on each [low, high] with no breakpoint strictly within."""
+        """Smallest and largest probability on each interval [low, high] that has no breakpoint strictly inside."""
         ends = [low, high]
         if not self.continuous:
-            # Strictly between, the rule is monotone from the first double to the last.
+            # The rule is monotone strictly inside the interval, so also evaluate its first and last inner doubles.
             ends += [np.minimum(np.nextafter(low, np.inf), high), np.maximum(np.nextafter(high, 0.0), low)]
         values = [self.evaluate(end) for end in ends]
         return np.minimum.reduce(values), np.maximum.reduce(values)
 
     def probes(self, radius: float) -> FloatArray:
-        """Norms at which the probability takes its extremes on the ball: breakpoints, and both sides of jumps."""
+        """Norms that include the extremes of the probability on the ball: breakpoints, and both sides of jumps."""
         points = self.breakpoints(radius)
         if self.continuous:
             return points
@@ -85,15 +85,15 @@ class Rule(ABC):
         return np.unique(np.concatenate([points, *beside]))
 
     def largest_probability(self, radius: float) -> float:
-        """Largest probability on the ball; public, so that a pass may skip rows by it."""
+        """Largest probability on the ball. It is public, so a pass over the rows may use it to skip rows."""
         return float(np.max(self.evaluate(self.probes(radius))))
 
     def smallest_probability(self, radius: float) -> float:
-        """Smallest probability on the ball; public, as it bounds every weight."""
+        """Smallest probability on the ball. It is public, and its inverse bounds every weight."""
         return float(np.min(self.evaluate(self.probes(radius))))
 
     def largest_contribution(self, radius: float) -> float:
-        """A bound on norm / probability over the ball: what a weighted row adds to a sum at most."""
+        """Upper bound on norm / probability over the ball: the most that a weighted row can add to a sum."""
         points = self.breakpoints(radius)
         smallest, _ = self.bounds(points[:-1], points[1:])
         return float(np.max(points[1:] / smallest))

@@ -1,6 +1,6 @@
-"""The variance-optimal probabilities of a data set: an oracle for studies. NOT PRIVATE.
+"""The variance-optimal probabilities of a data set, for studies only. NOT PRIVATE.
 
-They are fitted to the rows, so they are no `Rule`, and no sampler here accepts them.
+They depend on the rows, so they are not a `Rule`, and no sampler of this package accepts them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pais.errors import UnreachableError
 def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> FloatArray:
     """Probabilities proportional to the l2 norm, capped at 1, that sum to `sample_size`. NOT PRIVATE.
 
-    Minimises the sampling variance of a sum at a given expected size (water-filling). It reads all norms
-    at once, so it has no differential privacy guarantee of any kind; use it to draw a lower line in a plot.
+    These probabilities minimise the sampling variance of a sum at a given expected size (water-filling). They
+    depend on all norms at once, so they give no differential privacy guarantee of any kind. Use them as a lower
+    bound in a plot.
     """
     norms = _validate.non_empty("norm", _validate.norms(norm).ravel())
     size = _validate.positive("sample_size", sample_size)
@@ -28,7 +29,7 @@ def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> Floa
         )
     order = np.argsort(-norms)
     ranked = norms[order]
-    # With the j largest capped at 1 the rest shares size - j in proportion to the norm.
+    # If the j largest probabilities are capped at 1, the others sum to size - j in proportion to the norm.
     tail = np.cumsum(ranked[::-1])[::-1]
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = (size - np.arange(norms.size)) / tail

@@ -1,4 +1,4 @@
-"""Rules in closed form: uniform and coreset."""
+"""Sampling rules in closed form: uniform and coreset."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class CoresetRule(Rule):
     Parameters
     ----------
     sample_size, n_rows, mean_square_norm : float
-        Expected size m, and the public facts n and mean squared norm it is spread over.
+        Expected sample size m, and the public number of rows n and mean squared norm.
     radius : float
         Radius of the ball; q must not exceed 1 on all of it.
     uniform_share : float
@@ -99,7 +99,7 @@ class CoresetRule(Rule):
     def evaluate(self, norm: FloatArray) -> FloatArray:
         rate = self.sample_size / self.n_rows
         tilt = rate * (1.0 - self.uniform_share) / self.mean_square_norm
-        # The minimum only absorbs the last rounding: the constructor has refused q > 1.
+        # The minimum only removes rounding error, because the constructor refuses sizes with q > 1.
         return np.minimum(rate * self.uniform_share + tilt * norm * norm, 1.0)  # [note: coreset-2]
 
     def breakpoints(self, radius: float) -> FloatArray:
@@ -117,7 +117,7 @@ class CoresetRule(Rule):
 
 
 def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
-    """Largest expected size at which a coreset rule stays a probability on the whole ball (erratum 11: exact)."""
+    """Largest expected size at which the coreset rule is at most 1 on the whole ball; exact, see erratum 11."""
     if mean_square_norm <= 0.0:
         raise ArgumentError("the norms are all 0, and a coreset rule divides by their mean square. Use another rule.")
     return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]

@@ -1,4 +1,4 @@
-"""Rules by table: knots on a public grid of norms, looked up on the safe side."""
+"""Tabulated sampling rules: values at the knots of a public grid of norms, looked up on the safe side."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pais.rules.weights import solve_weights
 
 N_KNOTS = 4096
 
-# Norms looked up at a time.
+# Number of norms looked up at a time.
 _PIECE = 1 << 14
 
 
-# Past this a table gains nothing and takes gigabytes.
+# A table with more knots gains no accuracy and takes gigabytes.
 _MOST_KNOTS = 2**20
 
 
@@ -36,7 +36,7 @@ def _counted(value: object) -> int:
 
 
 def knot_norms(radius: float, n_knots: int) -> FloatArray:
-    """The public grid: `n_knots` equal steps from 0 to the radius, both ends exact."""
+    """The public grid: `n_knots` equal steps from 0 to the radius, with both ends exact."""
     norms = radius * (np.arange(n_knots + 1) / n_knots)
     norms[-1] = radius
     return norms
@@ -45,12 +45,12 @@ def knot_norms(radius: float, n_knots: int) -> FloatArray:
 def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArray) -> FloatArray:
     """Linear interpolation that is exact at the knots, monotone between them, and rounded toward the upper knot.
 
-    The cell is found by exact comparison, so that a norm next to a knot is never read from the wrong chord.
+    The cell is found by exact comparison, so that a norm next to a knot never uses the wrong cell.
     """
     result = np.empty_like(norm)
     last = knots.size - 2
     rise, width = values[1:] - values[:-1], knots[1:] - knots[:-1]
-    # In pieces that stay in the cache.
+    # Work in pieces that fit into the cache.
     for start in range(0, norm.size, _PIECE):
         piece = norm[start : start + _PIECE]
         cell = np.minimum((piece * ((last + 1) / radius)).astype(np.int32), last)
@@ -59,7 +59,7 @@ def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArra
         share = (piece - knots.take(cell)) / width.take(cell)
         share *= 1.0 + 8 * ULP  # [note: table-2]
         np.minimum(share, 1.0, out=share)
-        # At a share of 1 the sum below may miss the upper knot by an ulp, and the knot is what was certified.
+        # At a share of 1 the sum below may differ from the upper knot by an ulp, but the knot value was certified.
         interpolated = values.take(cell) + share * rise.take(cell)
         result[start : start + _PIECE] = np.where(share < 1.0, interpolated, values.take(cell + 1))
     return result
@@ -77,27 +77,28 @@ def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.i
 
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedRule(Rule):
-    """The rule that keeps every record within a guarantee with as few rows as it can (CONSTRAINED).
+    """The rule that keeps every record within a guarantee and samples as few rows as possible (CONSTRAINED).
 
     Parameters
     ----------
     profile : Profile
-        What a record pays. `LinearProfile`, `PowerProfile` or `CustomProfile` for a pure guarantee,
+        The privacy loss of a record. Use `LinearProfile`, `PowerProfile` or `CustomProfile` for a pure guarantee,
         `GaussianProfile` for delta > 0.
     radius, epsilon, delta : float
-        The ball, and the target.
+        Radius of the ball, and the target guarantee.
     n_knots : int
-        Steps of the table.
+        Number of steps of the table.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept; None = epsilon + 15, math.inf = no limit.
+        Largest epsilon allowed for a record given that it was kept; None = epsilon + 15, math.inf = no limit.
 
     Notes
     -----
     Guarantee. With this profile every norm in the ball stays within (epsilon, delta):
-    `tests/theory/test_tables.py`. For linear losses the table interpolates q between exact knots: q is
-    convex in the norm, so a chord lies above it, and a larger q pays less. For other losses the norm is
-    rounded up to the next knot, which is safe because the loss never falls in the norm. No kept record pays more than
-    `max_epsilon_if_kept`: `tests/theory/test_kept_records.py`.
+    `tests/theory/test_tables.py`. For linear losses the table interpolates q linearly between exact knots. This is
+    safe because q is convex in the norm, so the interpolated q is not below the exact q, and a larger q gives a
+    smaller loss. For other losses the norm is rounded up to the next knot. This is safe because the loss never
+    decreases as the norm grows. No kept record has a loss above `max_epsilon_if_kept`:
+    `tests/theory/test_kept_records.py`.
     """
 
     profile: Profile
@@ -141,7 +142,7 @@ class ConstrainedRule(Rule):
 
     def evaluate(self, norm: FloatArray) -> FloatArray:
         if self.linear_between_breakpoints:
-            # Four ulps for the roundings of the interpolation: never below the chord.
+            # Four ulps cover the rounding errors of the interpolation, so the result is never below the exact chord.
             probability = _chord(norm, self.radius, self._knots, self._values)
             probability *= 1.0 + 4 * ULP  # [note: table-4]
             return np.minimum(probability, 1.0, out=probability)
@@ -171,17 +172,17 @@ class ConstrainedRule(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionRule(Rule):
-    """A rule from a function of the user's own, fixed on a public grid.
+    """A rule defined by a user function, tabulated on a public grid.
 
     Parameters
     ----------
     function : callable
-        ``function(norm)``: an array of norms in, probabilities in (0, 1] out. It must not look at the data.
+        ``function(norm)``: takes an array of norms and returns probabilities in (0, 1]. It must not use the data.
     radius : float
         Radius of the ball.
     n_knots : int
-        The rule is the linear interpolation of the function between this many steps, not the function itself:
-        only so can its loss be certified everywhere without assuming anything of the function.
+        Number of steps of the grid. The rule is the linear interpolation of the function on this grid, not the
+        function itself, so that its loss can be certified everywhere without assumptions about the function.
     """
 
     function: Callable[[FloatArray], FloatArray]
@@ -226,10 +227,10 @@ class FunctionRule(Rule):
 
 
 def _rising(probabilities: FloatArray) -> FloatArray:
-    """Monotone to the last bit, so that cells of the table bound the rule from both sides.
+    """Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
 
-    A fall beyond rounding happens only where a custom profile's feasible weights are not one interval; a raised
-    probability might then be infeasible, and weight 1, which is always feasible, is taken from there on.
+    A decrease larger than rounding error happens only if the feasible weights of a custom profile are not one interval.
+    A raised probability might then be infeasible. From that knot on, use weight 1, which is always feasible.
     """
     risen = np.maximum.accumulate(probabilities)
     fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
@@ -239,7 +240,7 @@ def _rising(probabilities: FloatArray) -> FloatArray:
 
 
 def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) -> Exception:
-    """The refusal of a target the ball's edge exceeds at weight 1, with what is reachable there."""
+    """Error for a target that is exceeded at the radius even at weight 1; it states the epsilon reachable there."""
     if isinstance(profile, GaussianProfile):
         reachable = float(epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0)) if delta > 0.0 else float("inf")
     else:

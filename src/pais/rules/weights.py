@@ -1,7 +1,7 @@
-"""The largest weight a record may carry within a guarantee (CONSTRAINED).
+"""The largest weight that a record can have within a guarantee (CONSTRAINED).
 
-Three ways to the same number: the closed form for linear losses, Algorithm 1 for any pure loss, and the
-first crossing for Gaussian noise. Each returns the feasible side; the safe table is built from them.
+There are three solvers: a closed form for linear losses, Algorithm 1 for any pure loss, and the first crossing
+for Gaussian noise. Each returns the feasible end of its bracket. `ConstrainedRule` builds its table from them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from pais.errors import AssumptionError, MismatchError, UnreachableError
 from pais.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
 from pais.rules.base import SMALLEST_PROBABILITY
 
-#: The largest weight: no rule keeps a row less often than once in this many.
+#: The largest weight: the inverse of the smallest probability that any rule may assign.
 WEIGHT_CAP = 1.0 / SMALLEST_PROBABILITY
 
-# Width, in log(weight), of the brackets the solvers end with.
+# Final width of the solver brackets, in log(weight).
 _LOG_TOLERANCE = 2e-14
 
-# Relative slack in delta, past every rounding of delta(epsilon) and of its inverse.
+# Relative slack in delta, larger than the rounding errors of delta(epsilon) and of its inverse.
 _DELTA_SLACK = 1e-11
 
-# Losses of kept records end this much below their limit, past the roundings of a look-up and of its certificate.
+# Losses of kept records stay below this fraction of their limit, to cover the rounding of look-up and certificate.
 _KEPT_ROOM = 1.0 - 1e-12
 
-# Stands for a shift of zero where a quotient by it is formed; delta is zero there whatever the quotient.
+# Replaces a shift of zero as a divisor. Delta is zero there, so the quotient does not matter.
 _TINY_SHIFT = 1e-300
 
 
@@ -59,7 +59,7 @@ def constrained_weight(
     Parameters
     ----------
     profile : Profile
-        What a record pays. A pure profile for delta = 0, a `GaussianProfile` for delta > 0.
+        The privacy loss of a record. Pass a pure profile for delta = 0, a `GaussianProfile` for delta > 0.
     norm : float or array
         Norm of each record, >= 0.
     epsilon : float
@@ -67,7 +67,7 @@ def constrained_weight(
     delta : float
         Target, in [0, 1).
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept; None = epsilon + 15, math.inf = no limit.
+        Largest epsilon allowed for a record given that it was kept; None = epsilon + 15, math.inf = no limit.
 
     Returns
     -------
@@ -77,13 +77,14 @@ def constrained_weight(
     Raises
     ------
     UnreachableError
-        When some norm exceeds the target already at weight 1: sampling cannot repair that.
+        If some norm exceeds the target even at weight 1. Sampling cannot lower that loss.
 
     Notes
     -----
-    Guarantee. Every weight returned is feasible for the exact profile: `tests/theory/test_exact_losses.py`. For
-    epsilon >= 1e-3 it is within 1e-12 (relative) of the largest weight for the loss as the profile rounds it:
-    `tests/theory/test_constrained_weight.py`. An ulp of the loss moves the weight by up to 2/epsilon ulps.
+    Guarantee. Every returned weight is feasible for the exact profile: `tests/theory/test_exact_losses.py`. For
+    epsilon >= 1e-3 it is within 1e-12 (relative) of the largest weight for the loss as rounded by the profile:
+    `tests/theory/test_constrained_weight.py`. A change of one ulp in the loss changes the weight by up to 2/epsilon
+    ulps.
 
     Examples
     --------
@@ -101,7 +102,7 @@ def constrained_weight(
 def solve_weights(
     profile: Profile, norm: FloatArray, epsilon: float, delta: float, limit: float = math.inf
 ) -> FloatArray:
-    """`constrained_weight` on a checked flat array, by the best way for the profile; `limit` is the epsilon if kept."""
+    """`constrained_weight` for a validated flat array, with the solver of the profile; `limit` is for kept records."""
     if isinstance(profile, GaussianProfile):
         if delta == 0.0:
             raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0 or use a pure profile.")
@@ -110,8 +111,8 @@ def solve_weights(
         return weights if math.isinf(limit) else _limited(weights, at_one, largest_shift(limit, delta))
     if not isinstance(profile, PureProfile):
         raise MismatchError("this kind of profile has no constrained rule. Use a pure profile or a GaussianProfile.")
-    # A pure guarantee holds at every delta; there is nothing to gain from a positive one here.
-    # A subclass may pay otherwise.
+    # A pure guarantee holds at every delta, and a positive delta would not allow larger weights here.
+    # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile:
         at_one = profile.at_weight_one(norm)
         return _limited(closed_form_weight(at_one, epsilon), at_one, limit)
@@ -119,7 +120,7 @@ def solve_weights(
 
 
 def _limited(weights: FloatArray, at_one: FloatArray, limit: float) -> FloatArray:
-    """Weights lowered to where weight * at_one meets the limit; at weight 1 every record is within the target."""
+    """Lower the weights until weight * at_one meets the limit. Weight 1 is always within the target."""
     with np.errstate(divide="ignore", over="ignore"):
         return np.clip(limit * _KEPT_ROOM / at_one, 1.0, weights)  # [note: kept-2]
 
@@ -129,10 +130,10 @@ def closed_form_weight(at_one: FloatArray, epsilon: float) -> FloatArray:
 
     Notes
     -----
-    With y = w * at_one the constraint reads (e^y - 1)/y <= (e^epsilon - 1)/at_one, that is
+    With y = w * at_one the constraint is (e^y - 1)/y <= (e^epsilon - 1)/at_one. At equality this is
     log_exprel(y) = log_exprel(epsilon) + log(epsilon/at_one). The function on the left is increasing and
-    convex with slope in [1/2, 1], and nothing in the equation cancels: y keeps its relative accuracy from
-    epsilon = 1e-6 to 1e4, where the Lambert form -W_{-1}(-s e^{-s}) - s loses digits at both ends.
+    convex with slope in [1/2, 1], and no terms of the equation cancel. So y keeps its relative accuracy from
+    epsilon = 1e-6 to 1e4, while the Lambert form -W_{-1}(-s e^{-s}) - s loses digits at both ends.
     """
     _require_feasible(at_one, epsilon)
     loss = np.maximum(at_one, epsilon / WEIGHT_CAP * 1e-3)
@@ -141,12 +142,15 @@ def closed_form_weight(at_one: FloatArray, epsilon: float) -> FloatArray:
     y = _start_exprel(goal)
     for _ in range(3):
         y = _newton_exprel(y, goal)
-    # Four roundings of relative size at most 8 ulps each separate y / at_one from the exact weight.
+    # y / at_one differs from the exact weight by four rounding errors of at most 8 ulps (relative) each.
     return np.clip(round_down(y / loss, 32.0), 1.0, WEIGHT_CAP)  # [note: weight-2]
 
 
 def _start_exprel(goal: FloatArray) -> FloatArray:
-    """y with log_exprel(y) close to goal: z - log1p(z) = u at z = y + e^-goal - 1, by a rational guess."""
+    """Starting value y with log_exprel(y) close to goal.
+
+    Solves z - log1p(z) = u for z = y + e^-goal - 1 by a rational approximation.
+    """
     lift = -np.expm1(-goal)
     u = np.maximum(goal - lift, 0.0)
     r = np.sqrt(2.0 * u)
@@ -155,24 +159,24 @@ def _start_exprel(goal: FloatArray) -> FloatArray:
 
 
 def _newton_exprel(y: FloatArray, goal: FloatArray) -> FloatArray:
-    # The slope 1/(1 - e^-y) - 1/y tends to 1/2 at zero, where its two terms cancel.
+    # The slope 1/(1 - e^-y) - 1/y tends to 1/2 at zero, but its two terms cancel there.
     safe = np.maximum(y, 1e-3)
     slope = np.where(y < 1e-3, 0.5 + y / 12.0, -1.0 / np.expm1(-safe) - 1.0 / safe)
     return y - (log_exprel(y) - goal) / slope
 
 
 def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float, limit: float = math.inf) -> FloatArray:
-    """Weights for any pure loss: the paper's Algorithm 1 with its bracket and its end corrected.
+    """Weights for any pure loss: the paper's Algorithm 1 with corrected bracket and return value.
 
     Notes
     -----
-    Losses are rounded up by the profile, so the constraint is compared with a slack for its own roundings only.
-    Corrected against the paper: the bracket ends at 2 (e^epsilon - v)/mu **+ 2** (erratum 3), weight 1 is
-    left when the derivative is below 1 - e^-loss (erratum 4), and the feasible end is returned, not the
-    midpoint (erratum 5). The search runs in log(weight), so that brackets of e^1000 cost ten evaluations
-    more than brackets of 10. Where the profile knows no strong-convexity constant the bracket is found by
-    doubling: what is returned is feasible all the same, as it is checked itself; only that it is the
-    largest rests on convexity.
+    The profile rounds losses up, so the constraint only needs a slack for its own rounding errors.
+    Three things differ from the paper: the bracket ends at 2 (e^epsilon - v)/mu **+ 2** (erratum 3), the search leaves
+    weight 1 when the derivative is below 1 - e^-loss (erratum 4), and the function returns the feasible end instead of
+    the midpoint (erratum 5). The search runs in log(weight), so that brackets of e^1000 cost only ten evaluations
+    more than brackets of 10. If the profile has no strong-convexity constant, the bracket is found by doubling.
+    The returned weight is still feasible, because the constraint is evaluated at it. Only the claim that it is the
+    largest feasible weight depends on convexity.
     """
     at_one = profile.loss(np.ones_like(norm), norm)
     _require_feasible(at_one, epsilon)
@@ -180,7 +184,7 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float,
     goal = float(log_exprel(np.array(epsilon)))
 
     def excess(log_weight: FloatArray, index: NDArray[np.intp]) -> FloatArray:
-        """log of (e^loss - 1)/w over e^epsilon - 1, raised by its rounding; no term cancels."""
+        """Logarithm of (e^loss - 1)/w divided by e^epsilon - 1, plus its rounding error; no terms cancel."""
         weight = np.exp(log_weight)
         loss = np.minimum(profile.loss(weight, norm[index]), 1e300)
         share = loss / weight
@@ -188,10 +192,10 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float,
             ratio = -np.log1p((epsilon - share) / share)
         growth = log_exprel(loss)
         value = growth - goal + ratio + ULP * (1.0 + 4.0 * (growth + goal))  # [note: weight-3]
-        # The loss never falls in the weight: the weights within the limit are an interval from 1, too.
+        # The loss never decreases as the weight grows, so the weights within the limit also form an interval from 1.
         return np.where(loss <= limit * _KEPT_ROOM, value, np.maximum(value, 1.0))  # [note: kept-3]
 
-    # At weight 1 the loss itself decides, not the rounded constraint.
+    # At weight 1 `_require_feasible` has already compared the loss itself, so ignore the rounding of the constraint.
     value_at_one = np.minimum(excess(np.zeros_like(norm), np.arange(norm.size)), 0.0)
     end, proven = _bracket(profile, norm, at_one, epsilon)
     return _climb(excess, end, value_at_one, proven)
@@ -204,10 +208,11 @@ def _climb(
     proven: NDArray[np.bool_] | None = None,
     tolerance: float = _LOG_TOLERANCE,
 ) -> FloatArray:
-    """Largest weights of the interval from weight 1 on which `excess` of log(weight) is <= 0, up to the cap.
+    """Largest weights, up to the cap, of the interval from weight 1 on which `excess` of log(weight) is <= 0.
 
-    The end is doubled until the interval is left, then the bracket is shrunk and its feasible side returned.
-    Where the end was `proven` to lie outside and does not, the proof's constant is wrong: raise.
+    The function doubles the end until it lies outside the interval, shrinks the bracket, and returns its feasible side.
+    If an end that is `proven` to lie outside the interval lies inside, the strong-convexity constant of the profile
+    is wrong and the function raises an `AssumptionError`.
     """
     cap = np.log(WEIGHT_CAP)
     low, high = np.zeros_like(end), np.minimum(end, cap)
@@ -241,9 +246,9 @@ def _climb(
 def _bracket(
     profile: PureProfile, norm: FloatArray, at_one: FloatArray, epsilon: float
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """log of Algorithm 1's upper end b = max(2(e^eps - e^loss)/mu + 1, 2(e^eps - 1 - loss' e^loss)/mu + 2).
+    """Logarithm of Algorithm 1's upper end: max(2(e^eps - e^loss)/mu + 1, 2(e^eps - 1 - loss' e^loss)/mu + 2).
 
-    Everything is divided by e^loss first, so that no exponential overflows before the logarithm.
+    All terms are divided by e^loss first, so that no exponential overflows before the logarithm is taken.
     """
     slope, log_mu = profile.derivative_at_one(norm), profile.log_convexity(norm)
     if slope is None or log_mu is None:
@@ -258,18 +263,19 @@ def _bracket(
         end = np.log(np.maximum(np.maximum(first, second), 1.0 + 1e-9))  # [note: weight-4]
         far = np.logaddexp(np.log(2.0) + gap - scaled, np.log(2.0))
     end = np.where((gap > LARGE) | ~np.isfinite(end), far, end)
-    # Outward, past the rounding of its own terms.
+    # Move the end outward by more than its rounding error.
     return np.where(proven, end * (1.0 + 1e-9) + 1e-9, np.log(2.0)), proven
 
 
 def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    """Weights for Gaussian noise: the first crossing of delta along the weight (GAUSS-SAMPLED).
+    """Weights for Gaussian noise: the weight at which delta first reaches its target (GAUSS-SAMPLED).
 
     Notes
     -----
-    delta(w) rises to one hump and falls again (`docs/theory/first-crossing.md`), so "rising and within the
-    target" holds on one interval that starts at w = 1. Where the hump stays below delta there is no crossing, and the
-    weight at the top of the hump is returned; `solve_weights` then lowers it to the limit for kept records.
+    delta(w) increases to a single maximum and then decreases (`docs/theory/first-crossing.md`). So the weights at
+    which delta(w) is increasing and within the target form one interval that starts at w = 1. If the maximum stays
+    below delta, there is no crossing and the function returns the weight at the maximum. `solve_weights` then lowers
+    this weight to the limit for kept records.
     """
     log_delta = np.log(delta)
     epsilons = np.full_like(at_one, epsilon)
@@ -289,7 +295,7 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
         bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))  # [note: weight-6]
         return bounded
 
-    # No finer than what the slack in delta leaves uncertain.
+    # A finer tolerance would be lost in the slack in delta.
     return _climb(excess, np.full_like(at_one, np.log(2.0)), np.minimum(start, 0.0), tolerance=_DELTA_SLACK)
 
 
