@@ -246,7 +246,7 @@ def certified_epsilon(
     if gaussian != (delta > 0.0):
         raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
     if gaussian and budget is not None:
-        # Compare deltas at the budget's epsilon, as calibration does, so that inverting adds no rounding error.
+        # Compare deltas at the budget's epsilon, as calibration does; this avoids an inversion from delta to epsilon.
         there = worst_case(
             rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
         )
