@@ -19,7 +19,7 @@ _PIECE_ROWS = 4096
 def cost(rows: object, centers: ArrayLike) -> float:
     """Not private: sum of squared distances of the rows to their nearest centers.
 
-    The result depends on every row; only the owner of the data should see it.
+    The result depends on every row and is meant for the owner of the data.
 
     Parameters
     ----------

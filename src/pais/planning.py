@@ -28,15 +28,15 @@ Algorithm = Literal["refined", "paper"]
 RHO = 0.225
 
 #: Largest sample, in numbers, if the user does not state a size: half a gigabyte, of which k-means holds some copies.
-#: Sampling without extra noise keeps a share of the rows, and a share of a billion rows does not fit in memory. With so
-#: many rows, the extra noise of a smaller sample is negligible.
+#: Sampling without extra noise keeps a share of the rows, and a share of a billion rows is still a large sample. With
+#: so many rows, the extra noise of a smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
 
 # Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
 _MOMENT_SHARE = 0.08
 _GROWTH = 1.5
 
-# Relative increase over the calibrated noise, so that rounding errors in the sum over rounds cannot exceed the plan.
+# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
 
 
