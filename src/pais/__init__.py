@@ -1,15 +1,15 @@
 """Differentially private analysis: a small weighted sample, a private result, a certificate.
 
-The data's way::
+The path of the data::
 
     rows ─► ball ─► profile ─► rule ─► sampler ─► mechanism ─► release
     secret  bounded  cost(w)   q(norm)  rows, 1/q  noised       value + certificate
 
-A `Ball` bounds the rows. A profile says what a record of a given norm pays at a given weight. A rule turns
-that into an inclusion probability. `sample` keeps rows by it. A mechanism computes on the sample and adds noise.
-`release` lets the value leave, with a `Certificate` of the worst loss of any record. `calibrate` chooses noise,
-size or guarantee, given the other two. `run` does it all from a `Plan`. `DPKMeans` is the front door: it surveys what
-is not stated, plans, and runs.
+A `Ball` bounds the rows. A profile gives the privacy loss of a record from its norm and its weight. A rule turns the
+profile into an inclusion probability, and `sample` keeps each row with that probability. A mechanism computes on the
+sample and adds noise. `release` returns the noised value with a `Certificate` of the worst loss of any record.
+`calibrate` computes noise, sample size or guarantee from the other two. `run` executes all stages of a `Plan`.
+`DPKMeans` is the main entry point: it surveys the facts that the user does not state, plans, and runs.
 """
 
 from pais._version import __version__

@@ -1,4 +1,4 @@
-"""The scikit-learn front door."""
+"""The scikit-learn estimator `DPKMeans`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pais.sources import Table, from_array, is_frame, read
 
 _BLOCK_ROWS = 8192
 
-# Refusals of scikit-learn that tell widths and names of columns and nothing else, where others quote values and sizes.
+# Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
 _HARMLESS = re.compile(
     r"X has \d+ features, but \w+ is expecting \d+ features as input\.?$|The feature names should match those that "
     r"were passed during fit\.|Feature names are only supported if all input features have string names"
@@ -40,58 +40,63 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
     Parameters
     ----------
     n_clusters : int
-        k.
+        Number of clusters k.
     epsilon : float
-        The guarantee for everything that `fit` releases: adding or removing one row.
+        Privacy guarantee for everything that `fit` releases, with respect to adding or removing one row.
     delta : float, optional
-        What may come on top of the factor e^epsilon in the guarantee. None is 0 for the pure mechanisms; with
-        Gaussian noise it is the smaller of 1e-6 and 1 / (10 * number of rows). That number is the one of `norms` if
-        these are stated with `radius`. Otherwise it is the surveyed one, and 1e-6 is certified and charged.
+        Additive term of the guarantee, on top of the factor e^epsilon. None means 0 for the pure mechanisms. With
+        Gaussian noise, None means the smaller of 1e-6 and 1 / (10 * number of rows). The number of rows is taken from
+        `norms` if both `norms` and `radius` are stated. Otherwise it comes from the survey, and 1e-6 is certified and
+        charged.
     radius : float, optional
-        Public bound on the norm of a row about the center; rows beyond it are clipped. None lets a private survey
-        find it.
+        Public bound on the distance of a row from the center; rows beyond it are clipped. If None, a private survey
+        estimates it.
     center : sequence of float, optional
-        Public origin of the norms. None: a private survey releases a noisy mean, or the origin where `radius` is
-        stated.
+        Public origin of the norms. If None, a private survey releases a noisy mean; if `radius` is stated, the center
+        is the origin instead.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
-        How rows are kept.
+        Sampling rule, which decides the probability with which each row is kept.
     sample_size : float, optional
-        Expected rows; None keeps as few as cost no extra noise, and no more than half a gigabyte of numbers hold.
+        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, and at most half
+        a gigabyte of numbers.
     mechanism : {"gaussian", "laplace", "l2"}
-        "gaussian" for (epsilon, delta); "laplace" (l1) and "l2" (the paper's law) for pure epsilon.
+        "gaussian" for (epsilon, delta); "laplace" (l1) and "l2" (the noise of the paper) for pure epsilon.
     random_state : None, int or numpy Generator
-        None draws from the cryptographic generator. Anything else is reproducible and NOT private, and the
-        certificate says so.
+        None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private, and
+        the certificate says so.
     norms : NormDistribution, optional
-        Public facts about the norms. With `radius` and `norms` stated, no survey is needed and nothing is spent on one.
+        Public distribution of the norms. If `radius` and `norms` are both stated, there is no survey and none of the
+        budget is spent on one.
     ledger : Ledger, optional
-        The budget of the rows: every `fit` of this model, and of all its clones, is charged to it before anything is
-        released, and refused when it is used up. In a search with several processes it needs a path.
+        Privacy budget of the rows. Every `fit` of this model and of its clones is charged to the ledger before
+        anything is released, and is refused when the budget is used up. A search that runs in several processes needs
+        a ledger with a path.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a row may pay for the whole fit, survey included, once it is known that it was kept in the
+        Largest epsilon of a row for the whole fit, survey included, if it becomes known that the row was kept in the
         sample; None = epsilon + 15. A smaller limit means more noise where few rows are kept.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
     certificate_ : Certificate
-        What was released at which price; public.
+        States what was released and the guarantee that it has; public.
     plan_ : Plan
-        What was decided before the rows were sampled; public. ``print(model.plan_.explain())``.
+        Everything decided before the rows were sampled; public. ``print(model.plan_.explain())`` describes it.
     fit_ : KMeansFit
-        All of that together with the survey, as the report takes it.
+        Centers, certificate, plan and survey together; `write_report` uses it.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    Whatever was fitted to the rows before they come here is outside the guarantee. For example,
-    ``make_pipeline(StandardScaler(), DPKMeans())`` leaks: the scaler reads means and deviations off the rows, and the
-    certificate does not show it. Scale with public constants instead, for example with
+    The guarantee does not cover preprocessing steps that were fitted to the same rows. For example,
+    ``make_pipeline(StandardScaler(), DPKMeans())`` leaks: the scaler computes means and deviations from the rows, and
+    the certificate does not show it. Scale with public constants instead, for example with
     ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
 
-    There are no `labels_` and no `inertia_`: they depend on the training rows and are not protected. `predict` and
-    `score` on rows of your own stay with you; on the training rows their results are not private.
+    There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected.
+    `predict` and `score` on your own rows return results to you alone. On the training rows these results are not
+    private.
 
     Examples
     --------
@@ -135,19 +140,19 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
-        """Release centers of the rows.
+        """Compute and release private cluster centers of the rows.
 
         Parameters
         ----------
         X : array, table, path, Spark DataFrame or source
-            An array or a pandas or polars table in memory; or whatever `pais.source` takes, of any size: a Parquet or
-            CSV file, a directory or pattern of them, a Spark DataFrame. Those are streamed, never held in memory. A row
-            with NaN, infinity, a missing value or a cell that is not a number contributes nothing.
-            ``pais.source(X, missing="error")`` raises instead, which is outside the guarantee.
+            An array or a pandas or polars table in memory, or any input of `pais.source`, of any size: a Parquet or
+            CSV file, a directory or pattern of such files, a Spark DataFrame. Files and Spark DataFrames are streamed
+            and never held in memory. A row with NaN, infinity, a missing value or a cell that is not a number
+            contributes nothing. ``pais.source(X, missing="error")`` raises instead, which is outside the guarantee.
         y : ignored
         """
-        # Before a row is read; the check of all parameters comes with them. Taken once: a block of a ledger may end
-        # in another thread while this one reads.
+        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
+        # during this fit. `private_kmeans` checks all other parameters.
         charged = accounts(self.ledger)
         settings = KMeansSettings(
             n_clusters=self.n_clusters,
@@ -178,9 +183,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return self
 
     def __getstate__(self) -> Any:
-        """What goes to another process or a file; a model to be fitted there takes the active ledger along.
+        """State for pickling. An unfitted model carries the active ledger, so that fits elsewhere are charged to it.
 
-        A fitted one can be loaded where that ledger is not, to predict; it asks for it when it is fitted again.
+        A fitted model can be loaded and used to predict where the ledger is not available; it needs the ledger only
+        when it is fitted again.
         """
         state = dict(super().__getstate__())
         if not hasattr(self, "cluster_centers_"):
@@ -191,7 +197,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return state
 
     def __copy__(self) -> DPKMeans:
-        """A copy within this process, where the ledgers are: it is not bound to those that are active now."""
+        """Copy within this process. Unlike pickling, copying does not attach the ledgers that are active now."""
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
@@ -203,18 +209,24 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return copied
 
     def write_report(self, path: str | Path) -> Path:
-        """Write a self-contained HTML page about the fit, for people. Public values only."""
+        """Write a self-contained HTML report about the fit. It contains public values only."""
         check_is_fitted(self)
         return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Nearest center of each row. Rows with NaN, infinity or missing values are refused, by column."""
+        """Index of the nearest center of each row.
+
+        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        """
         return np.asarray(self._distances(X).argmin(axis=1))
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each row to each center. Rows with NaN, infinity or missing values are refused, by column."""
+        """Distance of each row to each center.
+
+        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        """
         return np.sqrt(self._distances(X))
 
     @without_sizes
@@ -235,7 +247,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return tags
 
     def _distances(self, X: Any) -> FloatArray:
-        """Squared distances of each row to each center; rows that are not finite are refused."""
+        """Squared distances of each row to each center; raises if a row is not finite."""
         check_is_fitted(self)
         rows = self._doubles(X)
         _require_finite(rows, getattr(self, "feature_names_in_", None))
@@ -255,13 +267,13 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return int(self.cluster_centers_.shape[0])
 
     def _seed(self) -> Any:
-        # scikit-learn's own meaning of a RandomState instance: a stream to draw the next seed from.
+        # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
         if isinstance(self.random_state, np.random.RandomState):
             return int(self.random_state.randint(2**31))
         return self.random_state
 
     def _streamed(self, X: Any) -> Engine:
-        """Rows that are not in memory, as an engine."""
+        """Open rows that are not in memory as an engine, and record their column names."""
         engine = source(X)
         self.n_features_in_ = engine.n_features
         if engine.names is not None:
@@ -271,12 +283,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         return engine
 
     def _doubles(self, X: Any) -> FloatArray:
-        """Rows as doubles. The cast warns of nothing: a signalling NaN is a missing value like any other."""
+        """Rows as doubles. The cast does not warn: a signalling NaN is treated as any other missing value."""
         with np.errstate(invalid="ignore"):
             return self._rows(X, reset=False).astype(np.float64, copy=False)
 
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
-        """Rows as an array of numbers of the right width, NaN where there is none; errors name columns, not values."""
+        """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
         if is_streamed(X) and not isinstance(X, (str, Path)):
             raise DataError(
                 "labels and distances of rows that are not in memory cannot be held. Read a part of them, and pass "
@@ -286,19 +298,19 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             return self._named_rows(read(X), reset=reset)
         rows, said = _numbers(X), None
         try:
-            # Names and width alone: the cells became numbers above.
+            # Check only names and width: the cells are already numbers.
             validate_data(self, X if _is_frame(X) else rows, reset=reset, skip_check_array=True)
         except MemoryError:
             raise
         except Exception as error:
             said = str(error)
-        # Only here is nothing kept of the library's error, which may quote values and sizes.
+        # Raise outside the except block, so that scikit-learn's error, which may quote values, is not kept as context.
         if said is not None:
             raise _refusal(said)
         return rows
 
     def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
-        """Rows of a file or an Arrow table, whose names scikit-learn does not see."""
+        """Rows of a file or an Arrow table, whose column names scikit-learn does not check."""
         rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
         if not reset and (
             rows.shape[1] != self.n_features_in_ or not np.array_equal(getattr(self, "feature_names_in_", names), names)
@@ -310,12 +322,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
 
 
 def _is_frame(X: Any) -> bool:
-    """Whether this is a pandas or polars frame, whose names scikit-learn sees."""
+    """Whether X is a pandas or polars frame, whose column names scikit-learn checks."""
     return is_frame(X, "pandas", "polars")
 
 
 def _numbers(X: Any) -> NDArray[np.generic]:
-    """The cells of a frame or an array as numbers, NaN where there is none."""
+    """Cells of a frame or an array as numbers, NaN where a cell has none."""
     if sparse.issparse(X):
         raise DataError("Sparse data are not supported. Pass a dense array, such as X.toarray().")
     if _is_frame(X):
@@ -336,19 +348,19 @@ def _numbers(X: Any) -> NDArray[np.generic]:
 
 def _require_columns(width: int) -> None:
     if width == 0:
-        # The words of scikit-learn, but for the number of rows.
+        # The message of scikit-learn without the number of rows.
         raise DataError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass at least one column.")
 
 
 def _refusal(said: str) -> DataError:
-    """An error in place of scikit-learn's, in its words where they are harmless."""
+    """Error that replaces one of scikit-learn, with the original message if it reveals nothing about the rows."""
     if _HARMLESS.match(said):
         return DataError(said)
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
 
 
 def _require_finite(rows: FloatArray, names: Any) -> None:
-    """Refuse NaN and infinity by column; a sum tells at once whether there are any."""
+    """Raise if a column has NaN or infinity. A finite sum of all cells is a fast check that there is none."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(rows.sum()):
             return

@@ -1,4 +1,4 @@
-"""How good centers are on rows: for the data's owner. What it finds is not protected."""
+"""Quality of centers on rows, for the owner of the data. The results are not protected."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PIECE_ROWS = 4096
 def cost(rows: object, centers: ArrayLike) -> float:
     """Not private: sum of squared distances of the rows to their nearest centers.
 
-    It depends on every row and is for the data's owner.
+    The result depends on every row and is meant for the owner of the data.
 
     Parameters
     ----------
     rows : array, table, path, Spark DataFrame or source
-        Whatever `pais.source` takes; one pass. Rows that are not finite are left out.
+        Any input of `pais.source`, read in one pass. Rows that are not finite are left out.
     centers : array of shape (k, d)
     """
     engine = source(rows)
@@ -33,14 +33,14 @@ def cost(rows: object, centers: ArrayLike) -> float:
         raise DataError(
             f"centers must have one row for each and {engine.n_features} columns. Pass as many as the rows."
         )
-    # Blocks are shared among threads already.
+    # The engine already distributes blocks over threads.
     with one_blas_thread():
         return float(engine.fold(_Cost(centers=places), seeded=False)[0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Cost(Fold):
-    """Squared distances to the nearest centers, from differences: exact also far from the origin."""
+    """Squared distances to the nearest centers, computed from differences to stay accurate far from the origin."""
 
     centers: FloatArray
 

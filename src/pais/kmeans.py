@@ -1,4 +1,4 @@
-"""Private k-means from end to end: survey what is not stated, plan, run."""
+"""Private k-means from end to end: survey the facts that are not stated, plan, run."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pais.release import Certificate, Spent, what_is_left
 from pais.rules import Rule
 from pais.survey import Survey, charged_survey
 
-#: Share of epsilon for a survey of center, radius and norms, and of norms alone.
+#: Shares of epsilon spent on a survey of center, radius and norms, and on a survey of the norms alone.
 FULL_SURVEY_SHARE = 0.06
 NORMS_SURVEY_SHARE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansSettings:
-    """What a user decides about a private k-means; public.
+    """Settings of a private k-means that the user chooses; public.
 
-    With `delta` None, the pure mechanisms have delta 0, and Gaussian noise has the smaller of 1e-6 and
-    1 / (10 * number of rows). That number is the one of `norms` where radius and norms are stated. Otherwise it is the
-    surveyed one, and 1e-6 is certified and charged.
+    If `delta` is None, it is 0 for the pure mechanisms, and for Gaussian noise the smaller of 1e-6 and
+    1 / (10 * number of rows). The number of rows is taken from `norms` if radius and norms are both stated. Otherwise
+    it comes from the survey, and 1e-6 is certified and charged.
     """
 
     n_clusters: int
@@ -50,7 +50,7 @@ class KMeansSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansFit:
-    """A private k-means that was run: centers, certificate, and the plan and survey behind them. All may leave."""
+    """Result of a private k-means: centers, certificate, plan and survey. All of it may be published."""
 
     value: KMeansValue
     certificate: Certificate
@@ -59,22 +59,22 @@ class KMeansFit:
 
 
 def survey_share(settings: KMeansSettings) -> float:
-    """Share of epsilon that a survey will take: nothing where all facts are stated."""
+    """Share of epsilon that the survey will use: zero if all facts are stated."""
     if settings.radius is None:
         return FULL_SURVEY_SHARE if settings.center is None else NORMS_SURVEY_SHARE
     return NORMS_SURVEY_SHARE if settings.norms is None else 0.0
 
 
 def asked_delta_of(settings: KMeansSettings) -> float:
-    """The delta that a ledger is asked for before a row is read: the one that will be certified."""
+    """The delta to check with the ledgers before a row is read: the one that will be certified."""
     stated = settings.norms if settings.radius is not None else None
-    # Of anything else that was passed as norms nothing is known yet; it is refused later.
+    # `norms` is not validated yet; any other type is refused later.
     n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
     return asked_delta(settings.delta, gaussian=settings.mechanism == "gaussian", n_rows=n_rows)
 
 
 def survey_passes(settings: KMeansSettings) -> int:
-    """Passes over the rows that a survey will take: three where center and radius are both to be found."""
+    """Number of passes over the rows that the survey will need: three if neither center nor radius is stated."""
     if settings.radius is None:
         return 3 if settings.center is None else 1
     return 1 if settings.norms is None else 0
@@ -83,10 +83,10 @@ def survey_passes(settings: KMeansSettings) -> int:
 def surveyed_facts(
     rows: Engine, settings: KMeansSettings, charged: Accounts, random_state: RandomState
 ) -> tuple[Ball, NormDistribution, Survey | None]:
-    """Ball and norms, as stated or as a survey releases them.
+    """Ball and norms, as stated by the user or as released by a survey.
 
-    A stated radius without a center is about the origin. Norms are surveyed unless they are stated with a radius: the
-    expected size and the number of rounds follow from them.
+    With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
+    together with a radius, because the expected sample size and the number of rounds follow from them.
     """
     order = 1.0 if settings.mechanism == "laplace" else 2.0
     share = survey_share(settings)
@@ -96,7 +96,7 @@ def surveyed_facts(
     center = settings.center
     if settings.radius is not None and center is None:
         center = (0.0,) * rows.n_features
-    # A stated radius is wide enough for all the user cares about; a surveyed one leaves the farthest rows out.
+    # A surveyed radius leaves the farthest rows out; a stated one is taken to include all rows of interest.
     quantile = 0.975 if settings.radius is None else 1.0 - 1e-9
     found = charged_survey(
         rows, charged, epsilon=price, center=center, quantile=quantile, order=order, random_state=random_state
@@ -116,18 +116,18 @@ def _told(found: Survey) -> str:
 def private_kmeans(
     rows: object, settings: KMeansSettings, *, random_state: RandomState = None, ledger: Ledger | Accounts | None = None
 ) -> KMeansFit:
-    """Survey what is not stated, plan, run; the certificate adds up what each part cost.
+    """Survey the facts that are not stated, plan, and run. The certificate states the total cost.
 
-    The ledger, and every active one, is asked before a row is read. Survey and release are charged one by one, each
-    before its noise is drawn: should the plan fail on what the survey found, the survey is paid for.
+    The ledger, and every active one, is checked before a row is read. Survey and release are charged separately, each
+    before its noise is drawn. If planning fails on the surveyed facts, the survey has still been charged.
 
     Notes
     -----
-    Guarantee. The parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. What an exception or a
-    value tells of the rows was charged before: `tests/unit/test_ledger.py`.
+    Guarantee. The costs of the parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. Anything
+    that an exception or a value reveals about the rows was charged before: `tests/unit/test_ledger.py`.
 
-    It warns with `PrivacyWarning` of an epsilon above 10, of a delta above 0.1 / number of rows, and once in a process
-    of a second fit that no ledger is charged for. Fits with a seed do not count.
+    It issues a `PrivacyWarning` for an epsilon above 10, for a delta above 0.1 / number of rows, and once per process
+    for a second fit that is not charged to a ledger. Fits with a seed do not count.
     """
     return fit_kmeans(rows, settings, random_state=random_state, ledger=ledger, warn=warn)
 
@@ -141,14 +141,14 @@ def fit_kmeans(
     warn: Callable[[str | None], None],
     counted: bool = True,
 ) -> KMeansFit:
-    """`private_kmeans`, with a function that is given each warning, or None, as soon as it is known.
+    """`private_kmeans` with a function `warn` that is called with each warning, or None, as soon as it is known.
 
-    `counted` says whether this is one of the fits of which a second one without a ledger is warned of.
+    `counted` says whether this fit counts for the warning about a second fit without a ledger.
     """
     epsilon = _validate.target_epsilon(settings.epsilon)
     charged = accounts(ledger)
     charged.check(epsilon=epsilon, delta=asked_delta_of(settings))
-    # All that can be refused is refused before a survey is paid for.
+    # Validate everything that does not depend on the data before paying for a survey.
     wishes = settings.sampling, settings.sample_size, settings.mechanism, settings.algorithm
     require_wishes(settings.n_clusters, epsilon, settings.delta, *wishes)
     _validate.kept_limit(settings.max_epsilon_if_kept, finite=True)

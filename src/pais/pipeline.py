@@ -1,4 +1,4 @@
-"""The data's way in one function: who reads only this knows the system."""
+"""Plans and the functions that execute them. `run` shows the whole pipeline, from rows to a certified release."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from pais.sampler import Strategy, WeightedSample, sample
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Everything that is decided before a row is seen. Public.
+    """Everything that is decided before a row is read. Public.
 
     Attributes
     ----------
     ball : Ball
         Bounds the rows.
     rule : Rule
-        Gives each norm its probability.
+        Maps the norm of a row to its inclusion probability.
     mechanism : Mechanism
-        Computes and protects; its profile says what a record pays.
+        Computes the noised value; its profile gives the loss of a record.
     epsilon, delta : float
-        The guarantee that is wanted of this release; delta is 0 for pure noise. A plan that costs more is refused
-        when it is made.
+        The guarantee required of this release; delta is 0 for pure noise. The constructor raises if the plan costs
+        more.
     norms : NormDistribution, optional
-        Where norms are thought to lie, for the expected size.
+        Assumed distribution of the norms, used for the expected sample size.
     spent : tuple of Spent
-        What earlier releases on the same rows have cost.
+        Privacy costs of earlier releases on the same rows.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept in the sample, `spent` included; None = 15 more
-        than epsilon. A plan that exceeds it is refused when it is made.
+        Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
+        epsilon. The constructor raises if the plan exceeds it.
     price : Price
-        What the plan costs, certified when it is made: `epsilon`, and `epsilon_if_kept`.
+        Certified cost of the plan, computed by the constructor: `epsilon`, and `epsilon_if_kept`.
     certified_delta : float, optional
-        The delta that is certified and charged where it is above `delta`: where delta was chosen from a surveyed number
-        of rows, the largest it could have been. None is `delta`.
+        The delta that is certified and charged, if it is larger than `delta`. It is larger when delta was chosen from a
+        surveyed number of rows; it is then the largest delta that could have been chosen. None means `delta`.
     delta_basis : str
-        Who chose delta: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+        How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     """
 
     ball: Ball
@@ -67,7 +67,7 @@ class Plan:
 
     @property
     def delta_choice(self) -> DeltaChoice:
-        """The delta that the noise is made for, and the one that is certified."""
+        """The delta that the noise is calibrated for, and the delta that is certified."""
         certified = self.delta if self.certified_delta is None else self.certified_delta
         return DeltaChoice(used=self.delta, certified=certified, basis=self.delta_basis)
 
@@ -77,7 +77,7 @@ class Plan:
             self.mechanism,
             self.rule,
             self.ball,
-            # Refused here where the certified delta is below the other.
+            # `delta_choice` raises if the certified delta is below `delta`.
             delta=self.delta_choice.used,
             budget=_validate.target_epsilon(self.epsilon),
             max_epsilon_if_kept=self.max_epsilon_if_kept,
@@ -86,12 +86,12 @@ class Plan:
         object.__setattr__(self, "price", price)
 
     def explain(self) -> str:
-        """The plan in words: what is read, what is public, what is protected, and what a record pays."""
+        """Describe the plan in words: what is read, public and protected, and the loss of a record."""
         return explain(self)
 
 
 def explain(plan: Plan) -> str:
-    """Numbered stages of a plan, and the loss of a record by its norm. Public values only."""
+    """Describe the numbered stages of a plan and the loss of a record by its norm. Public values only."""
     size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
     center = "a stated or surveyed center" if plan.spent else "a stated center"
     origin = "the origin" if plan.ball.center is None else center
@@ -122,7 +122,7 @@ def explain(plan: Plan) -> str:
 
 
 def _delta_lines(delta: DeltaChoice) -> list[str]:
-    """Who chose delta, where nobody stated it."""
+    """How delta was chosen, if the user did not state it."""
     if delta.basis in (STATED, PURE_NOISE):
         return []
     return [f"              noise made for delta {raised(delta.used, 3)}: the {delta.basis}"]
@@ -131,7 +131,8 @@ def _delta_lines(delta: DeltaChoice) -> list[str]:
 def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
     """Not private with norms of real rows: epsilon of records of given norms under the plan, at its delta.
 
-    Norms that you choose give public results. Norms of rows give results that depend on the rows; keep those.
+    Norms that you choose yourself give public results. Norms of real rows give results that depend on those rows; do
+    not publish them.
     """
     return record_loss(plan.rule, plan.mechanism.profile, norm, delta=plan.delta)
 
@@ -143,7 +144,7 @@ def losses_if_kept(plan: Plan, norm: FloatArray) -> FloatArray:
 
 
 def _together_lines(plan: Plan) -> list[str]:
-    """What the certificate will add up, where something was released earlier."""
+    """Totals that the certificate will state, if there were earlier releases."""
     if not plan.spent:
         return []
     earlier = [part.epsilon for part in plan.spent]
@@ -152,7 +153,7 @@ def _together_lines(plan: Plan) -> list[str]:
 
 
 def kept_lines(plan: Plan) -> list[str]:
-    """What the secrecy of the sample carries, in words."""
+    """Describe how much of the guarantee depends on the secrecy of the sample."""
     if plan.price.epsilon_if_kept <= plan.epsilon * (1.0 + 1e-6):
         return ["              if the sample becomes known: the same, since sampling adds no protection here"]
     return [
@@ -162,7 +163,7 @@ def kept_lines(plan: Plan) -> list[str]:
 
 
 def _in_words(described: dict[str, object]) -> str:
-    """A public description on one line, without the parts that are said elsewhere."""
+    """Format a public description on one line, without the parts that other lines of `explain` show."""
     skipped = ("mechanism", "profile", "radius", "probabilities_sha256", "rounds")
     words = [str(described["mechanism"])] if "mechanism" in described else []
     for key, value in described.items():
@@ -188,7 +189,7 @@ def _noise_lines(described: dict[str, object]) -> list[str]:
     return lines
 
 
-# What it means for a user that a condition of the paper does not hold, where that is not plain.
+# Consequence for the user if a condition of the paper does not hold, where that needs an explanation.
 _IF_NOT = {
     "feasible": "it is the sampling that meets it",
     "unbounded": "a record that pays nothing is kept as rarely as the rule likes",
@@ -198,7 +199,7 @@ _IF_NOT = {
 
 
 def assumption_lines(plan: Plan) -> list[str]:
-    """What the guarantee rests on, apart from the paper's conditions that tell how rows can be kept and no more."""
+    """List the assumption of the guarantee, then the paper's conditions that only concern how rows can be kept."""
     found = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
     lines = ["assumes", f"   {found.monotone}", ""]
     lines.append('not needed for the guarantee, and no fault where it says "no": further conditions of the paper')
@@ -221,16 +222,16 @@ def run(
     strategy: Strategy = "auto",
     ledger: Ledger | None = None,
 ) -> Release:
-    """Rows in, a protected value and its certificate out.
+    """Execute a plan on rows and return a protected value with its certificate.
 
     rows (secret) -> clipped to the ball (secret) -> kept with public probabilities (secret)
     -> paid for -> computed and noised once (protected) -> released with a certificate (may leave).
 
     Notes
     -----
-    Guarantee. The ledger, and every active one, is asked before a row is read and charged before noise is drawn; what
-    fails before that is not charged, what fails later is: `tests/unit/test_ledger.py`. What the plan says was spent
-    earlier was charged then.
+    Guarantee. The ledger, and every active one, is checked before a row is read and charged before noise is drawn. A
+    run that fails before the charge is not charged; a run that fails after it is: `tests/unit/test_ledger.py`. The
+    earlier releases in `plan.spent` are not charged again.
     """
     _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged = accounts(ledger)
@@ -247,7 +248,10 @@ def charged_run(
     strategy: Strategy = "auto",
     paid: Sequence[str] = (),
 ) -> Release:
-    """A run that is charged to these accounts, which were asked before. `paid`: ledger entries of earlier releases."""
+    """Execute a plan and charge it to accounts that the caller has checked.
+
+    `paid` contains the ids of the ledger entries of earlier releases.
+    """
     bits = bit_source(random_state)
     kept = sample(rows, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return _charged_release(
@@ -275,12 +279,12 @@ def release(
     ledger: Ledger | None = None,
     max_epsilon_if_kept: float | None = None,
 ) -> Release:
-    """Spend a sample on one mechanism, and certify what that costs the costliest record of the ball.
+    """Spend a sample on one mechanism, and certify the largest loss of any record in the ball.
 
     Parameters
     ----------
     mechanism : Mechanism
-        Its noise must be made for the norm of the sample's ball.
+        Its noise must be calibrated for the norm of the sample's ball.
     sample : WeightedSample
         Spent by this call.
     epsilon : float, optional
@@ -288,20 +292,20 @@ def release(
     delta : float
         0 for pure noise; > 0 for Gaussian noise.
     spent : tuple of Spent
-        Earlier releases on the same rows that the certificate is to add up.
+        Earlier releases on the same rows; the certificate adds their costs.
     random_state : None, int or numpy Generator
-        None draws the noise from the cryptographic generator. Anything else is not private.
+        None draws the noise from the cryptographic generator. Any other value is not private.
     ledger : Ledger, optional
-        Charged for this release, as every active one is; not for what was spent earlier.
+        Charged for this release, as is every active ledger. The releases in `spent` are not charged again.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept in the sample, `spent` included; None = 15 more
-        than epsilon. A release that exceeds it is refused, and the sample is not spent.
+        Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
+        epsilon. A release that exceeds it is refused, and the sample is not spent.
 
     Notes
     -----
     Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
     mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`. Ledgers are
-    asked before the sample is spent and charged before noise is drawn: `tests/unit/test_ledger.py`.
+    checked before the sample is spent and charged before noise is drawn: `tests/unit/test_ledger.py`.
     """
     _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else _validate.target_epsilon(epsilon)
@@ -349,7 +353,7 @@ def _charged_release(
             profile=mechanism.profile,
             ball=kept.ball,
             n_features=kept.n_features,
-            # Planned from what was released earlier, a survey say.
+            # True if this release was planned from an earlier one, such as a survey.
             follows=bool(spent),
         )
         own = charged.spend(what=part.what, epsilon=price, delta=delta.certified, secure=secure, parts=(part,))

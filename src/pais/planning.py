@@ -1,4 +1,4 @@
-"""Everything about a private k-means that is decided before a row is sampled, from public quantities only."""
+"""Planning of a private k-means: all decisions made before a row is sampled, from public quantities only."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from pais.rules.simple import largest_coreset_size
 MechanismName = Literal["gaussian", "laplace", "l2"]
 Algorithm = Literal["refined", "paper"]
 
-#: A typical |center| / radius, for the split of the noise between counts and sums.
+#: A typical |center| / radius, which determines the split of the noise between counts and sums.
 RHO = 0.225
 
-#: Most numbers in a sample whose size nobody stated: half a gigabyte, of which k-means holds some copies. Sampling for
-#: free keeps a share of the rows, and a share of a billion rows is no small sample; at such numbers of rows the noise
-#: that fewer rows cost is lost beside their number.
+#: Largest sample, in numbers, if the user does not state a size: half a gigabyte, of which k-means holds some copies.
+#: Sampling without extra noise keeps a share of the rows, and a share of a billion rows is still a large sample. With
+#: so many rows, the extra noise of a smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
 
-# Share of the precision of sums that goes to the second moment the start is made from.
+# Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
 _MOMENT_SHARE = 0.08
 _GROWTH = 1.5
 
-# Noise is raised by this much over the calibrated one, past the roundings of a sum of rounds.
+# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Facts:
-    """The public numbers a schedule is made from."""
+    """Public numbers that determine the schedule of rounds."""
 
     n_clusters: int
     n_features: int
@@ -69,39 +69,39 @@ def plan_kmeans(
     spent: tuple[Spent, ...] = (),
     max_epsilon_if_kept: float | None = None,
 ) -> Plan:
-    """Choose noise, rule, cells and rounds of a private k-means.
+    """Choose the noise, sampling rule, cells and rounds of a private k-means.
 
     Parameters
     ----------
     n_clusters, n_features : int
         k and d.
     epsilon, delta : float
-        The guarantee of this release alone; what a survey has cost comes on top, through `spent`. delta None is 0 for
-        the pure mechanisms; with Gaussian noise it is the smaller of 1e-6 and one tenth of 1 / number of rows in
-        `norms`. Where `spent` names earlier releases, that number counts as surveyed, and 1e-6 is certified.
+        The guarantee of this release alone; the cost of a survey is added through `spent`. If delta is None, it is 0
+        for the pure mechanisms, and for Gaussian noise the smaller of 1e-6 and one tenth of 1 / number of rows in
+        `norms`. If `spent` contains earlier releases, that number counts as surveyed, and 1e-6 is certified.
     ball : Ball
         Public bounds; order 2, or 1 for the Laplace mechanism.
     norms : NormDistribution
         Public or surveyed norms about the ball's center.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
-        How rows are kept.
+        Sampling rule, which decides the probability with which each row is kept.
     sample_size : float, optional
-        Expected rows; None keeps as few as cost no extra noise, and no more than `MOST_SAMPLE_NUMBERS` / d. The
-        constrained rule never keeps more than cost no extra noise.
+        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, and at most
+        `MOST_SAMPLE_NUMBERS` / d. The constrained rule never keeps more rows than are needed to avoid extra noise.
     mechanism : {"gaussian", "laplace", "l2"}
-        Gaussian noise for (epsilon, delta); Laplace (l1) or the paper's l2 law for pure epsilon.
+        Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     algorithm : {"refined", "paper"}
         "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
     spent : tuple of Spent
-        Earlier releases on the same rows, for the certificate.
+        Earlier releases on the same rows; the certificate adds their costs.
     max_epsilon_if_kept : float, optional
-        Largest epsilon that a record may pay given that it was kept in the sample, `spent` included; None = 15 more
-        than epsilon. A small sample of a large table then has more noise.
+        Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
+        epsilon. With this limit, a small sample of a large table has more noise.
 
     Notes
     -----
-    Guarantee. The plan costs at most (epsilon, delta) on the whole ball, checked when it is made:
-    `tests/theory/test_planning.py`. No argument depends on rows except through what was released.
+    Guarantee. The plan costs at most (epsilon, delta) on the whole ball; the constructor of `Plan` checks this:
+    `tests/theory/test_planning.py`. No argument depends on the rows except through released values.
     """
     require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
     d = _validate.count("n_features", n_features)
@@ -143,7 +143,7 @@ def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution)
 
 
 def _norms_on(ball: Ball, norms: NormDistribution, mechanism: MechanismName) -> NormDistribution:
-    """Norms clipped to a ball; refused where ball, norms and mechanism do not go together."""
+    """Norms clipped to a ball. Raises if ball, norms and mechanism do not match."""
     _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     _validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
     _require_order(mechanism, ball)
@@ -151,7 +151,7 @@ def _norms_on(ball: Ball, norms: NormDistribution, mechanism: MechanismName) -> 
 
 
 def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
-    """Norms as the ball clips them; where they were clipped further in, nothing is known of the rest."""
+    """Norms clipped to the ball. Raises if they were already clipped at a smaller radius."""
     if norms.radius < radius:
         raise MismatchError(
             f"norms are clipped at {norms.radius!r}, within radius={radius!r} of the ball. Use one radius."
@@ -170,7 +170,7 @@ def require_wishes(
     mechanism: str,
     algorithm: str,
 ) -> None:
-    """Refuse what no facts about the rows could mend, before a survey of these is paid for."""
+    """Validate the arguments that do not depend on the data, before paying for a survey."""
     _validate.count("n_clusters", n_clusters)
     _validate.target_epsilon(epsilon)
     if delta is not None:
@@ -199,7 +199,7 @@ def _require_order(mechanism: str, ball: Ball) -> None:
 
 
 def _unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
-    """What all rounds together cost at noise 1, with the split between counts and sums that serves centers best.
+    """Loss of all rounds together at noise 1, with the best split between counts and sums for the centers.
 
     The split minimises the error of sum/count at fixed loss, in units of the radius, so that it does not depend on
     the unit of the data (erratum 9).
@@ -235,7 +235,7 @@ def _calibrated(
             try:
                 return solve(sampling, sample_size)
             except UnreachableError:
-                # More rows than the rule keeps for free would bring nothing.
+                # More rows than the rule keeps without extra noise would not improve the result.
                 pass
         free = solve(sampling, None)
         if sample_size is not None or free.sample_size <= most_rows:
@@ -264,11 +264,12 @@ def _mechanism(
 
 
 def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:
-    """Twice as many cells as clusters, a start from a noisy second moment, and rounds as the noise allows.
+    """Schedule for Gaussian noise: up to two cells per cluster, and a start from a noisy second moment.
 
-    What a round gains falls geometrically with the rounds, what its share costs falls as the square of the signal to
-    noise: rounds grow with its logarithm. The signal is the Frobenius norm of the matrix of sums, the noise its
-    spectral norm if one round had the whole budget.
+    The number of rounds depends on the noise. The gain of a round falls geometrically with the number of rounds, and
+    the cost of its share falls as the square of the signal-to-noise ratio, so the number of rounds grows with the
+    logarithm of that ratio. The signal is the Frobenius norm of the matrix of sums. The noise is its spectral norm if
+    one round had the whole budget.
     """
     assert isinstance(unit, GaussianProfile)
     count, total = unit.count_scale * noise, unit.sum_scale * noise
@@ -304,10 +305,11 @@ def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) 
 def _pure(
     facts: _Facts, unit: object, noise: float, largest_weight: float, mechanism: MechanismName, plain_rounds: int | None
 ) -> KMeans:
-    """A round of sectors, a start made from it, few rounds: in pure DP the noise of a round grows with their number.
+    """Schedule for pure noise: one round of sectors, which gives the starting centers, and few further rounds.
 
-    The noise level is that of the center of n/(2k) rows if one round had the whole budget, over the root mean square
-    norm; each round takes about a constant factor off the distance to a good solution.
+    The rounds are few because in pure DP the noise of a round grows with the number of rounds. The noise level is the
+    noise of the center of n/(2k) rows if one round had the whole budget, divided by the root mean square norm. Each
+    round reduces the distance to a good solution by about a constant factor.
     """
     assert isinstance(unit, LinearProfile)
     k, d = facts.n_clusters, facts.n_features
@@ -342,7 +344,7 @@ def _pure(
         explore=explore,
         n_rows=facts.n_rows,
         mean_square_norm=facts.mean_square_norm,
-        # Three scales of Laplace noise.
+        # Three scales of Laplace noise, expressed in standard deviations.
         trust=3.0 / math.sqrt(2.0),
         largest_weight=largest_weight,
     )

@@ -1,4 +1,4 @@
-"""Room 7: the value that may leave, with a certificate of what it cost."""
+"""Released values and their certificates, which state the privacy cost."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from pais.rules import Rule
 from pais.rules.base import SMALLEST_PROBABILITY
 from pais.sampler import WeightedSample
 
-#: Charges an epsilon, for secure randomness or not, and returns the ids of the ledger entries.
+#: Function that charges an epsilon (the flag says if the randomness was secure) and returns ids of ledger entries.
 Pay = Callable[[float, bool], Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What an earlier release on the same rows cost: a survey, say.
+    """Privacy cost of an earlier release on the same rows, such as a survey.
 
     Attributes
     ----------
     what : str
-        What was released, in a few words.
+        Short description of the release.
     epsilon, delta : float
-        Its price: epsilon in [0, 1e6], delta in [0, 1).
+        Its cost: epsilon in [0, 1e6], delta in [0, 1).
     secure_randomness : bool
-        False when it was drawn with a seed.
+        False if its randomness came from a seed.
     """
 
     what: str
@@ -56,41 +56,40 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What one release guarantees: public values only, each an upper bound.
+    """The privacy guarantee of one release. All values are public, and each one is an upper bound.
 
     Attributes
     ----------
     epsilon, delta : float
-        No record, present or absent, changes the law of all that was released by more than this.
+        The presence or absence of any one record changes the distribution of all released values by at most this.
     epsilon_if_kept : float
-        What the costliest record pays, at `delta_used`, given that it was kept in the sample and for the plan that was
-        run. Where a survey decided the plan, another table could have had another plan; `max_epsilon_if_kept` bounds it
-        for all. Nothing but the secrecy of the sample protects the difference to `epsilon`.
+        Largest loss of any record, at `delta_used`, given that the record was kept in the sample, under the plan that
+        was run. If the plan depends on a survey, another table could have led to another plan; `max_epsilon_if_kept`
+        is the bound for all of them. Only the secrecy of the sample protects the difference to `epsilon`.
     max_epsilon_if_kept : float
-        The limit on `epsilon_if_kept` that holds whatever the table.
+        The limit on `epsilon_if_kept` that holds for every table.
     delta_used : float
-        The delta that the noise of this release was calibrated for. It is below `delta` where it was chosen from a
-        surveyed number of rows: a neighbouring table could have had another one, up to `delta`.
+        The delta that the noise of this release was calibrated for. It is below `delta` if it was chosen from a
+        surveyed number of rows, because a neighbouring table could have led to another value, up to `delta`.
     delta_basis : str
-        Who chose it: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+        How it was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     parts : list
-        What epsilon and delta are the sum of: each release on these rows with its own epsilon and delta.
+        The releases on these rows, each with its own epsilon and delta; `epsilon` and `delta` are their sums.
     neighbours : str
-        What "present or absent" means: one row added or removed.
+        The meaning of "presence or absence": one row added or removed.
     secure_randomness : bool
-        False when any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
+        False if any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
     note : str
-        The same in words: "secure randomness", or "seeded, not private".
+        `secure_randomness` in words: "secure randomness", or "seeded, not private".
     mechanism, rule, ball : dict
-        What was run, how rows were kept, and the public bounds.
+        Public descriptions of the mechanism, of the sampling rule, and of the bounds on the rows.
     values_sha256 : str or None
-        Fingerprint of the released values; `matches` compares it. None where a mechanism of the user's own returns a
-        kind of value that has no fingerprint.
+        Fingerprint of the released values; `matches` compares it. None if a user-defined mechanism returns a type of
+        value that has no fingerprint.
     ledger_entries : list of str
-        Ids of the entries under which ledgers were charged for this release, and for the survey before it; empty
-        where there was no ledger.
+        Ids of the ledger entries charged for this release and for the survey before it; empty if there was no ledger.
     version : str
-        Version of the package that issued it.
+        Version of the package that issued the certificate.
     """
 
     epsilon: float
@@ -114,14 +113,14 @@ class Certificate:
         return json.dumps(asdict(self), indent=2)
 
     def matches(self, value: object) -> bool:
-        """Whether these are the values that the certificate was issued for.
+        """Whether the certificate was issued for this value.
 
         Parameters
         ----------
         value : object
-            The released value, or what holds it: a `Release`, or a fitted model.
+            The released value, or an object that holds it: a `Release`, or a fitted model.
         """
-        # A fitted model has a fit, and a fit or a release has its value.
+        # A fitted model holds its value in `fit_.value`, a fit or a release in `value`.
         value = getattr(getattr(value, "fit_", value), "value", value)
         return self.values_sha256 is not None and digest(value) == self.values_sha256
 
@@ -135,7 +134,7 @@ class Release:
 
 
 def require_spent(spent: object) -> None:
-    """Refuse earlier releases whose prices nobody has checked."""
+    """Raise unless `spent` is a tuple of `Spent`, whose constructor has checked the prices."""
     _validate.instance("spent", spent, tuple, "Pass a tuple of pais.Spent.")
     for part in spent:  # type: ignore[attr-defined]  # a tuple
         _validate.instance("an entry of spent", part, Spent, "Pass pais.Spent(what=..., epsilon=...).")
@@ -149,9 +148,9 @@ def sum_up(prices: Iterable[float]) -> float:
 
 
 def what_is_left(budget: float, spent: float) -> float:
-    """The largest double that, added to what was spent, stays within the budget: as doubles, and as decimals.
+    """The largest double that, added to `spent`, stays within the budget, both as doubles and as decimals.
 
-    A ledger adds prices as the decimals they are written as, a certificate as the doubles they are.
+    Both are needed: a ledger adds the prices as written in decimal, a certificate adds them as doubles.
     """
     room = min(Fraction(budget) - Fraction(spent), exact(budget) - exact(spent))
     left = float(room)
@@ -162,16 +161,16 @@ def what_is_left(budget: float, spent: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Price:
-    """Certified upper bounds of what one release costs the costliest record.
+    """Certified upper bounds on the largest loss of any record through one release.
 
     Attributes
     ----------
     epsilon : float
-        With the sample secret.
+        Loss while the sample is secret.
     epsilon_if_kept : float
-        Given that the record was kept in the sample.
+        Loss given that the record was kept in the sample.
     max_epsilon_if_kept : float
-        The limit on that.
+        The limit on `epsilon_if_kept`.
     """
 
     epsilon: float
@@ -180,7 +179,7 @@ class Price:
 
 
 def own_limit(max_epsilon_if_kept: float | None, spent: tuple[Spent, ...]) -> float | None:
-    """What a stated limit on kept records leaves for this release, after earlier releases; None for the default."""
+    """The part of a stated limit on kept records that earlier releases leave for this one; None for the default."""
     limit = _validate.kept_limit(max_epsilon_if_kept, finite=True)
     if limit is None or not spent:
         return limit
@@ -202,9 +201,9 @@ def certified_price(
     max_epsilon_if_kept: float | None = None,
     spent: tuple[Spent, ...] = (),
 ) -> Price:
-    """Price of running a mechanism on a sample drawn by a rule, refused where it is above the budget or the limit.
+    """Price of running a mechanism on a sample drawn by a rule. Raises if it is above the budget or the limit.
 
-    Everything here is public and no row is needed, so it can be asked before one is read.
+    All arguments are public and no row is needed, so callers can check the price before they read a row.
     """
     limit = own_limit(max_epsilon_if_kept, spent)
     epsilon = certified_epsilon(mechanism, rule, ball, delta=delta, budget=budget)
@@ -222,9 +221,9 @@ def certified_price(
 def certified_epsilon(
     mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float = 0.0, budget: float | None = None
 ) -> float:
-    """Epsilon of running a mechanism on a sample drawn by a rule; a cost above the budget is refused.
+    """Epsilon of running a mechanism on a sample drawn by a rule. Raises if it is above the budget.
 
-    Everything here is public and no row is needed, so it can be asked before one is read.
+    All arguments are public and no row is needed, so callers can check the cost before they read a row.
     """
     delta = _validate.target_delta(delta)
     _validate.instance(
@@ -247,7 +246,7 @@ def certified_epsilon(
     if gaussian != (delta > 0.0):
         raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
     if gaussian and budget is not None:
-        # Asked the way calibration asks: no inverse stands between the plan and its certificate.
+        # Compare deltas at the budget's epsilon, as calibration does; this avoids an inversion from delta to epsilon.
         there = worst_case(
             rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
         )
@@ -256,7 +255,7 @@ def certified_epsilon(
     fixed = delta if gaussian else None
     cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
     if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
-        # Planned to the budget, up to the roundings of the plan: the budget is the number to state.
+        # The plan was calibrated to the budget and differs by rounding only, so certify the budget itself.
         return budget
     if budget is not None and not cost <= budget:  # [note: release-3]
         raise BudgetError(
@@ -278,9 +277,10 @@ def certified_release(
     random_state: RandomState | BitSource,
     max_epsilon_if_kept: float | None = None,
 ) -> Release:
-    """Spend a sample on one mechanism, and certify what that costs: see `pais.release`.
+    """Spend a sample on one mechanism, and certify the cost: see `pais.release`.
 
-    `pay` is told the price, and whether it is for secure randomness, before the mechanism runs; it raises to refuse.
+    `pay` is called before the mechanism runs, with the price and whether the randomness is secure. It raises to refuse
+    the release.
 
     Notes
     -----
@@ -298,7 +298,7 @@ def certified_release(
     bits = bit_source(random_state, stream=1)
     secure = bits.private and sample.private and all(part.secure_randomness for part in spent)
     content = sample.spend(mechanism.name)  # [note: release-4]
-    # Before the mechanism sees the sample: from here on every outcome is paid for, an exception too.
+    # Pay before the mechanism sees the sample, so that every outcome is paid for, including an exception.
     entries = pay(price.epsilon, secure)  # [note: ledger-4]
     value = mechanism.measure(content, sample.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.
@@ -306,7 +306,7 @@ def certified_release(
     certificate = Certificate(
         epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
         delta=sum_up(part.delta for part in parts),
-        # Earlier releases saw all rows: whoever is kept, they cost what they cost.
+        # Earlier releases used all rows, so their cost does not depend on which rows are kept.
         epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.epsilon_if_kept]),
         max_epsilon_if_kept=sum_up([*(part.epsilon for part in spent), price.max_epsilon_if_kept])
         if limit is None

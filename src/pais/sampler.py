@@ -1,4 +1,4 @@
-"""Room 5: Poisson importance sampling. One pass over the rows, a small weighted sample, spent once."""
+"""Poisson importance sampling: one pass over the rows gives a small weighted sample, which can be used once."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ Strategy = Literal["auto", "pass", "thin"]
 class WeightedSample:
     """Rows kept by a rule, with weight 1/probability each. Secret; it can be spent once.
 
-    The rule's guarantee speaks of *one* mechanism run on the sample. A second one on the same rows pays again
-    and is refused; run both as one `Joint` mechanism, whose profile is the sum, and plan the rule for that.
+    The guarantee of the rule holds for *one* mechanism run on the sample. A second mechanism on the same sample would
+    cost the records again and is refused. Run both as one `Joint` mechanism, whose profile is the sum, and plan the
+    rule for that profile.
 
     Notes
     -----
-    Guarantee. One call of `spend` succeeds, whatever threads call it at once, and none in a process forked from the one
-    that drew the sample: `tests/unit/test_spent_once.py`.
+    Guarantee. Only one call of `spend` succeeds, even if several threads call it at the same time, and none succeeds in
+    a process forked from the one that drew the sample: `tests/unit/test_spent_once.py`.
     """
 
     __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_process", "_rule", "_spent_by")
@@ -41,7 +42,7 @@ class WeightedSample:
 
     @property
     def rule(self) -> Rule:
-        """The rule the rows were kept by."""
+        """The rule that decided which rows were kept."""
         return self._rule
 
     @property
@@ -51,7 +52,7 @@ class WeightedSample:
 
     @property
     def n_features(self) -> int:
-        """Columns of the rows."""
+        """Number of columns of the rows."""
         return self._n_features
 
     @property
@@ -60,8 +61,8 @@ class WeightedSample:
         return self._private
 
     def spend(self, purpose: str) -> WeightedRows:
-        """Hand the rows to one mechanism; every later call is refused, and every call in another process."""
-        # Before the lock: in a forked process, it may be held by a thread that does not exist there.
+        """Return the rows for one mechanism. Every later call raises, and so does every call in another process."""
+        # Check before taking the lock: in a forked process, a thread that does not exist there may hold it.
         self.require_own_process()  # [note: sample-2]
         with self._lock:
             content, self._content = self._content, None  # [note: sample-1]
@@ -109,21 +110,21 @@ def sample(
     Parameters
     ----------
     rows : array, table, path, Spark DataFrame or source
-        Whatever `pais.source` takes: an array of shape (n, d) in any memory order, a file of any size, ...
+        Any input of `pais.source`: an array of shape (n, d) in any memory order, a file of any size, ...
     ball : Ball
         Public bounds. Norms are taken relative to its center and clipped at its radius.
     rule : Rule
         A public function of the norm.
     random_state : None, int or numpy Generator
-        None draws from the operating system's cryptographic generator. Anything else is not private.
+        None draws from the operating system's cryptographic generator. Any other value is not private.
     strategy : {"auto", "pass", "thin"}
         "pass" reads every row; "thin" draws against the rule's largest probability first and reads only the
         candidates. Both use the same draws and give the same sample for the same bits.
 
     Notes
     -----
-    Guarantee. The draws are independent and exact for the double the rule returns:
-    `tests/statistical/test_sampler.py`. A row's probability depends on that row and public values alone.
+    Guarantee. The draws are independent, and each row is kept with exactly the probability that the rule returns as a
+    double: `tests/statistical/test_sampler.py`. This probability depends only on that row and on public values.
 
     A row that holds NaN or infinity is never kept and changes nothing for other rows:
     `tests/conformance/test_missing_rows.py`.

@@ -1,7 +1,8 @@
-"""The norm survey: what planning must know of the rows, released with noise and paid for.
+"""The norm survey: a private release of the facts about the rows that planning needs.
 
-A noisy histogram of norms over fixed, data-free bins; radius, number of rows, mean square norm and the expected size of
-any rule follow from it without further cost. If no center is stated, a noisy mean is released first.
+The survey releases a noisy histogram of norms over fixed bins that do not depend on the data. Radius, number of rows,
+mean square norm and the expected sample size of any rule follow from the histogram at no further privacy cost. If no
+center is stated, the survey releases a noisy mean first.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from pais.mechanisms import LpNoise, laplace_noise
 from pais.norms import NormDistribution
 from pais.randomness import BitSource, PaidBits, RandomState, bit_source
 
-# Twelve bins to the octave, from 2^-100 to 2^100: edges that no data has been asked about.
+# Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
 _BINS_PER_OCTAVE = 12
 _OCTAVES = 100
 _N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
 
-# A cell of norms is known by the exponent and the first five bits after the point of a double.
+# A cell of norms: all doubles with the same exponent and the same first five bits of the fraction.
 _CELL_SHIFT = 47
 _CELLS_PER_OCTAVE = 32
 _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
@@ -37,30 +38,30 @@ _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 # Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
 _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
-# An octave counts when it exceeds the noise of all empty octaves but for this probability.
+# Probability that the noise of any empty octave exceeds the threshold above which an octave is used.
 _EMPTY_OCTAVE_RISK = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """What a survey released: public from now on, at the price of `epsilon`.
+    """Result of a survey. It is public, and each record has paid `epsilon` for it.
 
     Attributes
     ----------
     ball : Ball
         Center (stated, or a noisy mean) and radius (a quantile of the noisy norms).
     norms : NormDistribution
-        Where the norms lie, clipped to the radius; it knows the number of rows and the mean square norm.
+        Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm.
     epsilon : float
-        What the survey cost each record, pure.
+        Privacy cost of the survey for each record (pure epsilon).
     secure_randomness : bool
-        False when a seed was given; then nothing here is private.
+        False if a seed was given; then nothing here is private.
     above_noise : bool
-        False when there were too few rows for the price; then columns of unit size are assumed.
+        False if there were too few rows for the price; then columns of unit size are assumed.
     name : str
-        A random name for just this survey, by which a ledger knows that it was paid for.
+        Random name of this survey, by which a ledger recognises that the survey was paid for.
     ledger_entries : tuple of str
-        Ids of the ledger entries that paid for it in this process.
+        Ids of the ledger entries charged for the survey in this process.
     """
 
     ball: Ball
@@ -100,28 +101,28 @@ def survey(
     random_state: RandomState | BitSource = None,
     ledger: Ledger | None = None,
 ) -> Survey:
-    """Release where the norms of the rows lie, for `epsilon` (pure), and the ball that follows.
+    """Release a noisy distribution of the norms of the rows, and a ball computed from it, for pure `epsilon`.
 
     Parameters
     ----------
     rows : array, table, path, Spark DataFrame or source
-        Whatever `pais.source` takes. Every row is read, clipped and counted once for each stage: one pass with a
-        stated center, three without.
+        Any input of `pais.source`. Each stage reads, clips and counts every row once: one pass with a stated center,
+        three without.
     epsilon : float
-        Price of the whole survey. With a stated center all of it goes to the norms.
+        Price of the whole survey. With a stated center, all of it is spent on the norms.
     center : sequence of float, optional
-        Public origin; None releases a noisy mean first, for half of the price.
+        Public origin of the norms. If None, the survey releases a noisy mean first, for half of the price.
     quantile : float
         Share of the rows that lie within the radius, up to noise and the width of a bin.
     order : float
-        The norm: 2, or 1 for Laplace noise.
+        Order of the norm: 2, or 1 for Laplace noise.
     ledger : Ledger, optional
-        Charged `epsilon` before any noise is drawn, as are all ledgers that are active.
+        Charged `epsilon` before any noise is drawn, as is every active ledger.
 
     Notes
     -----
-    Guarantee. A record changes one bin by one, or one sum by a vector within a ball already released; the stages add up
-    to `epsilon`: `tests/theory/test_survey.py`.
+    Guarantee. In each stage, a record changes one bin by one, or one sum by a vector within a ball that was already
+    released. The costs of the stages add up to `epsilon`: `tests/theory/test_survey.py`.
     """
     charged = accounts(ledger)
     charged.check(epsilon=_validate.target_epsilon(epsilon))
@@ -140,7 +141,7 @@ def charged_survey(
     order: float,
     random_state: RandomState | BitSource,
 ) -> Survey:
-    """A survey that is charged to these accounts, which were asked before."""
+    """Run a survey and charge it to accounts that the caller has checked."""
     price = _checked_price(epsilon)
     level = _validate.number(
         "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
@@ -179,21 +180,21 @@ def charged_survey(
 
 
 def _checked_price(epsilon: float) -> float:
-    """A price for which the noise fits 64-bit integers, and that says something."""
+    """Check that the price is small enough to be meaningful and large enough that the noise fits 64-bit integers."""
     highest = _validate.LARGEST_EPSILON
     rule = f"a number in [1e-15, {highest:g}]"
     return _validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
 
 
 def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> list[str]:
-    """Spend the price of a survey, under its name; the ids of the ledger entries."""
+    """Charge the price of a survey under its name, and return the ids of the ledger entries."""
     part = Part(what="survey", epsilon=epsilon)
     return charged.spend(what=part.what, epsilon=epsilon, delta=0.0, secure=secure, parts=(part,), release=name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _NormCounts(Fold):
-    """Rows in each bin of norms."""
+    """Number of rows in each bin of norms."""
 
     ball: Ball
 
@@ -203,7 +204,7 @@ class _NormCounts(Fold):
 
 @dataclass(frozen=True, kw_only=True)
 class _ClippedSum(Fold):
-    """Sum of the rows clipped to the ball, in whole steps."""
+    """Sum of the rows clipped to the ball, in whole steps of a lattice."""
 
     ball: Ball
     lattice: Lattice
@@ -214,7 +215,7 @@ class _ClippedSum(Fold):
 
 @dataclass(frozen=True, kw_only=True)
 class _NoisyHistogram:
-    """Noisy counts of norms by bin, unbiased around the octaves that stand out, zero elsewhere."""
+    """Noisy counts of norms by bin: unbiased in and beside the octaves above the threshold, zero elsewhere."""
 
     noisy_counts: FloatArray
     above_noise: bool
@@ -229,18 +230,18 @@ class _NoisyHistogram:
         return float(_edges()[1:][np.argmax(reached)])
 
     def masses(self) -> FloatArray:
-        """Counts without negative ones, and of the same total."""
+        """Counts with negative values set to zero, rescaled to the same total."""
         positive = np.maximum(self.noisy_counts, 0.0)
         return np.asarray(positive * (self.total / positive.sum()))
 
 
 def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
-    """One record is in one bin: sensitivity 1, Laplace noise of scale 1/epsilon on every bin."""
+    """Noisy histogram of norms. Each record is in one bin, so the sensitivity is 1 and the Laplace scale 1/epsilon."""
     counts = engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
-    # `width` neighbours make one bin, known by its upper edge: fewer bins for the noise to fill.
+    # Merge `width` neighbouring bins into one, placed at its upper edge: fewer bins add less noise in total.
     counts = counts.reshape(-1, width).sum(axis=1)
     noise = laplace_noise((1.0 + 1e-12) / epsilon)  # [note: survey-1]
-    # Whole rows: one record is exactly one step, whatever the price.
+    # The step is one row, so that a record changes a count by exactly one step at any price.
     lattice = Lattice(step=1.0)  # [note: survey-2]
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     spread = np.zeros(_N_BINS)
@@ -249,20 +250,20 @@ def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, w
     outstanding = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
     if not np.any(outstanding):
         return _unit_columns(engine.n_features, ball.order)
-    # The octaves beside an outstanding one hold its tails.
+    # The octaves beside one above the threshold contain the tails of its norms.
     near = outstanding | np.append(outstanding[1:], False) | np.append(False, outstanding[:-1])
     return _NoisyHistogram(noisy_counts=np.where(near[:, None], by_octave, 0.0).ravel(), above_noise=True)
 
 
 def _threshold(n_bins: int) -> float:
-    """What the sum of so many Laplace variables exceeds in no empty octave, but for a small risk (Chernoff)."""
+    """Chernoff bound: with high probability, no empty octave has a sum of `n_bins` Laplace variables above it."""
     tilt = np.linspace(0.01, 0.99, 99)
     log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
     return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))
 
 
 def _unit_columns(d: int, order: float) -> _NoisyHistogram:
-    """Nothing stands out of the noise: assume columns of unit size, which is public."""
+    """Histogram used if no octave is above the noise: it assumes columns of unit size, which is public."""
     typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
     counts = np.zeros(_N_BINS)
     counts[_bin_of(np.array([typical]))] = 1.0
@@ -270,7 +271,7 @@ def _unit_columns(d: int, order: float) -> _NoisyHistogram:
 
 
 def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
-    """Noisy sum of the clipped rows over the noisy number of rows, within the ball."""
+    """Noisy sum of the clipped rows divided by the noisy number of rows, clipped to the ball."""
     noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)  # [note: survey-4]
     lattice = Lattice.for_scale(noise.scale)
     total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
@@ -280,9 +281,9 @@ def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, b
 
 
 def _bin_of(norm: FloatArray) -> NDArray[np.intp]:
-    """The bin of each norm: the one whose lower edge is at most the norm and whose upper edge is above it.
+    """Index of the bin of each norm: its lower edge is at most the norm, and its upper edge is above the norm.
 
-    Bits and comparisons alone: a logarithm can round differently from place to place in an array.
+    This uses only bits and comparisons, because a logarithm can round differently at different places in an array.
     """
     cell = norm.view(np.int64) >> _CELL_SHIFT
     cell -= _LOWEST_CELL
@@ -306,7 +307,7 @@ def _edges() -> FloatArray:
 
 @functools.cache
 def _first_bins() -> NDArray[np.intp]:
-    """The bin in which each cell of norms begins. Bins are wider than cells, so no cell has two edges within."""
+    """The bin in which each cell of norms begins. Bins are wider than cells, so no cell contains two edges."""
     cells = _LOWEST_CELL + np.arange(2 * _OCTAVES * _CELLS_PER_OCTAVE, dtype=np.int64)
     starts = (cells << _CELL_SHIFT).view(np.float64)
     return np.searchsorted(_edges(), starts, side="right") - 1

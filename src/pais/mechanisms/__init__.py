@@ -1,4 +1,4 @@
-"""Room 6: weighted, noised computations."""
+"""Mechanisms: computations on weighted rows that add noise."""
 
 from pais.mechanisms.kmeans import KMeans, KMeansValue
 from pais.mechanisms.lloyd import Round

@@ -18,7 +18,7 @@ from pais.mechanisms.sums import Extent, Mechanism
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
 
-# Polishing steps are lengthened up to this factor.
+# Largest factor by which the steps of the polishing rounds are lengthened.
 _RELAXATION = 1.8
 
 
@@ -32,7 +32,7 @@ class KMeansValue:
 
 @dataclass(frozen=True, kw_only=True)
 class KMeans(Mechanism):
-    """k centers from rounds of noisy counts and sums.
+    """Compute k centers in rounds of noisy counts and sums.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ class KMeans(Mechanism):
     rounds : tuple of Round
         The noise of each round.
     radius : float
-        Of the ball the noise was planned for.
+        Radius of the ball that the noise was planned for.
     cells : int
-        Centers in the exploring rounds, at least k; equal to k with `explore` = 0 in the plain algorithm.
+        Number of centers in the exploring rounds, at least k. In the plain algorithm, it is k and `explore` is 0.
     explore : int
-        Rounds with that many cells before they are merged into k centers, which the other rounds polish. 0 is the
-        paper's algorithm: k centers from a data-free start, no refinement.
+        Number of rounds with `cells` centers. Then the cells are merged into k centers, which the other rounds polish.
+        0 is the algorithm of the paper: k centers from a start that does not depend on the data, without refinement.
     moment_noise : GaussianNoise, optional
-        Noise on the second moment the start is made from. None starts from sectors, in the first round.
+        Noise on the second moment that gives the starting centers. If None, the first round measures sectors instead.
     n_rows, mean_square_norm : float
-        Public or noisy facts that the refinement uses.
+        Public or noisy values that the refinement uses.
     trust : float
-        A count is believed beyond this many deviations of its noise.
+        A count is trusted if it exceeds this many standard deviations of its noise.
     """
 
     n_clusters: int
@@ -79,7 +79,7 @@ class KMeans(Mechanism):
     def profile(self) -> LinearProfile | GaussianProfile:
         profiles = [round_.profile for round_ in self.rounds]
         if self.moment_noise is not None:
-            # w |x|^2 <= w |x| r: a second moment costs no more than a sum with noise of scale / r.
+            # w |x|^2 <= w |x| r, so a second moment costs at most as much as a sum with noise of scale / r.
             # [note: moment-3]
             profiles.append(GaussianNoise(scale=self.moment_noise.scale / self.radius * (1.0 - 1e-12)).sum_profile())
         return add_profiles(profiles)
@@ -89,7 +89,7 @@ class KMeans(Mechanism):
         return self.rounds[0].sum_noise.order
 
     def require_lattice(self, extent: Extent) -> None:
-        # On a smaller ball the grid would be finer than scores of centers in the larger one allow.
+        # On a smaller ball the grid would be finer, and scores of centers in the larger ball would not be exact.
         if extent.radius != self.radius or extent.weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
             raise MismatchError(
                 f"k-means was planned for radius={self.radius!r} and weights up to {self.largest_weight:.6g}. "
@@ -99,12 +99,12 @@ class KMeans(Mechanism):
         sum_lattice(self.rounds).require(extent.contribution)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
-        # Small matrices: many threads of BLAS only wait for each other, and rows are shared among threads already.
+        # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.
         with one_blas_thread():
             return self._measure(LloydSample(content, ball, self.rounds), ball, bits)
 
     def _measure(self, sample: LloydSample, ball: Ball, bits: BitSource) -> KMeansValue:
-        # What chooses directions and restarts is public randomness.
+        # Directions and restarts are chosen with public randomness.
         rng = np.random.default_rng(int.from_bytes(bits.raw(16), "little"))
         if self.explore == 0:
             centers, counts = self._plain(sample, rng, bits)
@@ -114,13 +114,13 @@ class KMeans(Mechanism):
         return KMeansValue(centers=centers + origin, noisy_counts=counts)
 
     def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
-        """The paper's Algorithm 2 from a data-free start; centers are clipped into the ball."""
+        """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""
         centers = refine.directions(self.n_clusters, self.n_features, self.radius, rng)
         counts = np.zeros(self.n_clusters)
         for round_ in self.rounds:
             summary = sample.summarise(centers, round_, bits)
             counts = summary.noisy_counts
-            # A count within its noise says nothing; the formula would divide by it.
+            # Do not divide by a count that is within its noise; keep the old center instead.
             filled = counts > round_.count_noise.scale
             moved = summary.noisy_sums / np.where(filled, counts, 1.0)[:, None]
             centers = np.where(filled[:, None], refine.into_ball(moved, self.radius), centers)
@@ -142,7 +142,7 @@ class KMeans(Mechanism):
 
 @dataclass
 class _Refinement:
-    """The rounds of one release, and what is known after each: centers, and how far off each may be."""
+    """The rounds of one release, with the current centers and the error of each."""
 
     plan: KMeans
     sample: LloydSample
@@ -177,7 +177,7 @@ class _Refinement:
         return self.centers, counts
 
     def _start(self) -> int:
-        """Starting cells, from a released second moment or from sectors; the number of rounds that took."""
+        """Set the starting cells from a second moment or from sectors; return the number of rounds used for it."""
         plan = self.plan
         if plan.moment_noise is not None:
             moment = self.sample.second_moment(plan.moment_noise, plan.radius, plan.largest_weight, self.bits)
@@ -193,14 +193,14 @@ class _Refinement:
         share /= share.sum()
         mean_square = plan.mean_square_norm
         if plan.order == 1.0:
-            # Of l1 norms only a guess of the Euclidean size follows; sectors explain a good part of it, and show it.
+            # l1 norms give only a guess of the Euclidean norms. The sector means show a large part of their size.
             mean_square = max(mean_square, 1.5 * float(share @ np.square(means).sum(axis=1)))
         self.spread = refine.spread_of_sectors(means, share, mean_square)
         self.centers = refine.start_from_sectors(means, share, self.spread, plan.cells, plan.radius, self.rng)
         return 1
 
     def _measured(self, summary: Summary, round_: Round) -> tuple[FloatArray, FloatArray, refine.BoolArray, FloatArray]:
-        """Denoised means of the cells, their squared errors, which cells to believe, and their sizes."""
+        """Denoised means of the cells, their squared errors, which cells are trusted, and their sizes."""
         plan = self.plan
         count_noise, sum_noise = round_.count_noise.deviation(1), round_.sum_noise.deviation(plan.n_features)
         trusted = summary.noisy_counts > plan.trust * count_noise
@@ -216,9 +216,11 @@ class _Refinement:
     def _update(
         self, summary: Summary, round_: Round, *, relax: bool
     ) -> tuple[FloatArray, FloatArray, refine.BoolArray]:
-        """A Kalman step: how far centers moved beyond both noises says how much the past still tells.
+        """Combine old centers and new means in a Kalman step; return centers, errors and which cells are trusted.
 
-        Polishing steps but the last are lengthened by the part of them that is not noise: Lloyd's steps are short.
+        The old centers get less weight the further the centers moved beyond the noise of both. The steps of all
+        polishing rounds but the last are lengthened in proportion to the part that is not noise, because the steps of
+        Lloyd's algorithm are short.
         """
         means, error, trusted, size = self._measured(summary, round_)
         known = trusted & np.isfinite(self.variance)
@@ -236,7 +238,7 @@ class _Refinement:
         return refine.into_ball(updated, self.plan.radius), error, trusted
 
     def _merge(self, points: FloatArray, counts: FloatArray, error: FloatArray) -> FloatArray:
-        """k centers from the trusted cells, with the errors they inherit; the counts they would have."""
+        """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
         mass = np.maximum(counts, 1e-9)
         k = self.plan.n_clusters
         self.centers = refine.into_ball(refine.merge(points, mass, k, self.rng), self.plan.radius)

@@ -1,4 +1,4 @@
-"""What k-means asks of the rows: noisy counts and sums of clusters, and a noisy second moment. All exact integers."""
+"""Noisy counts and sums of clusters, and a noisy second moment, for k-means. All are computed in exact integers."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 from pais.profiles import GaussianProfile, LinearProfile
 from pais.randomness import BitSource
 
-# Rows of a block of scores stay in the cache.
+# Rows per block of scores, small enough for the cache.
 _BLOCK_ROWS = 2048
 
-# Rows a thread takes at a time.
+# Rows that a thread processes at a time.
 _TASK_ROWS = 32768
 
-# Second moments of this many rows of 18 bits are exact in doubles; blocks are added as integers.
+# The second moment of a block of this many rows of 18 bits is exact in doubles; blocks are added as integers.
 _MOMENT_BITS = 18
 _MOMENT_ROWS = 2**16
 
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """Noise of one round: on the count of each cluster, and on the sum of each cluster."""
+    """Noise laws of one round, for the count and for the sum of each cluster."""
 
     count_noise: NoiseLaw
     sum_noise: NoiseLaw
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
-        """A record is in one cluster: it pays for one count and one sum (LLOYD-PROFILE)."""
+        """Loss of a record in one round. It is in one cluster, so it pays for one count and one sum (LLOYD-PROFILE)."""
         return add_profiles([self.count_noise.count_profile(), self.sum_noise.sum_profile()])  # [note: lloyd-1]
 
 
 def add_profiles(profiles: list[LinearProfile | GaussianProfile]) -> LinearProfile | GaussianProfile:
-    """Profile of all of them on one sample; all of one kind."""
+    """Profile of several computations on one sample. All profiles must be of one kind."""
     return functools.reduce(operator.add, profiles)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Summary:
-    """What one round released: protected, for any use."""
+    """Noisy counts and sums released by one round. They are protected, so any use of them is allowed."""
 
     noisy_counts: FloatArray
     noisy_sums: FloatArray
 
 
 class LloydSample:
-    """A weighted sample made ready for rounds: secret, lives only inside a mechanism.
+    """A weighted sample prepared for the rounds of k-means. Secret; it exists only inside a mechanism.
 
     Rows and centers are rounded to a grid on which every score is a whole number below 2**53. Scores are then exact in
-    any order of summation, so the cluster of a row depends on that row and on released centers alone, not on its
+    any order of summation, so the cluster of a row depends only on that row and on released centers, not on its
     neighbours in memory. Sums are whole steps of a lattice for the same reason.
     """
 
@@ -76,7 +76,7 @@ class LloydSample:
         self._sums = self._sum_lattice.encode(content.rows * content.weights[:, None])
 
     def summarise(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
-        """Noisy counts and sums of the clusters that `centers` (released or data-free) make."""
+        """Noisy counts and sums of the clusters of `centers`, which must be released or independent of the data."""
         k, d = centers.shape
         label = self._assign(centers)
         member = sparse.csr_array(
@@ -89,7 +89,7 @@ class LloydSample:
         return Summary(noisy_counts=self._count_lattice.decode(counts), noisy_sums=self._sum_lattice.decode(sums))
 
     def _assign(self, centers: FloatArray) -> NDArray[np.intp]:
-        """Nearest center of each row; ties go to the first."""
+        """Index of the nearest center of each row; ties go to the first center."""
         grid = np.rint(centers * self._grid)
         half = 0.5 * np.einsum("ij,ij->i", grid, grid)
         label = np.empty(self._points.shape[0], dtype=np.intp)
@@ -104,13 +104,14 @@ class LloydSample:
         return label
 
     def second_moment(self, noise: GaussianNoise, radius: float, largest_weight: float, bits: BitSource) -> FloatArray:
-        """Noisy sum of w x x'. The noise is round in Frobenius norm: its full scale on the diagonal, 1/sqrt(2) off it.
+        """Noisy sum of w x x' over the rows x with weights w.
 
-        Rows times the root of their weight are truncated toward zero to whole numbers y of 18 bits: sums of y y' are
-        exact, and the contribution |y|^2 is never more than w |x|^2.
+        The noise is isotropic in the Frobenius norm: full scale on the diagonal, 1/sqrt(2) of it off the diagonal.
+        Each row is multiplied by the square root of its weight and truncated toward zero to whole numbers y of 18 bits.
+        Sums of y y' are then exact, and the contribution |y|^2 is never more than w |x|^2.
         """
         d = self._content.rows.shape[1]
-        # No finer than the noise needs, or its steps would not fit an integer.
+        # The lower bound on the step keeps the noise, counted in steps, within the range of an integer.
         step = max(radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS, math.sqrt(noise.scale / 2.0**50))
         total = np.zeros((d, d), dtype=np.int64)
         for start in range(0, self._content.rows.shape[0], _MOMENT_ROWS):
@@ -130,10 +131,10 @@ class LloydSample:
 
 
 def count_lattice(rounds: tuple[Round, ...]) -> Lattice:
-    """One lattice for the counts of all rounds, fine enough for the most precise."""
+    """One lattice for the counts of all rounds, fine enough for the most precise round."""
     return Lattice.for_scale(min(round_.count_noise.scale for round_ in rounds))
 
 
 def sum_lattice(rounds: tuple[Round, ...]) -> Lattice:
-    """One lattice for the sums of all rounds, fine enough for the most precise."""
+    """One lattice for the sums of all rounds, fine enough for the most precise round."""
     return Lattice.for_scale(min(round_.sum_noise.scale for round_ in rounds))

@@ -1,4 +1,4 @@
-"""Noise laws: what is added, which norm it is made for, and what a unit of it costs."""
+"""Noise laws: the distribution of the noise, the norm it is calibrated for, and the loss per unit."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from pais.randomness import BitSource
 
 
 class NoiseLaw(ABC):
-    """A law of noise for vectors, one vector for each row of the shape drawn."""
+    """Distribution of noise vectors. Drawing a shape (n, d) gives n vectors of d coordinates."""
 
     scale: float
 
     @property
     @abstractmethod
     def order(self) -> float:
-        """The norm in which a record's contribution is measured under this law."""
+        """Order of the norm that measures a record's contribution under this law."""
 
     @abstractmethod
     def n_uniforms(self, d: int) -> int:
-        """Uniform variables behind one vector of d coordinates."""
+        """Number of uniform variables that one vector of d coordinates needs."""
 
     @abstractmethod
     def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
@@ -56,28 +56,28 @@ class NoiseLaw(ABC):
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
-        """The law in public words and numbers."""
+        """Public description of the law."""
 
     def draw(self, shape: tuple[int, int], bits: BitSource) -> FloatArray:
-        """Noise vectors as doubles, one in each row: for studies. Releases take `draw_steps`."""
+        """Noise vectors as doubles, one in each row. For studies only: releases use `draw_steps`."""
         unit, _ = self.evaluate(Tails.draw((shape[0], self.n_uniforms(shape[1])), bits))
         return self.scale * unit
 
     def draw_steps(self, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
-        """Noise vectors rounded to whole steps of a lattice, exact in law."""
+        """Noise vectors rounded to whole steps of a lattice, with exactly the right distribution."""
         return rounded_noise(self, shape, self.scale / lattice.step, bits)
 
 
 def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:
-    """Error of a quantile of an exponential-like tail: the bits not yet known, and the rounding of doubles."""
+    """Error bound for a quantile of an exponential-like tail: bits not yet known, plus the rounding of doubles."""
     return 2.0 * spread + 2.0**-49 * (1.0 + size)
 
 
 def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
-    """The point beyond which the Gamma law of a shape has the probability `tail`, by Newton from the double."""
+    """Point with upper-tail probability `tail` under Gamma(`shape`), by Newton's method from the value in doubles."""
     lower = 1 - tail
     near = lower < mp.mpf(0.5)
-    # Below the median, by the lower tail: there the upper one is all but 1 and says little.
+    # Below the median use the lower tail, because the upper tail is close to 1 there and has little precision.
     start = special.gammaincinv(float(shape), float(lower)) if near else special.gammainccinv(float(shape), float(tail))
     point = mp.mpf(float(start))
     for _ in range(60):
@@ -94,7 +94,7 @@ def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
 
 
 def _normal_exactly(tail: mp.mpf) -> mp.mpf:
-    """The point beyond which the normal law has the probability `tail`."""
+    """Point with upper-tail probability `tail` under the normal distribution."""
     return mp.sqrt(2) * mp.erfinv(1 - 2 * tail)
 
 
@@ -105,9 +105,9 @@ class LpNoise(NoiseLaw):
     Notes
     -----
     In d dimensions the radius is Gamma(d) times the scale and the direction follows the cone measure of the l_p
-    sphere. The published code of the paper drew the radius from Exponential(1) (erratum 1), and for p = 1 a
-    normalised Gaussian direction (erratum 12): both put unbounded density ratios where epsilon is claimed.
-    `tests/statistical/test_noise.py` accepts this law and rejects those.
+    sphere. The published code of the paper drew the radius from Exponential(1) (erratum 1), and for p = 1 used a
+    normalised Gaussian direction (erratum 12). Both errors lead to unbounded density ratios, although the code claims
+    epsilon. `tests/statistical/test_noise.py` accepts this law and rejects those.
     """
 
     scale: float
@@ -122,15 +122,15 @@ class LpNoise(NoiseLaw):
         return self.p
 
     def _is_product(self, d: int) -> bool:
-        # exp(-||.||_1) is a product: independent Laplace coordinates.
+        # exp(-||.||_1) is a product over coordinates, so the coordinates are independent Laplace variables.
         return self.p == 1.0 or d == 1
 
     def n_uniforms(self, d: int) -> int:
-        # Direction, radius, and for a general p a second part of the direction.
+        # d uniforms for the direction, d for the radius, and for a general p another d for the direction.
         return d if self._is_product(d) else 2 * d if self.p in (2.0, math.inf) else 3 * d
 
     def _width(self, n_uniforms: int) -> int:
-        """Coordinates that so many uniforms make."""
+        """Number of coordinates that `n_uniforms` uniform variables give; the inverse of `n_uniforms`."""
         return n_uniforms if self.p == 1.0 or n_uniforms == 1 else n_uniforms // (2 if self.p in (2.0, math.inf) else 3)
 
     def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
@@ -139,7 +139,7 @@ class LpNoise(NoiseLaw):
         if self._is_product(d):
             size = -np.log(2.0 * tail)  # [note: noise-3]
             return tails.signs * size, _symmetric_error(spread, size)
-        # A Gamma variable of whole shape d is a sum of d exponentials.
+        # A Gamma variable with integer shape d is a sum of d exponential variables.
         exponentials = -np.log(2.0 * tail[:, d : 2 * d])
         radius = exponentials.sum(axis=1, keepdims=True)  # [note: noise-1]
         radius_error = (
@@ -159,7 +159,7 @@ class LpNoise(NoiseLaw):
         if self.p == 2.0:
             size = -special.ndtri(first)
             return size, _symmetric_error(unsure, size)
-        # |g|^p is Gamma(1/p), that is Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
+        # |g|^p is Gamma(1/p). Draw it as Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
         shape, second = 1.0 + 1.0 / self.p, tail[:, 2 * d :]
         lower, unsure_lower = (part[:, 2 * d :] for part in tails.complements())
         near = lower < 0.5
@@ -191,7 +191,7 @@ class LpNoise(NoiseLaw):
         if self._is_product(d):
             return math.sqrt(2.0) * self.scale
         if math.isinf(self.p):
-            # One coordinate is at the face with probability 1/d, else uniform up to it.
+            # A coordinate is the largest one with probability 1/d; otherwise it is uniform up to the largest.
             return self.scale * math.sqrt(d * (d + 1) * (1 / d + (1 - 1 / d) / 3))
         a = 1.0 / self.p
         log_share = special.gammaln(3 * a) - special.gammaln(a) + special.gammaln(d * a) - special.gammaln((d + 2) * a)
@@ -205,7 +205,7 @@ class LpNoise(NoiseLaw):
 
     @property
     def _price(self) -> float:
-        # Raised past the roundings of every product it enters.
+        # Increased so that the rounding errors of later products cannot make the loss too small.
         return float(divide_up(1.0 + 8 * ULP, self.scale))  # [note: noise-4]
 
     def describe(self) -> dict[str, object]:
@@ -215,7 +215,7 @@ class LpNoise(NoiseLaw):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(NoiseLaw):
-    """Independent normal coordinates of standard deviation `scale`: (epsilon, delta), l2."""
+    """Independent normal coordinates with standard deviation `scale`, for (epsilon, delta) and the l2 norm."""
 
     scale: float
 

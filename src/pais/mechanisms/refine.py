@@ -1,7 +1,8 @@
-"""Post-processing of released counts and sums into good centers. Nothing here sees a row, so nothing here costs.
+"""Post-processing of released counts and sums into good centers, at no privacy cost because no function reads a row.
 
-Each function takes released or public values. The levers: shrink singular values by the known noise, blend rounds by
-how far centers moved beyond it, merge many cells into k centers, put idle centers beside busy ones.
+Each function takes released or public values. The techniques are: shrink singular values by the known noise, combine
+rounds according to how far centers moved beyond the noise, merge many cells into k centers, and move unused centers
+beside centers of large clusters.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from pais._numerics import FloatArray
 Generator = np.random.Generator
 BoolArray = NDArray[np.bool_]
 
-#: The best cells lie wider than the data they are drawn from.
+#: Factor on the spread of the model points, because the best cells are more spread out than the data.
 START_SPREAD = 1.25
 MODEL_POINTS = 2000
 RESTARTS = 40
 
 
 def into_ball(centers: FloatArray, radius: float) -> FloatArray:
-    """Centers beyond the radius are scaled back to it."""
+    """Scale centers beyond the radius back to it."""
     norm = np.sqrt(np.einsum("ij,ij->i", centers, centers))
     return np.asarray(centers * (radius / np.maximum(norm, radius))[:, None])
 
@@ -34,13 +35,13 @@ def nearest(points: FloatArray, centers: FloatArray) -> NDArray[np.intp]:
 
 
 def directions(n: int, d: int, radius: float, rng: Generator) -> FloatArray:
-    """Random directions at half the radius: a start that no row was asked for. Equal norms make the cells sectors."""
+    """Random directions at half the radius: a start that uses no rows. With equal norms, the cells are sectors."""
     way = rng.standard_normal((n, d))
     return np.asarray(0.5 * radius * way / np.linalg.norm(way, axis=1, keepdims=True))
 
 
 def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -> FloatArray:
-    """Plain Lloyd on made-up points."""
+    """Plain Lloyd's algorithm on points drawn from a model, not from the rows."""
     centers = points[rng.choice(len(points), k, replace=len(points) < k)]
     for _ in range(steps):
         label = nearest(points, centers)
@@ -51,7 +52,10 @@ def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -
 
 
 def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_square_norm: float) -> FloatArray:
-    """Rows s with s's about the covariance: eigenvalues beyond the edge of the noise, freed of its push."""
+    """Matrix s such that s's approximates the covariance.
+
+    It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them.
+    """
     d = len(moment)
     value, vector = np.linalg.eigh(moment)
     energy = noise**2 / 2.0 * d
@@ -64,7 +68,7 @@ def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_squar
 
 
 def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: float) -> FloatArray:
-    """The same from the means of sectors, whose singular values go about as the eigenvalues of the covariance."""
+    """The same matrix from sector means, whose singular values are about proportional to the covariance eigenvalues."""
     _, value, vector = np.linalg.svd(means * np.sqrt(share)[:, None], full_matrices=False)
     if value.sum() <= 0.0:
         return np.eye(means.shape[1]) * math.sqrt(mean_square_norm / means.shape[1])
@@ -72,7 +76,7 @@ def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: fl
 
 
 def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> FloatArray:
-    """Cells of a Gaussian with that covariance."""
+    """Starting cells: Lloyd's algorithm on a Gaussian with the covariance that `spread` gives."""
     points = START_SPREAD * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
     return into_ball(lloyd_on_model(points, cells, rng), radius)
 
@@ -80,7 +84,7 @@ def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Genera
 def start_from_sectors(
     means: FloatArray, share: FloatArray, spread: FloatArray, cells: int, radius: float, rng: Generator
 ) -> FloatArray:
-    """Cells of sector means plus a Gaussian that holds the variance they do not explain."""
+    """Starting cells: Lloyd's algorithm on sector means plus a Gaussian with the variance they do not explain."""
     total = float(np.square(spread).sum())
     explained = float(share @ np.square(means).sum(axis=1)) / max(total, 1e-300)
     points = means[rng.choice(len(means), MODEL_POINTS, p=share)]
@@ -90,10 +94,10 @@ def start_from_sectors(
 
 
 def denoise(stack: FloatArray, strength: FloatArray, last: int) -> tuple[FloatArray, FloatArray]:
-    """Shrink the last rows of a stack of signal plus unit noise whose rows share a low-dimensional space.
+    """Shrink the last rows of a stack of signal plus unit noise, where the signals share a low-dimensional space.
 
-    Gavish and Donoho's factor of a singular direction is a Wiener factor g/(1+g) at mean strength; a row of larger
-    strength is trusted more. Returns the shrunk rows and the noise variance left in each.
+    Gavish and Donoho's shrinkage factor of a singular direction is a Wiener factor g/(1+g) at mean strength. Rows of
+    larger strength are shrunk less. Returns the shrunk rows and the noise variance that remains in each.
     """
     rows, d = stack.shape
     long, beta = max(rows, d), min(rows, d) / max(rows, d)
@@ -115,7 +119,10 @@ def denoise(stack: FloatArray, strength: FloatArray, last: int) -> tuple[FloatAr
 def reseed(
     centers: FloatArray, counts: FloatArray, trusted: BoolArray, spread: FloatArray, radius: float, rng: Generator
 ) -> FloatArray:
-    """Put untrusted centers a quarter of a typical gap beside trusted ones that are heavy and lonely."""
+    """Move untrusted centers beside trusted ones with a large count and a distant nearest neighbour.
+
+    The new distance is a quarter of the median distance of a trusted center to its nearest neighbour.
+    """
     idle = np.flatnonzero(~trusted)
     good = centers[trusted]
     square = np.einsum("ij,ij->i", good, good)
@@ -133,7 +140,7 @@ def reseed(
 
 
 def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator, steps: int = 30, tries: int = 3) -> FloatArray:
-    """Weighted greedy k-means++ and Lloyd on released cells, all restarts at once; the best one."""
+    """Weighted greedy k-means++ and Lloyd on released cells. Runs all restarts at once and returns the best one."""
     n, d = points.shape
     if n <= k:
         jitter = 1e-3 * math.sqrt(float(np.square(points).sum(axis=1).mean()) / d) * rng.standard_normal((k - n, d))

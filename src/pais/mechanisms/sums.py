@@ -1,4 +1,4 @@
-"""Weighted count, sum and mean with noise, and several of them on one sample."""
+"""Weighted count, sum and mean with noise, and a mechanism that runs several of them on one sample."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ _NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """How large weighted rows can be on a ball under a rule: public bounds.
+    """Public bounds on the size of weighted rows, for a ball and a rule.
 
     Attributes
     ----------
     radius : float
-        Of the ball.
+        Radius of the ball.
     weight : float
         Largest weight.
     contribution : float
-        Largest weight times norm; less than radius times weight, as heavy rows are short.
+        Largest product of weight and norm. It is less than radius times weight, because rows with a large weight have
+        a small norm.
     """
 
     radius: float
@@ -51,31 +52,31 @@ class Extent:
 
 
 class Mechanism(ABC):
-    """A noised computation on weighted rows, and what it costs a record."""
+    """A computation on weighted rows that adds noise, and the privacy loss it causes for a record."""
 
     name: str
 
     @property
     @abstractmethod
     def profile(self) -> Profile:
-        """Loss of a record by weight and norm."""
+        """Loss of a record as a function of its weight and norm."""
 
     @property
     @abstractmethod
     def order(self) -> float | None:
-        """The norm the profile speaks of; None where the loss does not depend on the norm."""
+        """Order of the norm that the profile uses; None if the loss does not depend on the norm."""
 
     @abstractmethod
     def require_lattice(self, extent: Extent) -> None:
-        """Refuse, from public numbers, contributions that the integers of a release could not hold."""
+        """Raise if contributions may be too large for the integers of a release. Uses public numbers only."""
 
     @abstractmethod
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
-        """The noised value. Called once for a sample, by `release`."""
+        """Compute the noised value. `release` calls this once per sample."""
 
     @abstractmethod
     def describe(self) -> dict[str, object]:
-        """The mechanism in public words and numbers."""
+        """Public description of the mechanism."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ class WeightedSum(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class MeanValue:
-    """A noisy mean and the two noisy values it was made of; all protected, all may leave."""
+    """A noisy mean with the noisy count and sum it was computed from. All are protected and may be published."""
 
     noisy_mean: FloatArray
     noisy_count: float
@@ -149,7 +150,7 @@ class MeanValue:
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedMean(Mechanism):
-    """Noisy sum over noisy count, brought back into the ball: the mean of all rows, in their own coordinates."""
+    """Mean of all rows: noisy sum divided by noisy count, clipped to the ball, in the coordinates of the rows."""
 
     count_noise: NoiseLaw
     sum_noise: NoiseLaw
@@ -174,7 +175,7 @@ class WeightedMean(Mechanism):
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> MeanValue:
         noisy_count = WeightedCount(noise=self.count_noise).measure(content, ball, bits)
         noisy_sum = WeightedSum(noise=self.sum_noise).measure(content, ball, bits)
-        # Clipping into the ball and a floor of one row are post-processing of protected values.
+        # Clipping to the ball and a minimum count of one row are post-processing of protected values.
         inside = ball.clip((noisy_sum / max(noisy_count, 1.0))[None, :])[0]
         center = 0.0 if ball.center is None else np.asarray(ball.center)
         return MeanValue(noisy_mean=inside + center, noisy_count=noisy_count, noisy_sum=noisy_sum)
@@ -189,7 +190,7 @@ class WeightedMean(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class Joint(Mechanism):
-    """Several mechanisms on one sample, paid for together: the way to use a sample more than once."""
+    """Several mechanisms on one sample, paid for together. Use it to compute more than one value from a sample."""
 
     parts: tuple[Mechanism, ...]
     name = "joint"
@@ -224,7 +225,7 @@ class Joint(Mechanism):
 
 
 def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:
-    """The profile of running all on one sample: pure losses add, squared Gaussian shifts add."""
+    """Profile of running several mechanisms on one sample: pure losses add, and squared Gaussian shifts add."""
     linear = [profile for profile in profiles if isinstance(profile, LinearProfile)]
     gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
     if len(linear) == len(profiles):
