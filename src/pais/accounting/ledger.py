@@ -245,7 +245,7 @@ class Ledger:
         return _reopened, (str(self._path), self._budget)
 
     def left_behind(self) -> LeftBehind:
-        """Return a stand-in that a fitted model pickles, so that the model can be loaded where the ledger is missing."""
+        """Return a stand-in for pickles, so that a fitted model can be loaded where this ledger is not available."""
         return LeftBehind(self)
 
 
