@@ -1,4 +1,4 @@
-"""What has been spent on a set of rows: a ledger of releases, in memory or in a file that several processes share."""
+"""The privacy ledger: a record of the releases from a set of rows, in memory or in a file shared by processes."""
 
 from pais.accounting.amounts import Budget
 from pais.accounting.entries import Entry, Part, new_name

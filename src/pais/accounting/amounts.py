@@ -1,4 +1,4 @@
-"""Amounts of a budget: what may be stated, and sums that never err to the unsafe side."""
+"""Budget amounts: their valid range, and sums whose rounding error is always on the safe side."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Budget:
 
 
 def amount(epsilon: object, delta: object) -> Budget:
-    """A stated amount, or an error: both finite, epsilon in [0, 1e6], delta in [0, 1)."""
+    """Validate an amount: both numbers finite, epsilon in [0, 1e6], delta in [0, 1)."""
     return Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]  # checked there
 
 
@@ -36,13 +36,13 @@ def total(values: Iterable[float]) -> Fraction:
 
 
 def up(value: Fraction) -> float:
-    """The nearest double that is written as no less than the value."""
+    """Return the nearest double whose decimal form is at least the value."""
     nearest = float(value)
     return nearest if exact(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
 def down(value: Fraction) -> float:
-    """The nearest double that is written as no more than the value; 0 for what is negative."""
+    """Return the nearest double whose decimal form is at most the value; 0 for a negative value."""
     if value <= 0:
         return 0.0
     nearest = float(value)

@@ -1,4 +1,4 @@
-"""Everything on a ledger together: a bound tighter than the sum."""
+"""Privacy bound for all releases on a ledger together, tighter than the sum of their prices."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from pais.accounting.entries import Part
 from pais.errors import UnreachableError
 
 if TYPE_CHECKING:
-    # The package behind it is optional.
+    # This module needs an optional package.
     from pais.accounting.pld import Curve
 
-# Epsilons of a curve on each side of zero, close to each other near it: 2 n + 1 stay below a thousand, up to which the
-# accountant keeps a curve as it is.
+# Number of epsilons of a curve on each side of zero, and how strongly they are concentrated near zero. The 2 n + 1
+# points stay below a thousand, the limit up to which the accountant keeps a curve unchanged.
 _POINTS, _BEND = 490, 5.0
 
-# Losses are multiples of a step: a small share of the plain sum and of each part, but no smaller than memory allows.
+# Losses are multiples of a step. The step is a small share of the plain sum and of each part, with a lower limit that
+# keeps memory use bounded.
 _OF_SUM, _OF_PART, _SMALLEST = 1.0 / 30000.0, 1.0 / 200.0, 1.0 / 300000.0
 
-# Share of delta for what lies beyond the ends of the curves.
+# Share of delta reserved for the probability beyond the ends of the curves.
 _TAIL = 1e-4
 
-# What rounding in the accountant's convolutions may hide, for each of them.
+# Upper limit of the rounding error in each of the accountant's convolutions.
 _HIDDEN = 1e-14
 
 
@@ -44,7 +45,7 @@ def tight_epsilon(parts: Sequence[Part], delta: float) -> float:
     try:
         found = _composed(parts, delta, plain)
     except (ArithmeticError, ValueError, MemoryError):
-        # Prices or losses so far apart that no grid of losses holds them all.
+        # The prices or losses differ so much that no single grid of losses can hold them all.
         found = math.inf
     best = min(found, plain) if covered else found
     if math.isinf(best):
@@ -66,7 +67,7 @@ def _composed(parts: Sequence[Part], delta: float, plain: float) -> float:
     tail = left * _TAIL / len(parts)
     curves: dict[str, tuple[Curve, int]] = {}
     for part in parts:
-        # Releases of one kind have one curve, and are composed with themselves.
+        # Equal releases share one curve, which is then composed with itself.
         key = json.dumps(part.describe(), sort_keys=True) if part.told else str(id(part))
         known = curves.get(key)
         curve = known[0] if known else _curve(part, step, tail)
@@ -77,7 +78,8 @@ def _composed(parts: Sequence[Part], delta: float, plain: float) -> float:
 def _curve(part: Part, step: float, tail: float) -> Curve:
     from pais.accounting.pld import Curve
 
-    # Had the earlier release told something else, this one would have another curve, and the same price.
+    # A part that depends on an earlier release would have a different curve for a different earlier result, but the
+    # same price. So use only its price.
     pairs = None if part.follows else pairs_of(part)
     if pairs is None:
         return Curve.of_price(part.epsilon, part.delta, step)
@@ -94,7 +96,7 @@ def _grid(end: float) -> FloatArray:
 def _both(pairs: Pairs, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Divergences at -epsilon, 0 and epsilon, for removing and for adding a record.
 
-    At a factor a < 1 the divergence of P from Q is 1 - a + a times that of Q from P at 1/a.
+    At a factor a < 1, the divergence of P from Q is 1 - a plus a times the divergence of Q from P at 1/a.
     """
     at = np.append(0.0, epsilon)
     removed, added = removing(pairs, at), adding(pairs, at)
@@ -103,7 +105,7 @@ def _both(pairs: Pairs, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
         mirrored = -np.expm1(-epsilon) + np.exp(-epsilon) * other[1:]
         return np.append(np.minimum(mirrored, 1.0)[::-1], positive)
 
-    # At factor 1 both directions are the total variation distance.
+    # At factor 1 both divergences equal the total variation distance.
     both = np.maximum(removed[0], added[0])
     removed[0] = added[0] = both
     return whole(removed, added), whole(added, removed)

@@ -1,8 +1,8 @@
-"""Certified privacy curves of sampled Gaussian releases, in both directions, as numbers on a grid.
+"""Certified privacy curves of sampled Gaussian releases, in both directions, evaluated on a grid.
 
-A record of norm z has the pair P = (1-q) N(0,1) + q N(mu,1), Q = N(0,1). Removing it is P against Q, adding it Q
-against P. The supremum over z of the divergences is convex in e^epsilon again, so it is the curve of some pair that
-dominates every record.
+A record of norm z has the pair P = (1-q) N(0,1) + q N(mu,1), Q = N(0,1). Removing the record compares P with Q, and
+adding it compares Q with P. The supremum of the divergences over z is again convex in e^epsilon, so it is the curve
+of some pair that dominates every record.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from pais.domain import Ball
 from pais.profiles import GaussianProfile
 from pais.rules import ConstrainedRule, Rule, UniformRule
 
-# log of a divergence at epsilons, shifts and probabilities.
+# Log of a divergence, as a function of epsilons, shifts and probabilities.
 _LogDelta = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
-# Cells of a rule that is not constant between its breakpoints, and knots that are bounded together at first.
+# Number of cells for a rule that is not constant between its breakpoints; number of knots in a group that is first
+# bounded as a whole.
 _CELLS, _GROUP = 4096, 64
 
-# A bound this close to what is attained is not refined.
+# A bound within this factor of an attained value is not refined.
 _CLOSE = 1.0 + 1e-5
 
 
@@ -37,15 +38,15 @@ class Pairs:
     shift: FloatArray
 
     def epsilon_at(self, delta: float) -> float:
-        """An epsilon beyond which no curve exceeds delta."""
+        """Return an epsilon beyond which no curve exceeds delta."""
         return float(np.max(invert_delta(np.full_like(self.shift, delta), self.shift, self.probability)))
 
 
 def pairs_of(part: Part) -> Pairs | None:
-    """Dominating pairs of a sampled Gaussian release; None for what is not one.
+    """Dominating pairs of a sampled Gaussian release; None for other releases.
 
-    On a cell of norms the loss is at most that of its largest probability, largest weight and largest norm together: a
-    shift grows with weight and norm, and both divergences grow with the probability and with the shift.
+    On a cell of norms, the loss is at most the loss at the largest probability, the largest weight and the largest
+    norm together: the shift grows with weight and norm, and both divergences grow with the probability and the shift.
     """
     if part.rule is None or part.ball is None or not isinstance(part.profile, GaussianProfile):
         return None
@@ -58,29 +59,30 @@ def pairs_of(part: Part) -> Pairs | None:
 
 def _cells(rule: Rule, ball: Ball) -> tuple[FloatArray, FloatArray]:
     if type(rule) is UniformRule:
-        # One probability for all: the largest norm has the largest shift.
+        # All norms have the same probability, so the largest norm has the largest shift.
         return np.array([ball.radius]), np.array([ball.radius])
     points = rule.breakpoints(ball.radius)
     if type(rule) is not ConstrainedRule:
         points = np.union1d(points, np.linspace(0.0, ball.radius, _CELLS + 1))
-    # The cell (0, 0] is the norm 0 itself.
+    # The first cell, (0, 0], covers the norm 0 itself.
     return np.append(0.0, points[:-1]), np.append(0.0, points[1:])
 
 
 def removing(pairs: Pairs, epsilon: FloatArray) -> FloatArray:
-    """Supremum over the pairs of the divergence of P from Q at each epsilon >= 0, from above."""
+    """Upper bound at each epsilon >= 0 on the supremum over the pairs of the divergence of P from Q."""
     return _supremum(pairs, epsilon, log_amplified_delta)
 
 
 def adding(pairs: Pairs, epsilon: FloatArray) -> FloatArray:
-    """Supremum over the pairs of the divergence of Q from P at each epsilon >= 0, from above."""
+    """Upper bound at each epsilon >= 0 on the supremum over the pairs of the divergence of Q from P."""
     return _supremum(pairs, epsilon, log_added_delta)
 
 
 def log_added_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
     """log of (1 - e^epsilon (1-q)) G(kappa), kappa = e^epsilon q / (1 - e^epsilon (1-q)); -inf where that is not > 0.
 
-    A larger first factor makes kappa smaller and G larger, so raising it past its rounding bounds all from above.
+    A larger first factor makes kappa smaller and G larger. So raising the first factor by more than its rounding error
+    gives an upper bound on the result.
     """
     grown = np.expm1(np.minimum(epsilon, 700.0)) * (1.0 - probability)
     factor = probability - grown + 8 * ULP * (probability + grown)
@@ -94,7 +96,7 @@ def log_added_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray
 
 
 def _supremum(pairs: Pairs, epsilon: FloatArray, log_delta: _LogDelta) -> FloatArray:
-    """Groups of knots are bounded together; where that is not close to what is attained, knot by knot."""
+    """Bound each group of knots as a whole, and evaluate knot by knot where that bound is not close to attained."""
     n_groups = -(-pairs.shift.size // _GROUP)
     group = np.arange(pairs.shift.size) // _GROUP
     starts = np.arange(n_groups) * _GROUP
@@ -117,6 +119,6 @@ def _supremum(pairs: Pairs, epsilon: FloatArray, log_delta: _LogDelta) -> FloatA
             members = group == number
             found = values(column[asked], pairs.shift[members], pairs.probability[members]).max(axis=1)
             result[asked] = np.maximum(result[asked], found)
-    # The smallest subnormal stands for what underflows.
+    # Add the smallest subnormal to stay above values that underflow.
     raised = np.exp(result) * (1.0 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
     return np.asarray(np.minimum(raised, 1.0))

@@ -1,4 +1,4 @@
-"""What a ledger keeps of a release: its price, and the public numbers from which its loss can be worked out again."""
+"""Ledger entries: the price of a release and the public numbers from which its loss can be recomputed."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
 
 SECURE, SEEDED = "secure randomness", "seeded, not private"
 
-# A rule or a profile of somebody's own.
+# Stands for a rule or profile class defined by the user.
 _OTHER = "other"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """One mechanism of a release. With rule, profile and ball its loss is known norm by norm; else its price is.
+    """One mechanism of a release.
+
+    With rule, profile and ball, its loss is known for every norm; without them, only its price is known.
 
     Attributes
     ----------
     what : str
     epsilon, delta : float
-        Its certified price.
+        Certified price of the mechanism.
     rule, profile, ball : optional
-        How rows were kept, what a record pays, and where rows live; public, all or none.
+        The sampling rule, the privacy loss of a record, and the ball that contains the rows. All public; give all
+        three or none.
     n_features : int, optional
-        Columns of the rows.
+        Number of columns.
     follows : bool
-        Whether its rule or noise was chosen by what an earlier release on these rows had told.
+        Whether its rule or noise was chosen using the result of an earlier release on these rows.
     """
 
     what: str
@@ -56,7 +59,7 @@ class Part:
 
     @property
     def told(self) -> bool:
-        """Whether its description says all: then equal descriptions are equal releases."""
+        """Whether the description is complete, so that equal descriptions mean equal releases."""
         described = self.describe()
         return "rule" not in described or _OTHER not in (
             described["rule"]["rule"],
@@ -83,17 +86,18 @@ class Entry:
     ----------
     what : str
     epsilon, delta : float
-        What it was charged.
+        Price charged.
     when : str
-        Time of the spend, UTC.
+        Time of the charge, UTC.
     note : str
-        "secure randomness", or "seeded, not private": a rehearsal is charged all the same, as its values may be used.
+        "secure randomness", or "seeded, not private". A rehearsal with a seed is charged too, as its values may be
+        used.
     parts : tuple of dict
-        What was run: descriptions of the mechanisms the price is the sum of.
+        Descriptions of the mechanisms that were run. Their prices add up to the price charged.
     id : str
-        A random name, the same in every reading of the file.
+        A random id, the same every time the file is read.
     release : str
-        The name of what was released, where a later command must recognise it; else empty.
+        Name of the release, if a later command must recognise it; otherwise empty.
     """
 
     what: str
@@ -112,14 +116,14 @@ class Entry:
 
 
 def new_name() -> str:
-    """A random name; no two are alike."""
+    """Return a random, unique name."""
     return uuid.uuid4().hex
 
 
 def new_entry(
     what: str, epsilon: float, delta: float, *, note: str, parts: tuple[Part, ...], release: str = ""
 ) -> Entry:
-    """An entry of this moment, from checked amounts."""
+    """Build an entry with the current time, from validated amounts."""
     return Entry(
         what=_validate.text("what", what),
         epsilon=epsilon,
@@ -133,7 +137,7 @@ def new_entry(
 
 
 def entry_from(described: object) -> Entry:
-    """An entry as a file holds it; anything that is not as it was written raises."""
+    """Parse an entry from a file; raise if it is not in the form that a ledger writes."""
     if not isinstance(described, Mapping) or set(described) != set(Entry.__dataclass_fields__):
         raise ArgumentError("an entry has other fields than a ledger writes. Restore the file from a copy.")
     price = amount(described["epsilon"], described["delta"])
@@ -150,9 +154,10 @@ def entry_from(described: object) -> Entry:
 
 
 def parts_of(entry: Entry) -> tuple[Part, ...]:
-    """The parts of an entry, rebuilt from their public numbers as far as these suffice.
+    """Rebuild the parts of an entry from their public numbers, as far as possible.
 
-    What does not add up to the entry's price is one part at that price: an upper bound of whatever it was.
+    If the parts cannot be rebuilt, or do not add up to the entry's price, return a single part at that price. It is an
+    upper bound on the loss of the release.
     """
     whole = (Part(what=entry.what, epsilon=entry.epsilon, delta=entry.delta),)
     try:
@@ -194,8 +199,8 @@ def _part_from(described: Mapping[str, Any]) -> Part:
 
 
 def _profile_description(profile: Profile) -> dict[str, Any]:
-    # JSON has no infinity: None stands for it.
-    # What inherits from these may pay otherwise.
+    # JSON has no infinity, so None represents it.
+    # The checks compare the exact type, because a subclass may define a different loss.
     if type(profile) is GaussianProfile:
         return {
             "profile": "gaussian",
@@ -219,7 +224,7 @@ def _profile_from(described: Mapping[str, Any]) -> Profile | None:
 
 def _rule_description(rule: Rule) -> dict[str, Any]:
     if type(rule) not in (UniformRule, CoresetRule, ConstrainedRule):
-        # Whatever it calls itself.
+        # A user-defined rule, whatever its own `describe` returns.
         return {"rule": _OTHER}
     described = dict(rule.describe())
     if isinstance(rule, UniformRule):
@@ -238,7 +243,7 @@ def _rule_from(described: Mapping[str, Any]) -> Rule | None:
     if kind == "constrained":
         profile = _profile_from(described["profile"])
         numbers = {name: described[name] for name in ("radius", "epsilon", "delta", "n_knots")}
-        # Earlier versions wrote no limit for kept records, and had none.
+        # Earlier versions had no limit for kept records and wrote none.
         limit = _maybe_infinite(described.get("max_epsilon_if_kept"))
         return None if profile is None else ConstrainedRule(profile=profile, max_epsilon_if_kept=limit, **numbers)
     return None

@@ -1,4 +1,4 @@
-"""What each record paid by itself: for the data's owner, and protected by nothing."""
+"""Privacy loss of each individual record: for the owner of the data only, as the numbers themselves are not private."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pais.profiles import Profile
 from pais.rules import Rule
 from pais.sources import from_array, read
 
-# Rows measured at a time.
+# Number of rows processed at a time.
 _BLOCK_ROWS = 1 << 16
 
 
 class RecordLosses(np.ndarray[Any, np.dtype[np.float64]]):
-    """An epsilon for each row. NOT PROTECTED: it depends on the rows and stays with their owner."""
+    """An epsilon for each row. NOT PROTECTED: the values depend on the rows and must stay with their owner."""
 
     protected = False
 
@@ -33,7 +33,7 @@ class RecordLosses(np.ndarray[Any, np.dtype[np.float64]]):
 
 
 def record_loss(rule: Rule, profile: Profile, norm: FloatArray, *, delta: float) -> FloatArray:
-    """Epsilon of records of given norms, kept by a rule and paying by a profile, at a delta."""
+    """Epsilon at a delta of records with the given norms, for a sampling rule and a loss profile."""
     probability = rule.probability(norm)
     loss = profile(1.0 / probability, norm)
     if delta > 0.0:
@@ -42,9 +42,9 @@ def record_loss(rule: Rule, profile: Profile, norm: FloatArray, *, delta: float)
 
 
 def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
-    """Sum over the parts of what each row pays: its own loss where that is known, the certified price elsewhere.
+    """Sum of each row's loss over the parts: its own loss if that is known, otherwise the certified price.
 
-    A row that is not finite contributes nothing to any release, so it pays nothing.
+    A row with a non-finite value contributes to no release, so its loss is 0.
     """
     table = table_of(read(rows).rows if hasattr(rows, "__arrow_c_stream__") else from_array(rows))
     paid = np.zeros(table.shape[0])
@@ -67,5 +67,5 @@ def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
 
 def _own_losses(part: Part, rule: Rule, profile: Profile, ball: Ball, rows: NDArray[np.generic]) -> FloatArray:
     loss = record_loss(rule, profile, np.nan_to_num(ball.norms(ball.shift(rows))), delta=part.delta)
-    # The certificate holds for every record, so a loss above it is rounding.
+    # The certified price holds for every record, so a loss above it is a rounding error.
     return np.minimum(loss, part.epsilon)

@@ -1,4 +1,4 @@
-"""The ledger: what may be spent on a set of rows, what has been, and whoever is to be charged."""
+"""The ledger: the privacy budget of a set of rows, the amount spent so far, and the ledgers a release is charged to."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ class Ledger:
     Parameters
     ----------
     epsilon, delta : float
-        All that may ever be spent on these rows. An existing file has its own budget: state the same, or none.
+        Total budget for these rows. An existing file already stores a budget: pass the same values, or none.
     path : path, optional
-        A JSON file that several processes may share; it is made where there is none. None keeps the ledger in the
-        memory of this process.
+        A JSON file that several processes may share. It is created if it does not exist. With None, the ledger is
+        kept in the memory of this process.
 
     Notes
     -----
-    Guarantee. What is recorded never adds up to more than the budget, whatever threads and processes spend at once, and
-    a release is recorded on disk before its noise is drawn: `tests/unit/test_ledger.py`,
-    `tests/integration/test_ledger_cli.py`. Prices are added as the decimals they are written as, exactly; `spent` is
-    rounded up and `remaining` down.
+    Guarantee. The recorded prices never add up to more than the budget, even if several threads and processes spend at
+    the same time, and a release is recorded on disk before its noise is drawn: `tests/unit/test_ledger.py`,
+    `tests/integration/test_ledger_cli.py`. Prices are added exactly, as the decimal numbers they are written as;
+    `spent` is rounded up and `remaining` is rounded down.
 
-    Assumes. The same rows throughout, and one row for each person. It holds what was charged to it: releases made
-    by other tools are recorded with `spend`.
+    Assumes. The rows stay the same throughout, and each person has one row. The ledger only contains releases that
+    were charged to it: record releases made by other tools with `spend`.
 
-    A ledger is never copied: copies and clones of what holds it hold the same one. A ledger with a path can go to
-    another process, which then spends from the same file; one in memory cannot. A ``with`` block ends at the process:
-    others that work inside it must be passed the ledger, or a model that takes it along.
+    A ledger is never copied: copying or cloning an object that holds a ledger yields an object with the same ledger.
+    A ledger with a path can be sent to another process, which then spends from the same file; a ledger in memory
+    cannot. A ``with`` block applies to the current process only: pass the ledger, or a model that holds it, to other
+    processes that work inside the block.
 
     Examples
     --------
@@ -69,12 +70,12 @@ class Ledger:
         else:
             file = FileStore.open(Path(path), stated)
             self._path, self._budget, self._store = file.path, file.budget, file
-        # Rules and profiles of releases made in this process, by the name of their entry.
+        # Maps the id of an entry to the parts of a release made in this process, with their rules and profiles.
         self._live: dict[str, tuple[Part, ...]] = {}
 
     @property
     def budget(self) -> Budget:
-        """All that may be spent."""
+        """The total budget."""
         return self._budget
 
     @property
@@ -83,7 +84,7 @@ class Ledger:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """What was released, in order. Public."""
+        """The recorded releases, in order. Public."""
         return self._store.read()
 
     @property
@@ -96,11 +97,11 @@ class Ledger:
 
     @property
     def remaining(self) -> Budget:
-        """What is left, rounded down."""
+        """The budget that is left, rounded down."""
         return self._left(self.entries)
 
     def check(self, *, epsilon: float, delta: float = 0.0) -> None:
-        """Raise `BudgetError` if this much is not left. Nothing is recorded."""
+        """Raise `BudgetError` if less than this amount is left. Nothing is recorded."""
         self._require(self.entries, amount(epsilon, delta))
 
     def spend(
@@ -113,20 +114,20 @@ class Ledger:
         parts: Sequence[Part] = (),
         release: str = "",
     ) -> Entry:
-        """Check and record, as one step; with a path, it is on disk when this returns.
+        """Check the budget and record the release, in one step; with a path, the entry is on disk when this returns.
 
         Parameters
         ----------
         what : str
-            What is released, in a few words.
+            Short description of the release.
         epsilon, delta : float
-            Its price.
+            Price of the release.
         note : str
-            How its randomness was drawn, or who says so.
+            How the randomness was drawn, or who states the price.
         parts : sequence of Part
-            The mechanisms it is made of, for tighter accounting; their prices must add up to the price.
+            The mechanisms the release consists of, for tighter accounting; their prices must add up to the price.
         release : str
-            A name of its own, for a release that later ones rest on: see `holds`.
+            A unique name, for a release that later releases depend on: see `holds`.
         """
         price, made = amount(epsilon, delta), tuple(parts)
         if made and not priced_as(made, price.epsilon, price.delta):
@@ -143,18 +144,19 @@ class Ledger:
         return entry
 
     def holds(self, release: str) -> bool:
-        """Whether the release of this name was charged."""
+        """Whether the release with this name was charged."""
         return bool(self.entries_of(release))
 
     def entries_of(self, release: str) -> tuple[str, ...]:
-        """Ids of the entries that the release of this name was charged as."""
+        """Ids of the entries that record the release with this name."""
         return tuple(entry.id for entry in self.entries if release and entry.release == release)
 
     def tight_epsilon(self, delta: float) -> float:
-        """Epsilon of all entries together at a delta: at most their sum where that covers delta, mostly far less.
+        """Epsilon of all entries together at a delta.
 
-        Gaussian releases enter with their certified privacy curves; others, and those planned from a survey, with their
-        (epsilon, delta).
+        It is at most the sum of the epsilons if `delta` is at least the sum of the deltas, and usually far less.
+        Gaussian releases enter with their certified privacy curves. Other releases, and those planned from a survey,
+        enter with their (epsilon, delta).
 
         Parameters
         ----------
@@ -163,17 +165,17 @@ class Ledger:
 
         Notes
         -----
-        Guarantee. An upper bound for all releases together, for adding and for removing one row:
-        `tests/unit/test_composition.py`. The budget itself is kept by the plain sum, and this number does not change
-        what remains. Needs the extra `pais[accounting]`.
+        Guarantee. The result is an upper bound for all releases together, for adding and for removing one row:
+        `tests/unit/test_composition.py`. The budget check uses the plain sum, so this number does not change
+        `remaining`. Needs the extra `pais[accounting]`.
 
-        Assumes. How many releases were made, and with which rules and noise, was not chosen by what earlier ones had
-        told. Where it was, use `spent`, which needs no such thing.
+        Assumes. The number of releases, and their rules and noise, were not chosen using the results of earlier
+        releases. If they were, use `spent`, which does not need this assumption.
         """
         return tight_epsilon(self._parts(), _validate.target_delta(delta))
 
     def record_losses(self, rows: object) -> RecordLosses:
-        """Not private: what each row has paid so far. For the data's owner, never to be published.
+        """Not private: the privacy loss of each row so far. For the owner of the data; do not publish it.
 
         Parameters
         ----------
@@ -184,7 +186,7 @@ class Ledger:
         -------
         RecordLosses
             An array with an epsilon for each row: the sum, over all releases, of the row's own loss at the release's
-            delta. Surveys, and releases whose rule cannot be rebuilt from public numbers, count with their price.
+            delta. Surveys, and releases whose rule cannot be rebuilt from public numbers, contribute their full price.
 
         Notes
         -----
@@ -221,7 +223,7 @@ class Ledger:
 
     def __exit__(self, *_: object) -> None:
         with _active_lock:
-            # The innermost of its own, whoever else came and went.
+            # Remove the innermost occurrence of this ledger: other ledgers may have been entered or left meanwhile.
             del _active[len(_active) - 1 - _active[::-1].index(self)]
 
     def __repr__(self) -> str:
@@ -243,12 +245,15 @@ class Ledger:
         return _reopened, (str(self._path), self._budget)
 
     def left_behind(self) -> LeftBehind:
-        """What a fitted model takes along when it is stored or sent: it can be loaded where this ledger is not."""
+        """Return a stand-in for pickles, so that a fitted model can be loaded where this ledger is not available."""
         return LeftBehind(self)
 
 
 class LeftBehind:
-    """Stands for a ledger in a pickle, and becomes one again: on its file, or, of one in memory, one that refuses."""
+    """Stand-in for a ledger in a pickle.
+
+    It is unpickled as a ledger: on the same file, or, if the ledger was in memory, as one that refuses every operation.
+    """
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
@@ -259,40 +264,40 @@ class LeftBehind:
 
 
 def _reopened(path: str | None, budget: Budget) -> Ledger:
-    """A ledger that came in a pickle. Its file is looked for when it is used, and then it must have the same budget."""
+    """Rebuild an unpickled ledger. Its file is opened on first use and must then have the same budget."""
     ledger = Ledger.__new__(Ledger)
-    # A text, and not a Path: those of other systems cannot be loaded.
+    # Pickles store the path as a string: a Path pickled on one operating system cannot be loaded on another.
     place = None if path is None else Path(path)
     ledger._path, ledger._budget, ledger._live = place, budget, {}
     ledger._store = LostStore() if place is None else FileStore(place, budget)
     return ledger
 
 
-# Of the whole process, not of a thread or a task: work inside a `with` is often done in threads.
+# Shared by the whole process, not per thread or task: work inside a `with` block is often done in threads.
 _active: list[Ledger] = []
 _active_lock = threading.Lock()
 
 
 class Accounts:
-    """All that a release is to be charged to: none, one, or several ledgers."""
+    """The ledgers that a release is charged to: none, one, or several."""
 
     def __init__(self, ledgers: Sequence[Ledger]) -> None:
         self._ledgers = tuple(ledgers)
 
     @property
     def empty(self) -> bool:
-        """Whether nobody is charged."""
+        """Whether there is no ledger to charge."""
         return not self._ledgers
 
     def check(self, *, epsilon: float, delta: float = 0.0) -> None:
-        """Refuse what any of them cannot pay, before a row is read."""
+        """Raise if any ledger cannot pay this price. Called before any row is read."""
         for ledger in self._ledgers:
             ledger.check(epsilon=epsilon, delta=delta)
 
     def spend(
         self, *, what: str, epsilon: float, delta: float, secure: bool, parts: Sequence[Part], release: str = ""
     ) -> list[str]:
-        """Charge all of them and return the ids of the entries; the value may leave only if this does not raise."""
+        """Charge every ledger and return the ids of the entries; release the value only if this does not raise."""
         note = SECURE if secure else SEEDED
         price = {"epsilon": epsilon, "delta": delta}
         return [
@@ -301,20 +306,20 @@ class Accounts:
 
 
 def accounts(ledger: Ledger | Accounts | None) -> Accounts:
-    """The ledger that was passed and those that are active, each once; accounts taken before stay as they are."""
+    """Collect the ledger passed and the active ledgers, each once; an `Accounts` object is returned unchanged."""
     if isinstance(ledger, Accounts):
         return ledger
     if ledger is not None:
         _validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
     with _active_lock:
         found = [*_active] if ledger is None else [ledger, *_active]
-    # Two ledgers on one file are one.
+    # Two ledger objects on the same file are the same ledger and must be charged once.
     by_place = {ledger.path or id(ledger): ledger for ledger in found}
     return Accounts(list(by_place.values()))
 
 
 def travelling(ledger: Ledger | None) -> Ledger | None:
-    """The ledger that a model sent to another process must take along, so that what is active here is charged there."""
+    """Return the ledger to send along with a model to another process, so that the ledger active here is charged."""
     with _active_lock:
         found = {other.path or id(other): other for other in ([] if ledger is None else [ledger]) + _active}
     if len(found) > 1:

@@ -1,4 +1,4 @@
-"""Composition of privacy curves by dp-accounting: the only module that knows that package."""
+"""Composition of privacy curves with the dp-accounting package. No other module imports that package."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Curve:
 
     @classmethod
     def of_price(cls, epsilon: float, delta: float, step: float) -> Curve:
-        """Of anything that is (epsilon, delta)-private."""
-        # Raised by an ulp or so, that a quotient which rounds down does not lose a step.
+        """Return a curve that dominates every (epsilon, delta)-private release."""
+        # Raise epsilon slightly, so that a quotient that rounds down does not lose a step.
         price = common.DifferentialPrivacyParameters(epsilon * (1.0 + 1e-12), delta)
         return cls(privacy_loss_distribution.from_privacy_parameters(price, value_discretization_interval=step))
 
     @classmethod
     def of_divergences(cls, removed: FloatArray, added: FloatArray, multiples: NDArray[np.int64], step: float) -> Curve:
-        """Of two curves at -m, 0 and m steps: chords lie above a convex curve."""
+        """Build a curve from divergences at -m, 0 and m steps, joined by chords, which lie above a convex curve."""
         places = np.concatenate([-multiples[::-1], [0], multiples])
         pmfs = [
             pld_pmf.create_pmf_pessimistic_connect_dots(step, places, np.minimum.accumulate(curve))
@@ -45,7 +45,7 @@ class Curve:
 
 
 def compose(curves: Sequence[tuple[Curve, int]], *, step: float, delta: float) -> float:
-    """Epsilon at delta of all curves together, each as often as its number says."""
+    """Epsilon at delta of the composition of all curves, each repeated the given number of times."""
     result = privacy_loss_distribution.identity(value_discretization_interval=step)
     for curve, times in curves:
         result = result.compose(curve.distribution.self_compose(times))

@@ -1,4 +1,4 @@
-"""Where a ledger's entries are: in this process, or in a file that several processes change one after another."""
+"""Storage of a ledger's entries: in this process, or in a file that several processes change one at a time."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from pais.errors import ArgumentError, MismatchError, PaisError
 try:
     import fcntl
 except ImportError:
-    # Windows has none; a lock file that exists only while it is held takes its place.
+    # Windows has no fcntl; there, a lock file that exists only while the lock is held is used instead.
     fcntl = None  # type: ignore[assignment]  # stands for a missing module
 
-# How long to wait for a lock file of the fallback before its owner is taken for dead.
+# How long the fallback waits for a lock file, in seconds, before it assumes that the owner is dead.
 _PATIENCE = 60.0
 
-# Given the entries so far, the one to add; it raises to refuse.
+# Takes the entries so far and returns the entry to add; raises to refuse.
 Decide = Callable[[tuple[Entry, ...]], Entry]
 
 
 class Store(ABC):
-    """Entries, read at one moment, and changed by one writer at a time."""
+    """A list of entries that is read as a snapshot and changed by one writer at a time."""
 
     @abstractmethod
     def read(self) -> tuple[Entry, ...]:
-        """The entries at this moment."""
+        """Return the current entries."""
 
     @abstractmethod
     def append(self, decide: Decide) -> Entry:
-        """Add what `decide` makes of the entries, alone with them; when this returns, it lasts."""
+        """Add the entry that `decide` returns, under exclusive access; the entry is stored when this returns."""
 
 
 @dataclass(frozen=True)
 class LostStore(Store):
-    """Of a ledger that was kept in the memory of a process that is not this one: everything is refused."""
+    """Store of a ledger that was kept in the memory of another process: it refuses every operation."""
 
     def read(self) -> NoReturn:
         raise ArgumentError(
@@ -61,7 +61,7 @@ class LostStore(Store):
 
 
 class MemoryStore(Store):
-    """Entries of this process: of all its threads, and of no other process."""
+    """Entries in memory, shared by all threads of this process and by no other process."""
 
     def __init__(self) -> None:
         self._entries: tuple[Entry, ...] = ()
@@ -80,7 +80,7 @@ class MemoryStore(Store):
         return entry
 
     def _require_home(self) -> None:
-        # A forked process has a copy, and what it spends would never be seen here.
+        # A forked process has a copy of the entries, and its spending would never be recorded here.
         if _process.identity() != self._process:
             raise ArgumentError(
                 "this ledger is kept in the memory of another process. Give it a path: pais.Ledger(path='budget.json')."
@@ -89,33 +89,33 @@ class MemoryStore(Store):
 
 @dataclass(frozen=True)
 class FileStore(Store):
-    """Entries in a JSON file beside a lock; it is replaced as a whole, never written in place.
+    """Entries in a JSON file with a lock file beside it. The file is replaced as a whole, never written in place.
 
     Notes
     -----
-    Guarantee. Writers wait for each other, a writer reads what is there before it decides, and whoever is killed
-    leaves the file as it was or as it was to be: `tests/unit/test_ledger.py`.
+    Guarantee. Writers wait for each other, and a writer reads the current entries before it decides. If a writer is
+    killed, the file is either unchanged or completely written: `tests/unit/test_ledger.py`.
 
-    Assumes. A local file system, or a network one whose locks work.
+    Assumes. A local file system, or a network file system with working locks.
     """
 
     path: Path
     budget: Budget
-    # Entries that were seen: who restores an older copy does not get their price back.
+    # Ids of the entries read so far: restoring an older copy of the file must not give their price back.
     _seen: set[str] = field(default_factory=set, repr=False, compare=False)
 
     @classmethod
     def open(cls, path: Path, stated: Budget | None) -> FileStore:
-        """The store at a path. It is made where there is none and a budget is stated."""
+        """Open the store at a path. If the file is missing and a budget is given, create it."""
         try:
             path = path.resolve()
             missing = not path.exists()
         except (OSError, RuntimeError):
-            # A name too long for any file, or links in a circle.
+            # The name is too long, or symbolic links form a cycle.
             raise ArgumentError(f"{path} cannot be the path of a ledger. Check the path.") from None
         if stated is not None and missing:
             with _exclusive(path):
-                # Somebody else may have made it while this one waited.
+                # Another process may have created the file while this one waited for the lock.
                 if not path.exists():
                     _replace(path, _content(stated, ()))
         if not path.exists():
@@ -129,7 +129,8 @@ class FileStore(Store):
         return cls(path, budget)
 
     def read(self) -> tuple[Entry, ...]:
-        # What was seen before this reading began must be there; who writes meanwhile is not looked for.
+        # Entries seen before this read began must be in the file. Entries that another thread adds to `_seen` during
+        # the read may be missing from it, so take a copy first.
         known = set(self._seen)
         budget, entries = _parsed(self.path)
         if budget != self.budget:
@@ -166,7 +167,7 @@ def _content(budget: Budget, entries: tuple[Entry, ...]) -> str:
 
 
 def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
-    """Budget and entries of a file, or a refusal: a file that cannot be read is never an empty ledger."""
+    """Read the budget and the entries of a file. An unreadable file raises; it never counts as an empty ledger."""
     try:
         _require_plain(path)
         content = path.read_bytes()
@@ -185,7 +186,10 @@ def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
 
 
 def _require_plain(path: Path) -> None:
-    """A file of one name: renaming would part two names of one ledger, and each would have its own lock."""
+    """Require a regular file without other hard links.
+
+    Replacing the file would separate two hard links of one ledger, and each of them would have its own lock.
+    """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
         raise ArgumentError(f"{path} is no file. Pass the path of a ledger.")
@@ -194,7 +198,7 @@ def _require_plain(path: Path) -> None:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a JSON file in which no name is there twice: readers could disagree on which value counts."""
+    """Build a dict from a JSON object and refuse duplicate names: JSON readers could disagree on which value counts."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError
@@ -219,8 +223,9 @@ def _no_constant(name: str) -> NoReturn:
 
 @contextlib.contextmanager
 def _exclusive(path: Path) -> Iterator[None]:
-    """Alone with the file at a path, among all processes and threads that ask here."""
-    # A file that is locked stays; one that is a lock by being there must have another name.
+    """Hold the lock for the file at a path, against all processes and threads that use this function."""
+    # With fcntl, the lock file stays after use; in the fallback, the lock is held as long as the file exists. The two
+    # kinds need different names.
     lock = path.with_name(path.name + (".lock" if fcntl is not None else ".held"))
     try:
         descriptor = _lock_file(lock)
@@ -230,7 +235,7 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
     finally:
         if fcntl is not None:
-            # Said aloud, as a process forked meanwhile holds the descriptor too.
+            # Unlock explicitly: a process forked meanwhile holds the descriptor too, so closing would not unlock.
             fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
         else:
@@ -241,11 +246,11 @@ def _exclusive(path: Path) -> Iterator[None]:
 def _lock_file(lock: Path) -> int:
     if fcntl is not None:
         while True:
-            # Every call has a descriptor of its own, so threads wait for each other too.
+            # Every call opens its own descriptor, so threads wait for each other too.
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
-                # Whoever deleted the file while this one waited has left a lock that nobody else sees.
+                # If the file was deleted during the wait, this lock is on a file that no other process can open.
                 with contextlib.suppress(FileNotFoundError):
                     if os.path.samestat(os.fstat(descriptor), lock.stat()):
                         return descriptor
@@ -266,12 +271,15 @@ def _lock_file(lock: Path) -> int:
 
 
 def _replace(path: Path, content: str) -> None:
-    """Put a file in place of another, on disk when this returns. Called under the lock, so one name serves all."""
+    """Replace a file; the new content is on disk when this returns.
+
+    Callers hold the lock, so one fixed temporary name is enough.
+    """
     new = path.with_name(f".{path.name}.new")
     try:
         if path.exists() and not os.access(path, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        # Left by one that was killed; or a link that somebody else put there.
+        # The file may be left over from a killed process, or be a link placed there by someone else.
         new.unlink(missing_ok=True)
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -287,7 +295,7 @@ def _replace(path: Path, content: str) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Let a renaming last through a loss of power, where directories can be opened."""
+    """Make a rename survive a loss of power, on systems where directories can be opened."""
     if os.name != "posix":
         return
     descriptor = os.open(directory, os.O_RDONLY)

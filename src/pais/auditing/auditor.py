@@ -1,4 +1,4 @@
-"""Audit: run on two neighbouring tables, look for an event that tells them apart, bound epsilon from below."""
+"""Audit: run on two neighbouring tables, find an event that distinguishes them, and derive a lower bound on epsilon."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pais.randomness import RandomState
 from pais.release import certified_epsilon
 from pais.rules import Rule
 
-# Share of the time, and of the runs, in which pair and events are chosen.
+# Share of the time that is used to choose the pair and the events.
 _FIRST_SHARE = 0.5
 
 _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
@@ -45,48 +45,49 @@ def audit(
     seconds: float | None = None,
     random_state: RandomState = None,
 ) -> AuditReport:
-    """Bound epsilon from below by running `target` on two tables that differ by one record.
+    """Compute a lower bound on epsilon by running `target` on two tables that differ by one record.
 
     Parameters
     ----------
     target : callable, Mechanism, Plan or DPKMeans
-        A function ``f(rows, generator)`` of yours, whose output is a number, an array or a symbol; with a parameter
-        ``runs`` it makes that many outputs at once, one in each entry of an array. Or a mechanism, with `rule` and
-        `ball`. Or a plan. Or a `DPKMeans` model, which is cloned and fitted in each run, survey included; its own
+        A user-defined function ``f(rows, generator)`` whose output is a number, an array or a symbol; if it has a
+        parameter ``runs``, it returns an array with that many outputs, one per entry. Or a mechanism, with `rule` and
+        `ball`. Or a plan. Or a `DPKMeans` model, which is cloned and fitted in each run, including its survey; its own
         `random_state` and `ledger` are not used.
     pair : NeighbourPair, optional
-        None lets the certificate's own loss curve propose the worst ones: a record where the loss is largest, one at
-        the radius, one at norm 0. For a fit, None proposes a record at the radius, opposite one row and opposite many.
-        A function needs one.
+        The two tables. With None, the certificate's loss curve proposes the worst pairs: a record where the loss is
+        largest, one at the radius, and one at norm 0. For a fit, None proposes a record at the radius, opposite one
+        row and opposite many rows. A function needs a pair.
     rule, ball : Rule and Ball
         For a mechanism only.
     n_features : int, optional
-        Columns of a proposed pair.
+        Number of columns of a proposed pair.
     statistic : callable or mapping, optional
-        From an output to a number or a symbol; several by name. None looks at what tells most for the mechanism, or at
-        each number of an unknown output. For a function with ``runs`` it is given all outputs at once; for a fit, the
-        fitted model. None looks at all that a fit releases: centers, counts, survey, plan, certificate, errors.
+        Maps an output to a number or a symbol; a mapping holds several statistics by name. For a function with
+        ``runs``, the statistic receives all outputs at once; for a fit, it receives the fitted model. With None, the
+        audit uses the most informative statistics of the mechanism, each number of an unknown output, or everything
+        that a fit releases: centers, counts, survey, plan, certificate, errors.
     epsilon, delta : float, optional
-        What is claimed. For a mechanism or a plan None takes what is certified; for a fit, the largest values in the
-        certificates of the runs.
+        The claimed guarantee. None means the certified values for a mechanism or a plan, and the largest values in
+        the certificates of the runs for a fit.
     runs : int
-        On each of the two tables: one half to choose pair and event, the other to count.
+        Number of runs on each of the two tables: one half to choose the pair and the event, the other half to count.
     confidence : float
-        Of the lower bound.
+        Confidence of the lower bound.
     seconds : float, optional
-        Time limit; the runs made until then count.
+        Time limit; the audit uses the runs finished by then.
     random_state : None, int or numpy Generator
-        A seed repeats the audit. None runs a mechanism or a fit with the randomness of a real release.
+        A seed makes the audit reproducible. None runs a mechanism or a fit with the randomness of a real release.
 
     Notes
     -----
-    Guarantee. The bound is wrong with probability at most ``1 - confidence``: pair, statistic and threshold are chosen
-    on the first half of the runs alone; on the second half each of the two directions has half of the risk, and each
-    of its two frequencies an exact Clopper-Pearson bound for half of that: `tests/statistical/test_audit.py`. The
-    same file holds that seven known mistakes are caught, and `tests/statistical/test_audit_fit.py` that five faults in
-    the steps of a fit are. No ledger is charged.
+    Guarantee. The bound is wrong with probability at most ``1 - confidence``. Pair, statistic and threshold are chosen
+    on the first half of the runs alone. On the second half, each of the two directions gets half of the risk, and each
+    of its two frequencies gets an exact Clopper-Pearson bound for half of that: `tests/statistical/test_audit.py`. The
+    same file checks that the audit detects seven known mistakes, and `tests/statistical/test_audit_fit.py` checks that
+    it detects five faults in the steps of a fit. No ledger is charged.
 
-    Assumes. Independent runs. A small bound proves nothing: other tables and events may tell more.
+    Assumes. The runs are independent. A small bound proves nothing: other tables and events may give a larger one.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def _target(
     plan: Plan | None = target if isinstance(target, Plan) else None
     if plan is not None:
         target, rule, ball = plan.mechanism, plan.rule, plan.ball
-        # At another delta the claim is what is certified there.
+        # The plan's epsilon holds at the plan's delta; for another delta, the certified epsilon is computed below.
         claimed = plan.epsilon if claimed is None and stated in (None, plan.delta) else claimed
         stated = plan.delta if stated is None else stated
     if isinstance(target, Mechanism):
@@ -177,7 +178,7 @@ def _target(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Chosen:
-    """The events that promise most on a pair, one for each direction."""
+    """The most promising events on a pair, one for each direction."""
 
     pair: NeighbourPair
     events: dict[Direction, Candidate]
@@ -191,14 +192,14 @@ class _Chosen:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Search:
-    """The two halves of an audit: to choose, and to count what was chosen."""
+    """The two halves of an audit: choose the events, then count how often they happen."""
 
     target: Target
     draws: Draws
     risk: float
 
     def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Chosen]:
-        """The pairs in their order, the one that should tell most first; the rest as far as the time goes."""
+        """Explore the pairs in order, the most promising first; the others as far as the time allows."""
         begun = pacing.clock()
         for done, pair in enumerate(pairs):
             if seconds is None:
@@ -249,7 +250,7 @@ class _Search:
         )
 
     def _chunks(self, pair: NeighbourPair, runs: int, seconds: float | None) -> Iterator[tuple[Observed, Observed]]:
-        """Equally many runs with and without the record, until they are enough or the time is over."""
+        """Yield equally many runs with and without the record, until `runs` are made or the time is over."""
         for size in pacing.chunk_sizes(runs, most=self.target.batch(pair), seconds=seconds):
             yield (
                 self.target.observe(pair.with_record, pair, size, self.draws),

@@ -1,4 +1,4 @@
-"""Events that tell two tables apart, and what their frequencies prove about epsilon."""
+"""Events that distinguish two tables, and the lower bounds on epsilon that their frequencies prove."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from scipy import special
 
 from pais._numerics import FloatArray
 
-#: What was seen in each run, by the name of the statistic: numbers, or symbols.
+#: Maps the name of a statistic to its value in each run: numbers or symbols.
 Observed = Mapping[str, NDArray[Any]]
 Relation = Literal["at least", "at most", "equal to"]
 
-# Thresholds tried at evenly spread ranks, and at ranks that double from either end.
+# Number of thresholds at evenly spaced ranks; ranks that double from either end are tried too.
 _EVEN_RANKS = 192
 
-# Exact values tried: those seen most often.
+# Number of exact values tried: the most frequent ones.
 _MOST_ATOMS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """A statistic of an output is at least, at most or exactly a value. NaN equals NaN here."""
+    """The event that a statistic of an output is at least, at most or equal to a value. NaN counts as equal to NaN."""
 
     statistic: str
     relation: Relation
@@ -50,7 +50,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An event and the bound it would give if it had not been chosen on the runs it was found in."""
+    """An event, and the bound it would give if it had not been chosen on the same runs."""
 
     event: Event
     promise: float
@@ -64,36 +64,36 @@ def epsilon_lower_bound(
     delta: float = 0.0,
     risk: float = 0.01,
 ) -> FloatArray:
-    """Epsilon that two frequencies of one event prove, wrong with probability at most `risk`; at least 0.
+    """Lower bound on epsilon from two frequencies of one event, wrong with probability at most `risk`; at least 0.
 
     Parameters
     ----------
     hits, hits_other : int or array
-        How often the event happened in `runs` independent runs on either table.
+        How often the event happened in `runs` independent runs on each of the two tables.
     delta : float
-        Of the guarantee that is tested.
+        Delta of the guarantee that is tested.
     risk : float
-        Half of it for each of the two frequencies.
+        Probability of a wrong bound; each of the two frequencies gets half of it.
 
     Notes
     -----
-    Guarantee. log((p - delta) / q), with the exact one-sided Clopper-Pearson bounds p from below and q from above. Over
-    all laws of the event it exceeds the true value with probability at most `risk`:
+    Guarantee. The result is log((p - delta) / q), where p is the exact one-sided lower Clopper-Pearson bound and q the
+    upper one. For every distribution of the event, it exceeds the true value with probability at most `risk`:
     `tests/statistical/test_audit.py`.
 
-    Assumes. Independent runs, and an event that was chosen without looking at them.
+    Assumes. The runs are independent, and the event was chosen without looking at them.
     """
     k, other = np.asarray(hits, dtype=np.float64), np.asarray(hits_other, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         low = np.where(k > 0, special.betaincinv(np.maximum(k, 1.0), runs - k + 1.0, risk / 2.0), 0.0)
         high = np.where(other < runs, special.betainccinv(other + 1.0, np.maximum(runs - other, 1.0), risk / 2.0), 1.0)
-        # Past the roundings of the inverse functions.
+        # The factors cover the rounding errors of the inverse functions.
         bound = np.log(np.maximum(low * (1.0 - 1e-9) - delta, 0.0)) - np.log(np.minimum(high * (1.0 + 1e-9), 1.0))
     return np.asarray(np.maximum(bound, 0.0))  # [note: audit-1]
 
 
 def best_event(seen: Observed, other: Observed, *, delta: float, risk: float) -> Candidate:
-    """The event that promises most for "likelier in `seen` than in `other`", among all statistics and thresholds."""
+    """Find the event with the largest bound, over all statistics and thresholds, that is likelier in `seen`."""
     found = [_best_of(name, seen[name], other[name], delta=delta, risk=risk) for name in seen]
     return max(found, key=lambda candidate: candidate.promise)
 
@@ -124,7 +124,7 @@ def _best_of(name: str, seen: NDArray[Any], other: NDArray[Any], *, delta: float
 
 
 def _atoms(seen: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
-    """Values seen most often, and how often in either half; NaN is one of them."""
+    """Return the most frequent values, which may include NaN, and their counts in `seen` and in `other`."""
     values, place = np.unique(np.concatenate([seen, other]), return_inverse=True)
     place = place.ravel()
     hits = np.bincount(place[: len(seen)], minlength=len(values))
@@ -134,7 +134,7 @@ def _atoms(seen: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArr
 
 
 def _thresholds(mine: FloatArray, theirs: FloatArray) -> FloatArray:
-    """Values at ranks that reach far into both tails of either half."""
+    """Return values at ranks that reach far into both tails of each of the two sets of values."""
     chosen = []
     for values in (mine, theirs):
         if values.size:

@@ -1,4 +1,4 @@
-"""A whole fit as a target: survey, plan, sample and release, as a caller of `fit` sees them."""
+"""A whole fit as the target of an audit: survey, plan, sample and release, as a caller of `fit` sees them."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ from pais.norms import NormDistribution
 from pais.release import Certificate
 from pais.survey import _N_BINS, _bin_of
 
-# Outputs that are held at a time.
+# Number of outputs kept in memory at a time.
 _BATCH_FITS = 2**12
 
-# Attempts on each table to get one certificate: the noise of a survey can make a plan impossible.
+# Attempts on each table to obtain a certificate: the noise of a survey can make a plan impossible.
 _ATTEMPTS = 5
 
-# Rows beside the record, for a survey to stand out of its noise.
+# Number of rows besides the record, enough for a survey to find them above its noise.
 _MANY = 200
 
 # The value of the statistic `outcome` for a fit that did not raise.
 RELEASED = "released"
 OUTCOME, MESSAGE, WARNINGS, CERTIFICATE = "outcome", "message", "warnings", "certificate"
 
-#: One number or symbol of one run for each statistic.
+#: Maps the name of a statistic to its number or symbol in one run.
 Facts = Mapping[str, object]
 
 
 class _MadeUpRows(Accounts):
-    """Accounts without a ledger, not even an active one. The fit is not counted as one that should have a ledger."""
+    """Accounts without any ledger, not even an active one. The fit does not count as one that should have a ledger."""
 
     @property
     def empty(self) -> bool:
@@ -66,14 +66,14 @@ class _Certificates:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FitTarget(Target):
-    """`model.fit` on a fresh clone in each run, with the random bits of the audit and without any ledger.
+    """Call `model.fit` on a fresh clone in each run, with the random bits of the audit and without any ledger.
 
     A fit that raises is an outcome like any other: its caller sees the class and the text of the error.
     Warnings are recorded and not issued.
 
     Notes
     -----
-    Guarantee. A run gives the same numbers as `fit` from the same bits, and no ledger is charged:
+    Guarantee. A run gives the same numbers as `fit` with the same random bits, and no ledger is charged:
     `tests/statistical/test_audit_fit.py`.
     """
 
@@ -94,7 +94,7 @@ class FitTarget(Target):
         statistic: dict[str, Statistic] | None,
         n_features: int | None,
     ) -> FitTarget:
-        """The fit of a model; a stated center says how many columns a proposed pair needs."""
+        """Build the target for a model; the model's center, if stated, sets the number of columns of proposed pairs."""
         known = 2 if model.center is None else np.size(model.center)
         return cls(
             model=model,
@@ -120,7 +120,7 @@ class FitTarget(Target):
         return _BATCH_FITS
 
     def pairs(self) -> list[NeighbourPair]:
-        """A record at the radius (or at norm 1 where none is stated), beside one row and beside many."""
+        """Propose a record at the radius (norm 1 if no radius is stated), together with one row and with many rows."""
         radius = 1.0 if self.model.radius is None else float(self.model.radius)
         origin = np.zeros(self.n_features) if self.model.center is None else np.asarray(self.model.center, dtype=float)
         axis = np.eye(self.n_features)[0]
@@ -131,7 +131,7 @@ class FitTarget(Target):
         ]
 
     def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:
-        """Learn what is claimed from the first fit that succeeds, on either table; if none does, raise its error."""
+        """Take the claim from the first fit that succeeds, on either table; if none succeeds, raise the last error."""
         tables = [table for pair in pairs for table in (pair.with_record, pair.without_record)] * _ATTEMPTS
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -182,9 +182,9 @@ class FitTarget(Target):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Scene:
-    """Where the record and the other rows lie; rows without finite numbers are left out.
+    """The positions of the record and the other rows; rows with non-finite numbers are left out.
 
-    A record without finite numbers has no place, and that of the other rows stands for it.
+    A record with non-finite numbers has no position, so the mean of the other rows is used instead.
     """
 
     pair: NeighbourPair
@@ -206,7 +206,7 @@ class _Scene:
 
 
 def _public_facts(fit: KMeansFit, scene: _Scene) -> Facts:
-    """What the survey, the plan and the certificate say: all of it leaves with the centers."""
+    """Values of the survey, the plan and the certificate, all of which are released together with the centers."""
     plan, certificate = fit.plan, fit.certificate
     facts: dict[str, object] = {
         CERTIFICATE: "; ".join([certificate.note, *(str(part["what"]) for part in certificate.parts)]),
@@ -230,21 +230,21 @@ def _public_facts(fit: KMeansFit, scene: _Scene) -> Facts:
 
 
 def _bin_count(norms: NormDistribution, norm: float) -> float:
-    """Rows in the bin of a survey that holds a norm; NaN for norms that are not on the bins of a survey.
+    """Number of rows in the survey's bin that contains a norm; NaN if the distribution has no survey bins.
 
-    A histogram gives half of each bin to either edge, and this undoes it. Edges may be clipped to a radius, so the bin
-    is found by its number.
+    A histogram assigns half of each bin to either edge, and this function undoes that. Edges may be clipped to a
+    radius, so the bin is found by its number.
     """
     if norms.masses.size != _N_BINS + 1:
         return math.nan
     place = int(_bin_of(np.array([norm]))[0])
     signs = np.where(np.arange(place, -1, -1) % 2 == 0, 2.0, -2.0)
-    # Rounded, so that an empty bin is 0 exactly.
+    # Round, so that an empty bin gives exactly 0.
     return round(float(signs @ norms.masses[: place + 1]), 9)
 
 
 def _released(fit: KMeansFit, scene: _Scene) -> Facts:
-    """Counts and centers about the record, and what their totals say for it where every row is kept."""
+    """Counts and centers near the record, and the evidence for it in their totals if every row is kept."""
     value, plan = fit.value, fit.plan
     seen = dict(beside_record([value], scene.record, scene.origin, scene.axis))
     if isinstance(plan.mechanism, KMeans):

@@ -1,4 +1,4 @@
-"""One table released many times over, by the sampler and the mechanism of a release."""
+"""Release one table many times, with the sampler and the mechanism of a real release."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Part:
 
 
 def linear_parts(mechanism: Mechanism) -> tuple[Part, ...] | None:
-    """The counts and sums a mechanism releases, in their order; None where it does something else, or may do so."""
+    """The counts and sums that a mechanism releases, in order; None if it releases, or may release, anything else."""
     does = type(mechanism).measure
     if isinstance(mechanism, WeightedCount) and does is WeightedCount.measure:
         return (Part(counts=True, noise=mechanism.noise),)
@@ -56,19 +56,19 @@ def measure_many(
     runs: int,
     random_state: RandomState | BitSource = None,
 ) -> list[FloatArray]:
-    """Independent releases of counts and sums, all at once.
+    """Draw independent releases of counts and sums, all at once.
 
     Returns
     -------
     list of arrays of shape (runs, width)
-        One for each count or sum of the mechanism, in its order; a mean is a count and a sum.
+        One array for each count or sum of the mechanism, in order; a mean is a count and a sum.
 
     Notes
     -----
-    Guarantee. Every run has the law of `pais.run`, and a single run gives the same numbers from the same bits:
-    `tests/statistical/test_audit.py`. The copies of the table go through the sampler as one table, in which every row
-    is drawn by itself; contributions and noise are whole steps of the same lattice. These are draws for a study of
-    made-up rows: nothing here is certified or counted against a budget.
+    Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
+    random bits: `tests/statistical/test_audit.py`. The copies of the table go through the sampler as one table, in
+    which every row is drawn independently; contributions and noise are whole steps of the same lattice. These draws
+    are for a study of synthetic rows: nothing here is certified or counted against a budget.
     """
     parts = linear_parts(mechanism)
     if parts is None:
@@ -96,17 +96,17 @@ def measure_each(
     runs: int,
     random_state: RandomState | BitSource = None,
 ) -> list[object]:
-    """Independent outputs of any mechanism: samples drawn all at once, each measured by itself.
+    """Draw independent outputs of any mechanism: the samples are drawn all at once, and each is measured separately.
 
     Notes
     -----
-    Guarantee. Every run has the law of `pais.run`, and a single run gives the same numbers from the same bits:
-    `tests/statistical/test_audit.py`. Like those of `measure_many` these are draws for a study of made-up rows:
-    nothing is certified, and no ledger is charged.
+    Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
+    random bits: `tests/statistical/test_audit.py`. As in `measure_many`, these draws are for a study of synthetic
+    rows: nothing is certified, and no ledger is charged.
     """
     bits = bit_source(random_state)
     content, run_of = _samples(rows, ball, rule, runs, bits)
-    # Rows are kept in their order, so those of a run stand together.
+    # The sampler preserves the order of rows, so the rows of a run are contiguous.
     ends = np.searchsorted(run_of, np.arange(runs + 1))
     return [
         mechanism.measure(WeightedRows(rows=content.rows[start:end], weights=content.weights[start:end]), ball, bits)
@@ -117,7 +117,7 @@ def measure_each(
 def _samples(
     rows: FloatArray, ball: Ball, rule: Rule, runs: int, bits: BitSource
 ) -> tuple[WeightedRows, np.ndarray[tuple[int], np.dtype[np.int64]]]:
-    """One sample of each copy of the table: the kept rows, and the run each belongs to."""
+    """Draw one sample of each copy of the table; return the kept rows and the run of each row."""
     n, d = rows.shape
     if n == 0:
         return WeightedRows(rows=np.empty((0, d)), weights=np.empty(0)), np.empty(0, dtype=np.int64)

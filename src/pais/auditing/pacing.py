@@ -1,22 +1,22 @@
-"""How many runs to make before the next look at the clock, so that a time limit is kept."""
+"""Choose how many runs to make before checking the clock again, to keep a time limit."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 
-#: Seconds from some fixed point on.
+#: Seconds since some fixed point in time.
 clock = time.perf_counter
 
-# A chunk is at most this many times the one before: the price of a run is learnt from cheap chunks.
+# A chunk is at most this many times as large as the previous one, so that small chunks measure the time per run first.
 _GROWTH = 4
 
 
 def chunk_sizes(runs: int, *, most: int, seconds: float | None) -> Iterator[int]:
-    """Sizes that add up to `runs`, or to what the time allows; work is done between one size and the next.
+    """Yield chunk sizes that add up to `runs`, or to fewer if the time is over; the caller works between two sizes.
 
-    With a time limit the first chunk is a single run, and none is begun that would end too late at the price of those
-    before it.
+    With a time limit, the first chunk is a single run. No chunk is started that would end too late, judging by the
+    time per run of the previous chunk.
     """
     begun = clock()
     size = most if seconds is None else 1
@@ -29,7 +29,7 @@ def chunk_sizes(runs: int, *, most: int, seconds: float | None) -> Iterator[int]
         if seconds is not None:
             now = clock()
             spare, spent = begun + seconds - now, now - before
-            # Multiplied out: a chunk may take no time that the clock can see.
+            # Multiply instead of dividing by `spent`, which is 0 if a chunk takes less time than the clock can measure.
             if spare * size < spent or spare <= 0.0:
                 return
             affordable = most if spare * size >= most * spent else int(spare * size / spent)

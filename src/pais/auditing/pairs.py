@@ -15,24 +15,24 @@ from pais.errors import ArgumentError
 from pais.profiles import GaussianProfile, Profile
 from pais.rules import Rule
 
-# Rows of another place in the ball, for mechanisms that need some, are this far out.
+# Norm of the other rows as a share of the radius, for mechanisms that need rows elsewhere in the ball.
 COMPANY_NORM = 0.5
 
-# A record at the radius stays this far inside, so that clipping leaves it as it is.
+# A record at the radius is scaled by this factor, so that clipping does not change it.
 INSIDE = 1.0 - 1e-12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NeighbourPair:
-    """Two tables that differ by one row. Made up for an audit: no row of a person belongs in it.
+    """Two tables that differ by one row. They are synthetic, for an audit: do not use rows of real people.
 
     Attributes
     ----------
     with_record, without_record : array of shape (n, d) and (n - 1, d)
-        The larger table, and the same rows (in any order) without one of them. Rows may hold NaN and infinities, to
-        audit how these are treated.
+        The larger table, and the same rows (in any order) without one of them. Rows may contain NaN and infinities,
+        to audit how these are treated.
     name : str
-        What the report calls it.
+        Name of the pair in the report.
     """
 
     with_record: FloatArray
@@ -51,14 +51,14 @@ class NeighbourPair:
 
     @classmethod
     def of(cls, record: ArrayLike, company: ArrayLike | None = None, *, name: str = "given pair") -> NeighbourPair:
-        """The pair of a record and the rows beside it; None leaves the smaller table empty."""
+        """Build a pair from a record and the other rows; with None, the smaller table is empty."""
         row = np.atleast_2d(np.asarray(record, dtype=np.float64))
         beside = np.empty((0, row.shape[1])) if company is None else _table("company", company)
         return cls(with_record=np.vstack([beside, row]), without_record=beside, name=name)
 
     @property
     def record(self) -> FloatArray:
-        """The row in which the tables differ."""
+        """The row that only the larger table contains."""
         left = Counter(row.tobytes() for row in self.without_record)
         for row in self.with_record[::-1]:
             if left[row.tobytes()] == 0:
@@ -71,7 +71,7 @@ def _table(name: str, rows: ArrayLike) -> FloatArray:
     table = np.array(rows, dtype=np.float64)
     if table.ndim != 2:
         raise ArgumentError(f"{name} must be a table of numbers. Pass an array of shape (n, d).")
-    # Minus zero is zero: rows are compared by their bits.
+    # Turn minus zero into zero, because rows are compared by their bits.
     table += 0.0
     table.setflags(write=False)
     return table
@@ -85,10 +85,10 @@ def _contains(larger: FloatArray, smaller: FloatArray) -> bool:
 def worst_pairs(
     ball: Ball, rule: Rule, profile: Profile, *, delta: float, n_features: int, company: int
 ) -> list[NeighbourPair]:
-    """Pairs that cost most by the certificate's own curve: a record where the loss is largest, at the radius, at 0.
+    """Propose pairs from the certificate's loss curve: a record where the loss is largest, at the radius, at norm 0.
 
-    The record lies on the first axis. `company` is a number of rows on the other side; the record is then alone in its
-    part of the ball.
+    The record lies on the first axis. `company` is the number of rows on the opposite side, so the record is alone in
+    its part of the ball.
     """
     fixed = delta if isinstance(profile, GaussianProfile) else None
     worst = worst_case(rule, profile, radius=ball.radius, delta=fixed).at_norm

@@ -1,4 +1,4 @@
-"""What an audit found."""
+"""The results of an audit."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Direction = Literal["present", "absent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One event, chosen on the first runs and counted in the others.
+    """One event, chosen on the first half of the runs and counted in the second half.
 
     Attributes
     ----------
     direction : {"present", "absent"}
         Whether the event is likelier with the record or without it.
     event : str
-        In words.
+        Description of the event.
     hits_with, hits_without : int
-        How often it happened in the runs that count, with and without the record.
+        How often the event happened in the second half of the runs, with and without the record.
     lower_bound : float
-        The epsilon this proves, at the confidence of the report.
+        The lower bound on epsilon that these counts prove, at the confidence of the report.
     """
 
     direction: Direction
@@ -36,30 +36,30 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditReport:
-    """A lower bound on epsilon, beside the epsilon that is claimed.
+    """A lower bound on epsilon, together with the claimed epsilon.
 
     Attributes
     ----------
     target : str
-        What was run.
+        Name of the audited function, mechanism, plan or fit.
     lower_bound : float
-        With probability `confidence`, no true epsilon (at `delta`) is below this.
+        With probability `confidence`, the true epsilon (at `delta`) is not below this value.
     certified : float or None
-        The epsilon claimed or certified, where one is known.
+        The claimed or certified epsilon, if known.
     delta : float
-        Of the guarantee that was tested.
+        Delta of the guarantee that was tested.
     confidence : float
-        Of the lower bound, over all events that were tried.
+        Confidence of the lower bound, over all events that were tried.
     pair : str
-        The neighbouring tables it was found on.
+        Name of the neighbouring tables that gave the bound.
     findings : tuple of Finding
         One for each direction.
     runs : int
-        Runs on each of the two tables that the bound was computed from.
+        Number of runs on each of the two tables that the bound was computed from.
     first_runs : int
-        Runs on each table of each pair that the pair and the events were chosen on.
+        Number of runs on each table of each pair that were used to choose the pair and the events.
     seconds : float
-        Time it took.
+        Duration of the audit.
     """
 
     target: str
@@ -76,7 +76,7 @@ class AuditReport:
 
     @property
     def violates(self) -> bool:
-        """Whether the claim is refuted at this confidence. False proves nothing."""
+        """Whether the audit refutes the claim at this confidence. False proves nothing."""
         return self.certified is not None and self.lower_bound > self.certified
 
     @property

@@ -1,4 +1,4 @@
-"""Numbers to look at in an output: what tells the record's presence best, where the mechanism is known."""
+"""Statistics of an output: for a known mechanism, the numbers that best reveal the presence of the record."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pais.errors import ArgumentError
 from pais.mechanisms import GaussianNoise, KMeansValue, Round
 from pais.rules import Rule
 
-#: From an output to a number or a symbol; or several of them by name.
+#: A function from an output to a number or a symbol; or several such functions by name.
 Statistic = Callable[[object], object]
 Statistics = Statistic | Mapping[str, Statistic]
 
-#: Coordinates of an unknown output that are looked at one by one.
+#: Maximum number of coordinates of an unknown output that are used as separate statistics.
 MOST_COORDINATES = 32
 
 DISCRIMINANT = "discriminant"
@@ -39,7 +39,7 @@ def named(statistic: Statistics) -> dict[str, Statistic]:
 
 
 def column(values: object, runs: int) -> NDArray[Any]:
-    """One number or symbol for each run; whatever is not a number is known by its text."""
+    """Return one number or symbol for each run; values that are not numbers are represented by their text."""
     array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     if array.shape != (runs,):
         raise ArgumentError(
@@ -53,7 +53,7 @@ def column(values: object, runs: int) -> NDArray[Any]:
 
 
 def coordinates(outputs: Sequence[object] | NDArray[Any], runs: int) -> Observed:
-    """The numbers in outputs of unknown kind, one by one; an output that holds none is a symbol."""
+    """Use each number in outputs of unknown type as a statistic; an output without numbers becomes a symbol."""
     if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "fiub":
         table: NDArray[Any] = outputs.reshape(runs, -1).astype(np.float64)
     else:
@@ -85,7 +85,7 @@ def _numbers(output: object) -> FloatArray | None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SumFrame:
-    """Where noisy counts and sums of a pair lie: with the record kept at its weight, and without it."""
+    """Expected position of a pair's noisy counts and sums, with the record kept at its weight and without it."""
 
     record: FloatArray
     weight: float
@@ -104,9 +104,9 @@ class SumFrame:
         )
 
     def look(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
-        """Distances to both places, and how much nearer the output is to the one with the record.
+        """Distances of the output to both positions, and how much nearer it is to the position with the record.
 
-        The last is the logarithm of the likelihood ratio where the smaller table adds no randomness of its own.
+        The latter is the log likelihood ratio if the smaller table adds no randomness of its own.
         """
         seen: dict[str, FloatArray] = {}
         evidence = np.zeros(len(released[0]))
@@ -125,17 +125,18 @@ class SumFrame:
         return {"evidence for the record": evidence, **seen}
 
     def evidence_alone(self, counts: FloatArray, centers: FloatArray, noise: Round) -> FloatArray:
-        """The same for the count and the sum of one cluster in each run, which has no rows but the record.
+        """Evidence from the count and the sum of one cluster in each run that contains no rows but the record.
 
-        A center is the noisy sum divided by the noisy count. Where the count is within its noise, the center does not
-        come from it, and only the count tells. After one round this is all the output says about the record, but for
-        the length of a center that was clipped; after several it is what the last round says.
+        A center is the noisy sum divided by the noisy count. If the count is within its noise, the center is not
+        computed from it, and only the count is informative. After one round, this is all the information in the output
+        about the record, except for the length of a clipped center; after several rounds, it is the information from
+        the last round.
         """
         count, total = Part(counts=True, noise=noise.count_noise), Part(counts=False, noise=noise.sum_noise)
         told = _evidence(count, np.abs(counts), np.abs(counts - self.weight))
         sums, order = counts[:, None] * centers, noise.sum_noise.order
         of_sums = _evidence(total, norms_of(sums, order), norms_of(sums - self.weight * self.record, order))
-        # Rounded, so that its largest value, where Laplace noise tells no more, is one value.
+        # With Laplace noise the evidence has a maximum, reached by many outputs; rounding makes it a single value.
         return np.round(told + np.where(counts > noise.count_noise.scale, of_sums, 0.0), 9)
 
 
@@ -146,7 +147,7 @@ def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> 
 
 
 def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
-    """Evidence in the record's cluster, counts and centers beside it, and whether it is itself among the centers."""
+    """Evidence in the record's cluster, counts and centers near the record, and whether the record is a center."""
     length = float(np.linalg.norm(frame.record))
     axis = frame.record / length if length > 0.0 else np.eye(record.size)[0]
     counts, places = _stacked(outputs)
@@ -161,9 +162,9 @@ def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: S
 def beside_record(
     outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray, axis: FloatArray
 ) -> dict[str, FloatArray]:
-    """Counts and centers about the record; `axis` is the direction in which it lies from `origin`."""
+    """Counts and centers near the record; `axis` is the direction from `origin` to the record."""
     counts, places = _stacked(outputs)
-    # Not shifted, so that a row that was published is found by exact equality.
+    # Do not shift by the origin, so that a published row is found by exact equality.
     distance = np.linalg.norm(places - record, axis=2)
     along = (places - origin) @ axis
     every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
@@ -187,21 +188,21 @@ def _stacked(outputs: Sequence[KMeansValue]) -> tuple[FloatArray, FloatArray]:
 
 
 def _own_cluster(counts: FloatArray, along: FloatArray) -> NDArray[np.intp]:
-    """The record's cluster in each run: of those without most of the rows, the farthest in its direction."""
+    """Find the record's cluster in each run: without the largest cluster, the farthest in the record's direction."""
     others = np.where(counts == counts.max(axis=1, keepdims=True), -np.inf, along)
     return np.asarray(others.argmax(axis=1))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Discriminant:
-    """A weighted sum of all numbers, fitted to the first runs: what tells the tables apart when no single one does."""
+    """A weighted sum of all statistics, fitted on the first runs, for tables that no single statistic distinguishes."""
 
     names: tuple[str, ...]
     weights: FloatArray
 
     @classmethod
     def fit(cls, seen: Observed, other: Observed) -> Discriminant | None:
-        """Fisher's linear discriminant of the numbers; None where there are fewer than two that vary."""
+        """Fit Fisher's linear discriminant to the statistics; return None if fewer than two of them vary."""
         names = tuple(name for name in seen if _varies(seen[name]) and _varies(other[name]))
         if len(names) < 2:
             return None

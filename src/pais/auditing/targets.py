@@ -1,4 +1,4 @@
-"""What can be audited: a function, a mechanism behind a rule, or a plan."""
+"""Targets of an audit: a function, a mechanism with a sampling rule, or a plan."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from pais.mechanisms import KMeans, KMeansValue, Mechanism
 from pais.randomness import BitSource, SecureBits, SeededBits
 from pais.rules import Rule
 
-# Numbers that are held at a time when many runs are made at once.
+# Number of values kept in memory at a time when many runs are made at once.
 _BATCH_NUMBERS = 2**21
 
-# Rows beside the record of a made-up pair, where there must be some.
+# Minimum and maximum number of rows besides the record in a proposed pair, for mechanisms that need other rows.
 _COMPANY = 2
 _MOST_COMPANY = 256
 
-# Outputs that are held at a time, where they are made one by one.
+# Number of outputs kept in memory at a time when they are made one by one.
 _BATCH_OUTPUTS = 2**12
 
 Function = Callable[..., object]
@@ -37,7 +37,7 @@ Function = Callable[..., object]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Draws:
-    """Where the runs of an audit take their bits from: a seed, or the system."""
+    """The source of random bits for the runs of an audit: a seed or the system."""
 
     generator: np.random.Generator
     seeded: bool
@@ -51,7 +51,7 @@ class Draws:
 
 
 class Target(ABC):
-    """Something that makes an output from rows, at random."""
+    """A randomized procedure that computes an output from rows."""
 
     name: str
     certified: float | None
@@ -60,14 +60,14 @@ class Target(ABC):
 
     @abstractmethod
     def batch(self, pair: NeighbourPair) -> int:
-        """Runs that are made at a time, at most."""
+        """Return the maximum number of runs made at a time."""
 
     @abstractmethod
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
-        """What is seen in so many independent runs on these rows."""
+        """Make `runs` independent runs on these rows and return the observed statistics."""
 
     def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:  # noqa: B027  # most targets need nothing
-        """Learn what must be known before the first run."""
+        """Do any work that is needed before the first run."""
 
     def pairs(self) -> list[NeighbourPair]:
         raise ArgumentError("pair is missing: a function does not say what its rows are. Pass a NeighbourPair.")
@@ -75,7 +75,7 @@ class Target(ABC):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FunctionTarget(Target):
-    """f(rows, generator), or f(rows, generator, runs=...) that makes many outputs at once."""
+    """A function f(rows, generator), or f(rows, generator, runs=...) that returns many outputs at once."""
 
     function: Function
     certified: float | None
@@ -110,7 +110,7 @@ class FunctionTarget(Target):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MechanismTarget(Target):
-    """A mechanism on a sample drawn by a rule; a plan is one, too."""
+    """A mechanism applied to a sample drawn by a rule; also used for plans."""
 
     mechanism: Mechanism
     rule: Rule
@@ -160,7 +160,7 @@ class MechanismTarget(Target):
 
 
 def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
-    """Columns of a pair that is made up: as stated, as planned, or two."""
+    """Number of columns of a proposed pair: as stated, as planned, or two."""
     if stated is not None:
         return stated
     if ball.center is not None:
@@ -169,7 +169,10 @@ def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
 
 
 def company_of(mechanism: Mechanism) -> int:
-    """Rows beside the record: of k-means so many that their cluster is told from the record's by its noisy count."""
+    """Number of rows besides the record.
+
+    For k-means, it is large enough that the noisy count distinguishes their cluster from the record's.
+    """
     if not isinstance(mechanism, KMeans):
         return _COMPANY
     return min(_MOST_COMPANY, max(_COMPANY, math.ceil(6.0 * mechanism.rounds[-1].count_noise.scale)))

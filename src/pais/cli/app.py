@@ -1,4 +1,4 @@
-"""The commands."""
+"""The commands of the `pais` program."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """The script `pais`. Whoever asks it to end finds it as after Ctrl-C: what was half written is taken away."""
+    """Run the script `pais`. Termination signals are handled like Ctrl-C: partly written files are removed."""
     for name in ("SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
-        # Who said to ignore it, as nohup does, is heard.
+        # Leave a signal alone if it is set to be ignored, as nohup does.
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
     app()
@@ -64,7 +64,7 @@ def demo(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Compare four ways to keep rows at the same guarantee, on a bundled public sample."""
+    """Compare four sampling methods at the same privacy guarantee, on a bundled public sample."""
     _warn_of_seed(seed)
     files.require_free([out / name for name in files.RELEASE], overwrite=True)
     steps = len(demonstration.SAMPLINGS) * repeats + 2
@@ -101,7 +101,7 @@ def survey(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Release noisy facts about the norms of the rows. This spends --epsilon of their budget."""
+    """Release noisy statistics of the norms of the rows. This spends --epsilon of the rows' budget."""
     _warn_of_seed(seed)
     if out is not None:
         files.require_free([out], overwrite=overwrite)
@@ -153,7 +153,7 @@ def plan(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Plan a private k-means from public facts: no data is needed, nothing is spent."""
+    """Plan a private k-means from public facts. No data is read and no budget is spent."""
     if out is not None:
         files.require_free([out], overwrite=overwrite)
     known = _facts(radius, center, norms, n_rows, survey, epsilon, mechanism)
@@ -195,7 +195,7 @@ def sample(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Draw the weighted sample of a plan, for the data's owner. The sample is NOT a private release: no ledger pays."""
+    """Draw the weighted sample of a plan, for the data's owner. It is NOT a private release; no ledger is charged."""
     _warn_of_seed(seed)
     files.require_free([out], overwrite=overwrite)
     request = plans.read_request(plan)
@@ -251,7 +251,7 @@ def kmeans(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Release centers of the rows, with a certificate and a report. What is not stated is surveyed and paid for."""
+    """Release cluster centers with a certificate and a report. Facts not stated are surveyed and paid for."""
     _require_free_release(out, overwrite=overwrite, seed=seed)
     if plan is not None:
         work = fit.planned(plan, context, seed=seed)
@@ -286,7 +286,7 @@ def explain(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Say in plain words what a certificate, a plan or a survey says."""
+    """Explain a certificate, a plan or a survey in plain words."""
     if values is not None:
         require_values(file, values)
     if as_json:
@@ -307,7 +307,7 @@ def ledger(
     delta: Annotated[float, typer.Option("--delta", help="The same for delta.")] = 0.0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Make the ledger of a set of rows, or show what was spent and what remains."""
+    """Create the ledger of a set of rows, or show how much was spent and how much remains."""
     found = Ledger(epsilon=epsilon, delta=delta, path=file)
     if epsilon is not None and delta == 0.0:
         show.warn("Its delta is 0: releases with Gaussian noise, the default, will be refused.")
@@ -323,7 +323,7 @@ def _warn_of_seed(seed: int | None) -> None:
 
 
 def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, as_json: bool, quiet: bool) -> None:
-    """Open, run, write; then say what was released, of which columns, and where it is."""
+    """Open the rows, run the k-means and write the files; then print the release, its columns and the paths."""
     book = books.opened(ledger, epsilon=work.epsilon, delta=work.delta)
     with books.told(book), show.watch(quiet=quiet) as bar:
         bar.begin("open")
@@ -340,7 +340,7 @@ def _release(wanted: Wanted, work: fit.Work, ledger: Path | None, out: Path, *, 
 
 
 def _require_free_release(out: Path, *, overwrite: bool, seed: int | None) -> None:
-    """Warn of a seed, and refuse to replace an earlier release unless told to."""
+    """Warn about a seed, and refuse to replace an earlier release unless `overwrite` is set."""
     _warn_of_seed(seed)
     files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
 
@@ -354,7 +354,7 @@ def _facts(
     epsilon: float,
     mechanism: options.MechanismChoice,
 ) -> facts.Facts:
-    """Facts for a plan: stated, or of an earlier survey; not both."""
+    """Facts for a plan: stated by the user or taken from an earlier survey, not both."""
     if survey is None:
         return plans.stated_facts(
             radius=radius,

@@ -1,4 +1,4 @@
-"""`pais audit`: a lower bound on the epsilon of a plan, beside the certified one."""
+"""`pais audit`: compute a lower bound on the epsilon of a plan and compare it with the certified epsilon."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ def audit(
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Run a plan on made-up neighbouring tables and bound its epsilon from below. No data is read, nothing is spent.
+    """Run a plan on synthetic neighbouring tables and compute a lower bound on its epsilon.
 
-    Exit code 1 says that the certified epsilon is refuted: a bug, which we want to hear of.
+    No data is read and no budget is spent. Exit code 1 means that the certified epsilon is refuted. That is a bug:
+    please report it.
     """
     made = plans.read_request(plan).plan()
     with show.stages(total=1, quiet=quiet) as begin:

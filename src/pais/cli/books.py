@@ -1,4 +1,4 @@
-"""Ledgers on the command line: opened, and shown."""
+"""Ledgers on the command line: open and show them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from pais.errors import ArgumentError, PaisError
 
 
 def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger | None:
-    """The ledger at a path, asked for this much before anything else is done; a command never makes one by the way."""
+    """Open the ledger at a path and check that it can pay this price, before other work; never create a ledger."""
     if path is None:
         return None
     try:
         missing = not path.exists()
     except OSError:
-        # A name too long for any file.
+        # The file name is too long.
         missing = True
     if missing:
         raise ArgumentError(f"there is no ledger at {path}. Make one with `pais ledger {path} --epsilon E --delta D`.")
@@ -34,7 +34,7 @@ def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger |
 
 @contextlib.contextmanager
 def told(book: Ledger | None) -> Iterator[None]:
-    """Say, when work fails, that it was charged: what has drawn noise is."""
+    """If the work fails after the ledger was charged, tell the user: work that has drawn noise stays charged."""
     before = None if book is None else book.spent
     try:
         yield
@@ -46,7 +46,7 @@ def told(book: Ledger | None) -> Iterator[None]:
 
 
 def ledger_description(ledger: Ledger) -> dict[str, Any]:
-    """A ledger and its sums. Public values only: what single rows have paid is not among them."""
+    """Describe a ledger and its totals. Public values only: the losses of individual rows are left out."""
     spent, left = ledger.spent, ledger.remaining
     return {
         "kind": "ledger",

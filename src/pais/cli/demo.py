@@ -1,4 +1,4 @@
-"""The demonstration: four ways to keep rows at one guarantee, on a bundled public sample."""
+"""The demonstration: four sampling methods at the same guarantee, on a bundled public sample."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REFERENCE_RUNS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DemoRow:
-    """Medians over the runs of one way to keep rows."""
+    """Medians over the runs of one sampling method."""
 
     sampling: str
     expected_rows: float
@@ -40,7 +40,7 @@ class DemoRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Demo:
-    """The comparison, and the first constrained run for the report."""
+    """The comparison of the methods, and the first constrained run for the report."""
 
     rows: list[DemoRow]
     n_rows: int
@@ -73,7 +73,7 @@ def bundled_sample() -> Table:
 
 
 def compare(table: Table, *, repeats: int, seed: int | None, begin: Callable[[str], None]) -> Demo:
-    """Every way to keep rows, `repeats` times each, at the same guarantee; survey and all are paid in every run."""
+    """Run every sampling method `repeats` times at the same guarantee; each run's epsilon includes its survey."""
     begin("scikit-learn, not private")
     best, reference_seconds = _reference(table.rows)
     runs: dict[str, list[DemoRow]] = {str(sampling): [] for sampling in SAMPLINGS}
@@ -102,7 +102,7 @@ def _one(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None
         sampling=sampling,  # type: ignore[arg-type]  # one of SAMPLINGS
     )
     start = time.perf_counter()
-    # The sample is public: that there are many fits without a ledger is no concern.
+    # The sample is public, so there is no need to warn about many fits without a ledger.
     fit = fit_kmeans(rows, settings, random_state=seed, ledger=None, warn=lambda concern: None, counted=False)
     seconds = time.perf_counter() - start
     plan, profile = fit.plan, fit.plan.mechanism.profile
@@ -119,7 +119,7 @@ def _one(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None
 
 
 def _reference(rows: NDArray[np.generic]) -> tuple[float, float]:
-    """Cost of the best of a few non-private runs, and seconds for one. Not private: the sample is public."""
+    """Cost of the best of a few non-private runs, and seconds per run. Not private: the sample is public."""
     start = time.perf_counter()
     costs = [float(KMeans(N_CLUSTERS, n_init=1, random_state=run).fit(rows).inertia_) for run in range(REFERENCE_RUNS)]
     return min(costs), (time.perf_counter() - start) / REFERENCE_RUNS

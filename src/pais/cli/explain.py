@@ -1,4 +1,4 @@
-"""Certificates, plans and surveys in plain words."""
+"""Explain certificates, plans and surveys in plain words."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pais.errors import ArgumentError
 
 
 def explain_file(path: Path) -> str:
-    """What a JSON file of this package says, in words."""
+    """Explain a JSON file of this package in words."""
     return "\n".join(explanation(path)["explanation"])
 
 
 def explanation(path: Path) -> dict[str, Any]:
-    """What a JSON file of this package is and guarantees, and its words; it is recognised by its entries."""
+    """Return the kind, the guarantee and the explanation of a JSON file of this package, recognised by its entries."""
     content = read_json(path)
     if isinstance(content.get("certificate"), dict):
         content = content["certificate"]
@@ -33,7 +33,7 @@ def explanation(path: Path) -> dict[str, Any]:
             "kind": kind,
             "epsilon": epsilon,
             "delta": delta,
-            # A plan has drawn nothing.
+            # A plan has drawn no randomness yet.
             "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
             "explanation": words.split("\n"),
         }
@@ -43,7 +43,7 @@ def explanation(path: Path) -> dict[str, Any]:
 
 
 def require_values(path: Path, values: Path) -> None:
-    """Refuse released values that a certificate was not issued for."""
+    """Raise if the certificate was issued for other values."""
     content = read_json(path)
     if isinstance(content.get("certificate"), dict):
         content = content["certificate"]
@@ -58,7 +58,7 @@ def require_values(path: Path, values: Path) -> None:
 
 
 def _price(content: dict[str, Any]) -> tuple[float, float]:
-    """Epsilon and delta of a file or of a part of it; both are numbers, and neither is negative."""
+    """Read epsilon and delta of a file or of a part of it; raise unless both are non-negative numbers."""
     return _validate.non_negative("epsilon", content["epsilon"]), _validate.target_delta(content.get("delta", 0.0))
 
 
@@ -126,7 +126,7 @@ def _survey(content: dict[str, Any]) -> str:
 
 
 def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
-    """(epsilon, delta) for someone who does not know it."""
+    """Explain (epsilon, delta) to a reader who does not know the terms."""
     lines = [
         f"  epsilon {raised(epsilon)}, delta {raised(delta, 3)}; neighbours: {neighbours}.",
         "  Whatever one row holds, and whether it is there or not, the probability of any outcome",
@@ -134,7 +134,7 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
         + (f", up to a remainder of at most {raised(delta, 3)}." if delta > 0.0 else "."),
         "  No row pays more than this, whatever it holds.",
     ]
-    # Posterior odds are at most e^epsilon times prior odds; shown for even odds.
+    # Posterior odds are at most e^epsilon times the prior odds; shown for even prior odds.
     guess = 1.0 / (1.0 + math.exp(-epsilon))
     sure = raised(100.0 * guess, 3)
     lines.append(f"  Someone who thought it 50:50 whether a row is there is at most {sure} % sure of it afterwards.")
@@ -144,7 +144,7 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
 
 
 def _if_kept(epsilon: float, kept: float) -> list[str]:
-    """What is left of the guarantee once the sample is known."""
+    """Explain the guarantee that remains once the sample is known."""
     if not kept >= epsilon:
         raise ValueError
     if kept <= epsilon * (1.0 + 1e-6):
@@ -155,9 +155,9 @@ def _if_kept(epsilon: float, kept: float) -> list[str]:
 
 
 def _delta(content: dict[str, Any]) -> list[str]:
-    """Who chose delta, where nobody stated it."""
+    """Explain how delta was chosen, if the user did not state it."""
     basis = content.get("delta_basis")
-    # Certificates of earlier versions do not say.
+    # Certificates of earlier versions do not contain this field.
     if basis is None or not str(basis).startswith("default"):
         return []
     used = _validate.target_delta(content["delta_used"])

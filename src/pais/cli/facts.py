@@ -1,4 +1,4 @@
-"""What a user states: rows in a file, a center, norms, a survey made earlier."""
+"""Parse the facts that a user provides: a center, norms, or the file of an earlier survey."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _is_number(text: str) -> bool:
 
 
 def numbers(name: str, text: str) -> tuple[float, ...]:
-    """Numbers with commas (or space) between them; brackets of a JSON list are allowed."""
+    """Parse numbers separated by commas or spaces; the brackets of a JSON list are allowed."""
     parts = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
     if not parts or not all(_is_number(part) and math.isfinite(float(part)) for part in parts):
         raise ArgumentError(f"{name} is not a list of finite numbers. Pass numbers with commas between them.")
@@ -40,13 +40,13 @@ def numbers(name: str, text: str) -> tuple[float, ...]:
 
 
 def center_of(text: str | None) -> tuple[float, ...] | None:
-    """A center from a list, or from a file that holds one."""
+    """Parse a center from a list of numbers, or from a file that contains one."""
     if text is None:
         return None
     try:
         is_file = Path(text).is_file()
     except OSError:
-        # A long list is no valid file name.
+        # A long list of numbers is not a valid file name.
         is_file = False
     return numbers("--center", read_text(Path(text)) if is_file else text)
 
@@ -59,7 +59,7 @@ def read_text(path: Path) -> str:
 
 
 def _finite(number: str) -> float:
-    """A number of a JSON file. Python would also read NaN, Infinity and 1e999, which pais never writes."""
+    """Parse a number of a JSON file. Python would also accept NaN, Infinity and 1e999, which pais never writes."""
     value = float(number)
     if not math.isfinite(value):
         raise ValueError
@@ -67,13 +67,13 @@ def _finite(number: str) -> float:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object; no number in it is infinite or NaN, and no name is there twice."""
+    """Read a JSON object; refuse infinite numbers, NaN and duplicate names."""
     try:
         found = json.loads(
             read_text(path), parse_float=_finite, parse_constant=_finite, object_pairs_hook=without_repeats
         )
     except (ValueError, RecursionError):
-        # No JSON, a number that is not finite or of thousands of digits, or brackets without end.
+        # Not JSON, a number that is not finite or has thousands of digits, or too deeply nested brackets.
         found = None
     if not isinstance(found, dict):
         raise ArgumentError(f"{path} is not a JSON object. Pass a file that pais wrote.")
@@ -81,12 +81,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def stated(radius: float | None, center: str | None, norms: str | None, n_rows: float | None) -> dict[str, Any]:
-    """Radius, center and norms as the settings of k-means take them."""
+    """Radius, center and norms in the form that the k-means settings expect."""
     return {"radius": radius, "center": center_of(center), "norms": stated_norms(norms, n_rows, radius)}
 
 
 def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) -> NormDistribution | None:
-    """The distribution whose quantiles at even levels are stated; linear in between."""
+    """Build the norm distribution from quantiles at evenly spaced levels, linear in between."""
     if norms is None and n_rows is None:
         return None
     if norms is None or n_rows is None or radius is None:
@@ -103,7 +103,7 @@ def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) 
 
 
 def norms_description(norms: NormDistribution) -> dict[str, Any]:
-    """Atoms that hold rows, and their masses."""
+    """Describe the atoms with positive mass, and their masses."""
     held = norms.masses > 0.0
     return {"radius": norms.radius, "norms": norms.norms[held].tolist(), "masses": norms.masses[held].tolist()}
 
@@ -123,14 +123,14 @@ def ball_from(described: dict[str, Any]) -> Ball:
 
 
 def surveyed_columns(path: Path | None) -> list[str] | None:
-    """The columns that a survey, or a plan made from one, is about; None where that is not said."""
-    # Neither stated facts nor files of earlier versions say.
+    """Columns of a survey, or of a plan made from one; None if the file does not name them."""
+    # Plans from stated facts and files of earlier versions do not name columns.
     names = None if path is None else read_json(path).get("columns")
     return [str(name) for name in names] if isinstance(names, list) else None
 
 
 def require_surveyed_columns(path: Path, names: tuple[str, ...] | None) -> None:
-    """Refuse columns in another order than the survey's: its center would belong to others."""
+    """Raise if the columns or their order differ from the survey's: its center would apply to the wrong columns."""
     surveyed_names = surveyed_columns(path)
     if surveyed_names is not None and surveyed_names != list(names or ()):
         raise MismatchError(
@@ -140,7 +140,7 @@ def require_surveyed_columns(path: Path, names: tuple[str, ...] | None) -> None:
 
 
 def survey_description(found: Survey, names: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """A survey as it is written: everything it released, the columns it is about, and nothing else."""
+    """Describe a survey for its file: all released values and the columns, nothing else."""
     return {
         "kind": "survey",
         "columns": None if names is None else list(names),
@@ -154,7 +154,7 @@ def survey_description(found: Survey, names: tuple[str, ...] | None = None) -> d
 
 
 def read_survey(path: Path, *, rehearsal: bool) -> Survey:
-    """A survey from its file. A seeded one serves rehearsals only: a certificate could not vouch for it."""
+    """Read a survey from its file. A seeded survey is accepted for rehearsals only, as it cannot be certified."""
     described = read_json(path)
     try:
         found = Survey(
@@ -174,7 +174,7 @@ def read_survey(path: Path, *, rehearsal: bool) -> Survey:
 
 
 def not_written(path: Path, kind: str, error: ArgumentError) -> ArgumentError:
-    """The refusal of a value in a file, with the name of the file."""
+    """Build the error for an invalid value in a file, with the name of the file."""
     return ArgumentError(f"{path} is not a {kind} that pais wrote: {error}")
 
 
@@ -185,7 +185,7 @@ def text(value: object) -> str:
 
 
 def require_sound(path: Path, found: Survey, *, rehearsal: bool) -> None:
-    """Refuse a survey whose price a certificate could not add up."""
+    """Raise if a certificate could not include the survey's price."""
     if not found.epsilon > 0.0:
         raise ArgumentError(f"{path} states no price. Make a survey with `pais survey`.")
     if not found.secure_randomness and not rehearsal:
@@ -194,7 +194,7 @@ def require_sound(path: Path, found: Survey, *, rehearsal: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Ball, norms and what remains of epsilon once their survey is paid. Public."""
+    """Ball, norms, and the epsilon that remains after paying for their survey. Public."""
 
     ball: Ball
     norms: NormDistribution
@@ -203,7 +203,7 @@ class Facts:
     survey_name: str = ""
 
     def survey(self) -> Survey | None:
-        """The survey that the facts come from, None where they were stated."""
+        """Return the survey that the facts come from; None if the user stated them."""
         if not self.spent:
             return None
         (part,) = self.spent
@@ -218,7 +218,7 @@ class Facts:
 
 
 def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
-    """Facts of a survey made earlier, with its price taken off epsilon."""
+    """Facts from an earlier survey, with its price subtracted from epsilon."""
     if found.ball.order != order:
         raise MismatchError(
             f"the survey is in the l{found.ball.order:g} norm and the mechanism in l{order:g}. "

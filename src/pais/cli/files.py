@@ -1,4 +1,4 @@
-"""Outputs: all of them or none."""
+"""Write output files: either all of them or none."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ WEIGHT_COLUMN = "weight"
 
 
 def require_free(paths: list[Path], *, overwrite: bool) -> None:
-    """Refuse, before anything is spent, to write over what is there or where nothing can be written."""
+    """Raise, before any budget is spent, if an output file exists already or cannot be written."""
     for path in paths:
         try:
             is_directory, exists, home = path.is_dir(), path.exists(), _existing_home(path)
         except OSError as error:
-            # A name too long for any file, say.
+            # For example, the file name is too long.
             words = "the system refused" if error.errno is None else os.strerror(error.errno)
             raise ArgumentError(f"{path} cannot be written: {words}. Check --out.") from None
         if is_directory:
@@ -47,7 +47,7 @@ def require_free(paths: list[Path], *, overwrite: bool) -> None:
 
 
 def _can_be_written(home: Path) -> bool:
-    """Tried, as no right tells it for sure: some systems have directories in which nothing can be made."""
+    """Try to create a directory in `home`: permissions are not conclusive, as some systems refuse it all the same."""
     place = home / f".pais-{uuid.uuid4().hex}"
     try:
         place.mkdir(mode=0o700)
@@ -58,12 +58,12 @@ def _can_be_written(home: Path) -> bool:
 
 
 def _existing_home(path: Path) -> Path:
-    """The nearest directory above a path that is there."""
+    """Return the nearest existing directory above a path."""
     return next(home for home in path.absolute().parents if home.exists())
 
 
 def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> dict[str, str]:
-    """Centers, certificate and report of a release, into a directory; the paths by name."""
+    """Write centers, certificate and report of a release to a directory; return the paths by name."""
 
     def fill(place: Path) -> None:
         table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
@@ -77,7 +77,7 @@ def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> di
 
 
 def read_values(path: Path) -> KMeansValue:
-    """Released centers and noisy counts, from a file that `write_release` wrote."""
+    """Read released centers and noisy counts from a file written by `write_release`."""
     table = read(path)
     if table.names is None or COUNT_COLUMN not in table.names:
         raise ArgumentError(f"{path} has no column {COUNT_COLUMN!r}. Pass centers.csv or centers.parquet of a release.")
@@ -93,7 +93,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def write_secret_sample(path: Path, table: pa.Table) -> None:
-    """A weighted sample, readable by its owner only: it holds rows."""
+    """Write a weighted sample. Only the file's owner may read it, as it contains rows."""
 
     def fill(place: Path) -> None:
         target = place / path.name
@@ -104,7 +104,7 @@ def write_secret_sample(path: Path, table: pa.Table) -> None:
 
 
 def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
-    """Names of the columns, once each and none the name of a column that is added."""
+    """Return the column names; raise if they are not unique or clash with a column that is added."""
     if names is None or len({*names, *added}) != len(names) + len(added):
         raise ArgumentError(
             f"columns must have names of their own, and none may be {added[0]!r}. Rename or use --columns."
@@ -118,9 +118,10 @@ def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: Float
 
 
 def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
-    """Let `fill` write files in a hidden place on the same disk, then move them in; on any failure, nothing changed.
+    """Let `fill` write files to a hidden directory on the same disk, then move them; any failure changes nothing.
 
-    A directory that is not there yet comes into place in one step, so that even whoever is killed leaves all or none.
+    A new target directory is moved into place in one step. So even if the process is killed, all files are there or
+    none.
     """
     try:
         with _hidden_place(directory) as place:
@@ -133,14 +134,14 @@ def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], N
             else:
                 _rename_in(new, directory)
     except OSError as error:
-        # Arrow's own errors have words of several lines, or no words for the system's number.
+        # Arrow's error messages span several lines, or lack the text for the system's error number.
         words = "the system refused" if error.errno is None else os.strerror(error.errno)
         raise ArgumentError(f"{directory} cannot be written: {words}. Check --out.") from None
 
 
 @contextlib.contextmanager
 def _hidden_place(directory: Path) -> Iterator[Path]:
-    # In the directory itself where it is there: above it may be another disk, or one that others can read.
+    # Use the target directory itself if it exists: its parent may be on another disk or readable by others.
     place = _existing_home(directory / "file") / f".pais-{uuid.uuid4().hex}"
     place.mkdir(mode=0o700)
     try:
@@ -150,7 +151,7 @@ def _hidden_place(directory: Path) -> Iterator[Path]:
 
 
 def _rename_in(new: Path, directory: Path) -> None:
-    """Put a directory where there is none, with all that is in it."""
+    """Move a directory with its content to a path that does not exist yet."""
     made = [home for home in directory.parents if not home.exists()]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
@@ -163,9 +164,10 @@ def _rename_in(new: Path, directory: Path) -> None:
 
 
 def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> None:
-    """Move files in one by one, each at once; if that is cut short, put back what was there.
+    """Move files into a directory one by one, each atomically; if interrupted, restore the earlier files.
 
-    The last name, the certificate of a release, goes first and comes last: where it is, all the rest belongs to it.
+    The file named last, the certificate of a release, is removed first and added last. So if a certificate is present,
+    all other files belong to it.
     """
     try:
         for name in reversed(names):
@@ -175,7 +177,7 @@ def _move_in(new: Path, old: Path, directory: Path, names: tuple[str, ...]) -> N
             (new / name).replace(directory / name)
     except BaseException:
         for name in names:
-            # If even the hidden place is gone, what is in the directory is not ours.
+            # If the hidden directory is gone too, the files in the target directory are not from this run.
             if new.exists() and not (new / name).exists():
                 (directory / name).unlink(missing_ok=True)
             if (old / name).exists():

@@ -1,4 +1,4 @@
-"""A private k-means: of settings, with facts stated, surveyed now or surveyed earlier; or of a plan from its file."""
+"""Prepare a private k-means from settings, with facts stated, surveyed now or surveyed earlier, or from a plan file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pais.survey import Survey, charge_survey
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A k-means that is ready to be run: what it costs at least, and how often it goes over the rows."""
+    """A k-means that is ready to run, with its minimum price and its number of passes over the rows."""
 
     epsilon: float
     delta: float
@@ -33,13 +33,13 @@ class Work:
 
 
 def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -> Work:
-    """A k-means of settings, and of a survey made earlier where there is one."""
+    """Prepare a k-means from settings and, if given, an earlier survey."""
     if survey is None:
         return Work(
             epsilon=settings.epsilon,
             delta=asked_delta_of(settings),
             passes=1 + survey_passes(settings),
-            # A command is a process of its own and makes one fit.
+            # Not counted among fits without a ledger: a command is a separate process and makes one fit.
             run=lambda rows, ledger: fit_kmeans(
                 rows, settings, random_state=seed, ledger=ledger, warn=warn_of, counted=False
             ),
@@ -67,7 +67,7 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
         warn_of_weak(settings.epsilon, plan)
         return fit(plan, rows, earlier=earlier, seed=seed, ledger=ledger)
 
-    # The survey may be paid for already.
+    # Leave out the survey's price, as the ledger may have been charged for it already.
     asked = chosen_delta(
         settings.delta, gaussian=settings.mechanism == "gaussian", n_rows=known.norms.n_rows, surveyed=True
     )
@@ -75,7 +75,7 @@ def stated(settings: KMeansSettings, *, survey: Path | None, seed: int | None) -
 
 
 def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
-    """The k-means that a plan file describes, and no other."""
+    """Prepare the k-means that a plan file describes."""
     _refuse_beside_plan(context)
     request = read_request(path)
     plan, earlier = request.plan(), request.facts.survey()
@@ -92,7 +92,7 @@ def planned(path: Path, context: typer.Context, *, seed: int | None) -> Work:
 
 
 def _refuse_beside_plan(context: typer.Context) -> None:
-    """Refuse options that say again, or otherwise, what a plan decides."""
+    """Raise if an option repeats or contradicts a setting of the plan."""
     decided = {*(field.name for field in fields(KMeansSettings)), "n_rows", "survey"}
     given = [name for name in context.params if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"]
     beside = [f"--{name.replace('_', '-')}" for name in given if name in decided]
@@ -101,13 +101,13 @@ def _refuse_beside_plan(context: typer.Context) -> None:
 
 
 def fit(plan: Plan, rows: Engine, *, earlier: Survey | None, seed: int | None, ledger: Ledger | None) -> KMeansFit:
-    """Run a plan; the price of an earlier survey that it rests on is counted.
+    """Run a plan, and count the price of the earlier survey that it is based on, if any.
 
     Notes
     -----
-    Guarantee. All parts of the certificate, an earlier survey among them, add up to at most the stated (epsilon,
-    delta): `tests/integration/test_cli.py`. A ledger is charged before noise is drawn; for an earlier survey too,
-    unless it was charged for that before: `tests/integration/test_ledger_cli.py`.
+    Guarantee. All parts of the certificate, including an earlier survey, add up to at most the stated (epsilon,
+    delta): `tests/integration/test_cli.py`. A ledger is charged before noise is drawn. It is also charged for an
+    earlier survey, unless that was charged before: `tests/integration/test_ledger_cli.py`.
     """
     unpaid = None if ledger is None or earlier is None or ledger.holds(earlier.name) else earlier
     charged = accounts(ledger)

@@ -1,4 +1,4 @@
-"""How a command ends when it does not succeed: one line, an exit code, no value of a row."""
+"""Failure handling of the commands: print one line without any value of a row, and set an exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ R = TypeVar("R")
 
 
 def exit_code(error: PaisError) -> int:
-    """2 for an argument or rows that cannot be used, 3 for a target or budget out of reach."""
+    """Return 2 for arguments or rows that cannot be used, 3 for a target or budget that is out of reach."""
     if isinstance(error, (UnreachableError, BudgetError)):
         return OUT_OF_REACH
     if isinstance(error, (ArgumentError, DataError, MismatchError, AssumptionError)):
@@ -34,10 +34,10 @@ def exit_code(error: PaisError) -> int:
 
 
 def guarded(command: Callable[P, R]) -> Callable[P, R]:
-    """A command whose failures are one line on stderr.
+    """Wrap a command so that it reports a failure as one line on stderr.
 
-    Errors of this package show public values only and are printed. Any other exception may quote a value of a row, so
-    only its type is.
+    Errors of this package contain public values only, so their text is printed. Any other exception may quote a value
+    of a row, so only its type is printed.
     """
 
     @functools.wraps(command)
@@ -49,7 +49,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except PaisError as error:
             code, line = exit_code(error), f"error: {' '.join(str(error).split())}"
         except MemoryError:
-            # Its own text tells how many rows there are, or were kept.
+            # Do not print its message, which reveals how many rows there are or were kept.
             code, line = BAD_ARGUMENT, "error: memory ran out. Ask for a smaller sample, or fewer clusters or columns."
         except KeyboardInterrupt:
             code, line = (

@@ -112,7 +112,7 @@ Missing = Annotated[
         "columns; that is outside the guarantee, since one row decides whether the command succeeds.",
     ),
 ]
-# The default, kept for scripts that state it.
+# Dropping is the default now; the option is kept for scripts that pass it.
 DropMissing = Annotated[bool, typer.Option("--drop-missing", hidden=True)]
 Engine = Annotated[
     EngineName,

@@ -1,4 +1,4 @@
-"""Plans on the command line: from options, to a file, and back."""
+"""Plans on the command line: build them from options, write them to a file, and read them back."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 
 @dataclass(frozen=True, kw_only=True)
 class PlanRequest:
-    """What a plan is made from: public, and enough to make the same plan again."""
+    """The inputs of a plan. They are public, and sufficient to make the same plan again."""
 
     n_clusters: int
     n_features: int
@@ -75,7 +75,7 @@ def stated_facts(
     epsilon: float,
     mechanism: MechanismName,
 ) -> Facts:
-    """Facts the user states; nothing is spent on them."""
+    """Facts stated by the user; they cost no budget."""
     if radius is None or norms is None:
         raise ArgumentError("a plan needs facts: state --radius, --norms and --n-rows, or pass --survey survey.json.")
     ball = Ball(radius=radius, order=order_of(mechanism), center=center)
@@ -87,9 +87,9 @@ def order_of(mechanism: MechanismName) -> float:
 
 
 def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None = None) -> dict[str, Any]:
-    """A plan in public words and numbers; "request" is what makes the same plan again.
+    """Describe a plan in public words and numbers; "request" holds the inputs to make the same plan again.
 
-    `columns` are those of the survey behind it: its center belongs to them.
+    `columns` are the columns of the survey that the plan is based on. The survey's center refers to them.
     """
     facts = request.facts
     share = np.linspace(0.0, 1.0, 11)
@@ -130,7 +130,7 @@ def plan_description(request: PlanRequest, plan: Plan, columns: list[str] | None
 
 
 def read_request(path: Path) -> PlanRequest:
-    """What a plan file was made from."""
+    """Read the inputs of a plan from its file."""
     described = read_json(path).get("request")
     try:
         facts = described["facts"]  # type: ignore[index]  # a wrong type is the TypeError below
@@ -151,21 +151,21 @@ def read_request(path: Path) -> PlanRequest:
     except (KeyError, TypeError, ValueError, OverflowError):
         request = None
     known = request and request.sampling in SAMPLINGS and request.mechanism in get_args(MechanismName)
-    # The one earlier release of a plan is a survey, which is pure.
+    # A plan has at most one earlier release, a survey, which has delta = 0.
     if request is None or not known or [part.delta for part in request.facts.spent] not in ([], [0.0]):
         raise ArgumentError(f"{path} is not a plan. Make one with `pais plan ... --out plan.json`.")
     return request
 
 
 def require_planned_columns(path: Path, request: PlanRequest, rows: Engine) -> None:
-    """Refuse columns that a plan was not made for."""
+    """Raise if the plan was made for other columns."""
     require_surveyed_columns(path, rows.names)
     if rows.n_features != request.n_features:
         raise ArgumentError(f"the plan is for {request.n_features} features. Choose as many with --columns.")
 
 
 def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
-    """Refuse to run another plan than the one that people read in the file: it is made anew from its request."""
+    """Raise if the plan rebuilt from the request differs from the plan that the file shows to readers."""
     written, made = read_json(path), plan_description(request, plan)
     shown = (
         "epsilon",
@@ -190,7 +190,7 @@ def require_as_written(path: Path, request: PlanRequest, plan: Plan) -> None:
 
 
 def _alike(one: Any, other: Any) -> bool:
-    """Whether two values of JSON are equal, up to roundings in which machines differ."""
+    """Whether two JSON values are equal, up to rounding differences between machines."""
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):

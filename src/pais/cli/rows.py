@@ -1,4 +1,4 @@
-"""The rows a command goes over, and what is left of their secrets on the screen: a rate and a time."""
+"""Open the rows that a command processes. The screen shows no more about them than a rate and a time."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pais.errors import ArgumentError
 from pais.randomness import bit_source
 from pais.sources import listed
 
-# Names that columns of row numbers mostly have; pandas writes the last for an index without a name.
+# Common names of columns with row identifiers; pandas writes "Unnamed: 0" for an index without a name.
 _IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Which rows and columns the user named, and where they are to be gone over."""
+    """The rows and columns that the user selected, and the engine to process them with."""
 
     data: str
     columns: str | None
@@ -34,7 +34,7 @@ class Wanted:
     carry: str | None = None
 
     def open(self, bar: Watch) -> Engine:
-        """The rows, not yet read; with a warning where nobody chose columns and there may be an id among them."""
+        """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
         data: object = self.data
         if self.engine is EngineName.spark or self.master is not None:
             if self.engine not in (EngineName.spark, EngineName.auto):
@@ -60,13 +60,13 @@ def _spark_frame(data: str, master: str | None) -> object:
     try:
         from pais.engines.spark import read_frame
     except ImportError as error:
-        # Its text is of this package, and names the extra to install.
+        # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None
     return read_frame(data, master=master)
 
 
 def identifiers(names: Sequence[str]) -> list[str]:
-    """Columns that look like they name rows, by their own names alone."""
+    """Return the columns that look like row identifiers, judged by their names alone."""
     return [name for name in names if _IDENTIFIER.fullmatch(name)]
 
 
@@ -80,14 +80,14 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
 
 
 def passes(rows: Engine, number: int) -> int | None:
-    """Rows that so many passes go over, for a bar; None where that is not known beforehand."""
+    """Number of rows read in the given number of passes, for a progress bar; None if it is not known in advance."""
     return None if rows.known_rows is None else number * rows.known_rows
 
 
 def sample_table(kept: WeightedRows, ball: Ball, names: tuple[str, ...], seed: int | None) -> pa.Table:
-    """A sample as a table: features, weight, carried columns; the order of its rows tells nothing.
+    """Build a table of a sample: features, weight, carried columns. The order of its rows reveals nothing.
 
-    Rows are sorted, which forgets where they were, and then put in a random order.
+    Rows are sorted, which discards their original positions, and then shuffled.
     """
     origin = 0.0 if ball.center is None else np.asarray(ball.center)
     known = np.lexsort(kept.rows.T)

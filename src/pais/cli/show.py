@@ -1,4 +1,4 @@
-"""What a person sees: tables on stdout, progress and warnings on stderr."""
+"""Output for people: tables on stdout, progress and warnings on stderr."""
 
 from __future__ import annotations
 
@@ -50,30 +50,30 @@ _BAR = 36
 
 
 def plain(text: str, style: str = "") -> Text:
-    """A text as it is, without markup; a byte of a file's name that is no letter is told by its number."""
+    """Return a text without interpreting markup; bytes of a file name that cannot be decoded are shown as numbers."""
     return Text(text.encode(errors="backslashreplace").decode(), style=style)
 
 
 def warn(text: str, console: Console | None = None) -> None:
-    """A line on stderr; on the console of a bar, above the bar."""
+    """Print a line on stderr; with the console of a progress bar, above the bar."""
     (console or Console(stderr=True)).print(plain(text, "bold red"), soft_wrap=True)
 
 
 def warn_of(concern: str | None) -> None:
-    """A line on stderr where there is something to say."""
+    """Print the concern on stderr, if there is one."""
     if concern is not None:
         warn(concern)
 
 
 def warn_of_weak(epsilon: float, plan: Plan) -> None:
-    """A line on stderr for each number of a plan, or its epsilon in all, that promises little."""
+    """Print a warning for each number of a plan, or its total epsilon, that gives a weak guarantee."""
     warn_of(epsilon_concern(epsilon))
     if plan.norms is not None:
         warn_of(delta_concern(plan.delta, plan.norms.n_rows))
 
 
 def say(text: str) -> None:
-    """Plain lines, as they are: no markup, no wrapping."""
+    """Print plain lines without markup or wrapping."""
     Console(soft_wrap=True).print(plain(text))
 
 
@@ -83,7 +83,7 @@ def print_json(content: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def stages(*, total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
-    """A bar that is told the name of each stage as it begins; on stderr, and only where that is a terminal."""
+    """Show a progress bar with the name of the current stage, on stderr, only if that is a terminal."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield lambda stage: None
@@ -103,7 +103,7 @@ def stages(*, total: int, quiet: bool) -> Iterator[Callable[[str], None]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Watch:
-    """A bar over the passes of a command: told each stage as it begins, and the rows gone over; or no bar."""
+    """Callbacks of a progress bar: the command reports each stage and the rows processed. The defaults show no bar."""
 
     begin: Callable[[str], None] = lambda stage: None
     rows: Callable[[int], None] = lambda n: None
@@ -113,7 +113,7 @@ class Watch:
 
 @contextlib.contextmanager
 def watch(*, quiet: bool) -> Iterator[Watch]:
-    """Rows a second and time left, on stderr, and only where that is a terminal: for the data's owner."""
+    """Show rows per second and time left, for the data's owner, on stderr, only if that is a terminal."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield Watch()
@@ -130,7 +130,7 @@ def watch(*, quiet: bool) -> Iterator[Watch]:
 
 
 class RowRate(ProgressColumn):
-    """Rows a second."""
+    """Rows per second."""
 
     def render(self, task: Task) -> Text:
         return Text("" if task.speed is None else f"{task.speed:,.0f} rows/s")
@@ -162,12 +162,12 @@ def release_or_json(
 
 
 def expected_rows(plan: Plan) -> float | None:
-    """Rows a plan keeps in expectation, by its public norms; how many were kept is secret."""
+    """Expected number of rows in a plan's sample, from its public norms; the actual number is secret."""
     return None if plan.norms is None else plan.norms.expected_size(plan.rule)
 
 
 def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
-    """A plan for people, or for programs without what only pais itself reads: that is in the file."""
+    """Print a plan as a table, or as JSON without the fields that only pais reads from the plan file."""
     if as_json:
         request = {name: value for name, value in described["request"].items() if name != "facts"}
         shown = {name: value for name, value in described.items() if name != "explanation"}
@@ -177,12 +177,12 @@ def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> No
 
 
 def price(part: Mapping[str, Any]) -> str:
-    """What a part of a certificate cost, rounded up."""
+    """Price of a part of a certificate, rounded up."""
     return f"epsilon {raised(part['epsilon'])}, delta {raised(part['delta'], 3)}"
 
 
 def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str]) -> None:
-    """The summary of a release: public values only."""
+    """Print the summary of a release: public values only."""
     certificate, plan = fit.certificate, fit.plan
     facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
     facts += [(f"  {part['what']}", price(part)) for part in certificate.parts]
@@ -204,7 +204,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
 
 
 def survey_summary(found: Survey, names: tuple[str, ...] | None, out: Path | None) -> None:
-    """What a survey found, and that it was paid for."""
+    """Print the results of a survey and its price."""
     origin = "the origin" if found.ball.center is None else f"a center of {len(found.ball.center)} numbers"
     facts_table(
         "Norm survey",
@@ -225,7 +225,7 @@ def survey_summary(found: Survey, names: tuple[str, ...] | None, out: Path | Non
 
 
 def histogram(norms: NormDistribution) -> str:
-    """Noisy shares of the rows by norm, as bars."""
+    """Noisy shares of the rows by norm, drawn as bars."""
     edges = np.linspace(0.0, norms.radius, HISTOGRAM_BINS + 1)
     masses, _ = np.histogram(norms.norms, bins=edges, weights=norms.masses)
     shares = masses / norms.n_rows

@@ -1,4 +1,4 @@
-"""Small drawings in inline SVG: a line over norms, a bar of parts. They take their colours from the page."""
+"""Small charts in inline SVG: a line over norms and a stacked bar. The page's style sheet sets their colours."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from pais.report.text import escaped, number
 _WIDTH, _HEIGHT = 420.0, 240.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 16.0, 44.0
 
-#: Colours of parts in the style sheet, by number; after the last one they start again.
+#: Number of colours for parts in the style sheet; further parts start again with the first colour.
 N_COLOURS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class LineChart:
-    """One curve over norm/radius in [0, 1], from zero upwards.
+    """One curve over norm/radius in [0, 1], with a vertical axis that starts at zero.
 
     Attributes
     ----------
     name : str
-        Of the drawing in the page, unique.
+        Unique name of the chart in the page.
     title, description : str
-        What it shows, in words for who cannot see it.
+        Description of the chart for readers who cannot see it.
     x, y : array
-        Points of the curve; those that are not finite are left out.
+        Points of the curve; points that are not finite are left out.
     limit : float, optional
         A level to draw as a dashed line, with its label.
     """
@@ -79,7 +79,7 @@ def _down(share: float) -> float:
 
 
 def _ticks(top: float) -> list[float]:
-    """Four to six round levels from zero to the first that reaches `top`."""
+    """Return four to six round levels, from zero to the first that reaches `top`."""
     top = top if top > 0.0 else 1.0
     unit = 10.0 ** math.floor(math.log10(top))
     step = next(unit * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if top <= 5.0 * unit * part)
@@ -108,7 +108,7 @@ def _grid(ticks: Sequence[float], top: float) -> str:
 
 
 def stacked_bar(name: str, title: str, parts: Sequence[tuple[str, float]], whole: float) -> str:
-    """Parts of a whole from left to right; what is missing of the whole stays empty."""
+    """Draw parts of a whole from left to right; the part of the whole that they do not cover stays empty."""
     boxes, start = [], 0.0
     for position, (label, value) in enumerate(parts):
         width = 1000.0 * value / whole

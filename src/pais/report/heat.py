@@ -1,4 +1,4 @@
-"""Centers as a table whose cells are coloured by where they lie among the centers, feature by feature."""
+"""Table of the centers, with each cell coloured by how its value compares with the other centers in that feature."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pais._numerics import FloatArray
 from pais.mechanisms import KMeans, KMeansValue
 from pais.report.text import escaped, number
 
-#: Steps of the scale to each side of the middle, and how many deviations the last one stands for.
+#: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
 N_STEPS = 4
 _WIDEST = 1.75
 
-# Beyond so many features names stand upright, and the printed table is split.
+# From this number of features, the names are written vertically; the printed table has this many columns per block.
 _UPRIGHT_FROM = 9
 _PRINTED_TOGETHER = 9
 
 
 def standardised(centers: FloatArray) -> FloatArray:
-    """Each feature less its mean over the centers, in deviations; zero where the centers agree."""
+    """Standardise each feature over the centers; zero where all centers agree."""
     away = centers - centers.mean(axis=0)
     spread = np.sqrt(np.mean(np.square(away), axis=0))
     flat = spread <= 1e-12 * np.maximum(np.abs(centers).max(axis=0), 1e-300)
@@ -28,7 +28,7 @@ def standardised(centers: FloatArray) -> FloatArray:
 
 
 def heat_map(value: KMeansValue, mechanism: KMeans, names: Sequence[str]) -> str:
-    """One table that scrolls on a screen, and the same in blocks of columns for paper where it is too wide."""
+    """Render a table that scrolls on a screen and, if it is too wide for paper, a copy in blocks of columns."""
     n_features = len(names)
     whole = _table(value, mechanism, names, 0, n_features)
     screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
@@ -42,7 +42,7 @@ def heat_map(value: KMeansValue, mechanism: KMeans, names: Sequence[str]) -> str
 
 
 def noise_of_centers(value: KMeansValue, mechanism: KMeans) -> FloatArray:
-    """Deviation of one coordinate of each center by the noise of the last round alone."""
+    """Standard deviation of one coordinate of each center due to the noise of the last round alone."""
     last = mechanism.rounds[-1]
     filled = np.maximum(value.noisy_counts, last.count_noise.deviation(1))
     return np.asarray(last.sum_noise.deviation(mechanism.n_features) / filled)

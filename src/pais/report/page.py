@@ -1,4 +1,4 @@
-"""The page put together, and written in one step."""
+"""Assemble the report page and write it in one step."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DEFAULT_TITLE = "Private k-means"
 
 
 def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, title: str = DEFAULT_TITLE) -> str:
-    """A fit as one HTML page that needs nothing else: no network, no script, no other file.
+    """Render a fit as one self-contained HTML page: no network, no script, no other file.
 
     Parameters
     ----------
     fit : KMeansFit
-        From `private_kmeans`.
+        The result of `private_kmeans`.
     feature_names : sequence of str, optional
         Names of the columns, public; default "feature 0", "feature 1", ...
     title : str
@@ -31,8 +31,8 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
 
     Notes
     -----
-    Guarantee. The page is a function of the fit, which holds released and public values only; it forbids the browser
-    to load anything: `tests/integration/test_report.py`.
+    Guarantee. The page is a function of the fit, which contains released and public values only. The page forbids the
+    browser to load anything: `tests/integration/test_report.py`.
     """
     _validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
     names = _names(feature_names, fit.value.centers.shape[1])
@@ -80,7 +80,7 @@ def write_report(
     feature_names: Sequence[str] | None = None,
     title: str = DEFAULT_TITLE,
 ) -> Path:
-    """Write `report_html` to a file, all of it or nothing: a file that was there stays until the new one is whole."""
+    """Write `report_html` to a file atomically: an existing file stays until the new one is complete."""
     target = Path(path)
     page = report_html(fit, feature_names=feature_names, title=title).encode("utf-8", "xmlcharrefreplace")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
@@ -90,7 +90,7 @@ def write_report(
             file.write(page)
             file.flush()
             os.fsync(file.fileno())
-        # A temporary file is its owner's alone; a report may be read as any new file may.
+        # Temporary files are readable by their owner only; a report gets the permissions of any new file.
         part.chmod(0o666 & ~_umask())
         os.replace(part, target)  # noqa: PTH105  # the name the guarantee is known by
     except BaseException:
@@ -100,7 +100,7 @@ def write_report(
 
 
 def _umask() -> int:
-    """The mask of new files, which can only be read by setting it."""
+    """Return the permission mask of new files, which can only be read by setting it."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask

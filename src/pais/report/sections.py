@@ -1,4 +1,4 @@
-"""The sections of the page, each from public values of a fit."""
+"""The sections of the report page, each built from public values of a fit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pais.report.text import TIMES, details, escaped, number, paragraph, percent
 
 _CURVE_POINTS = 201
 
-# A survey that found a smaller share of the rows than the clusters hold has not seen the data.
+# If a survey counts less than this share of the rows that the clusters contain, it has missed the data.
 _FOUND_SHARE = 0.5
 
 
 def banner(fit: KMeansFit) -> str:
-    """A warning that cannot be overlooked when any draw came from a seed."""
+    """Render a prominent warning if any random draw came from a seed."""
     if is_secure(fit):
         return ""
     return (
@@ -38,7 +38,7 @@ def is_secure(fit: KMeansFit) -> bool:
 
 
 def guarantee(fit: KMeansFit) -> str:
-    """(epsilon, delta) in words: the factor on odds, and the best guess from a toss of a coin."""
+    """Explain (epsilon, delta): the factor on the odds, and the success of the best guess from even odds."""
     certificate = fit.certificate
     epsilon, delta = certificate.epsilon, certificate.delta
     factor = price(math.exp(epsilon), 3) if epsilon < 700.0 else f"e^{price(epsilon)}"
@@ -73,7 +73,7 @@ def guarantee(fit: KMeansFit) -> str:
 
 
 def kept_sentence(certificate: Certificate) -> str:
-    """What the secrecy of the sample carries."""
+    """Say how much of the guarantee depends on a secret sample."""
     if certificate.epsilon_if_kept <= certificate.epsilon * (1.0 + 1e-6):
         return "The guarantee does not rest on a secret sample."
     return (
@@ -83,13 +83,16 @@ def kept_sentence(certificate: Certificate) -> str:
 
 
 def best_guess(epsilon: float, delta: float) -> str:
-    """Success of the best test between two neighbours of equal prior, (e^epsilon + delta)/(e^epsilon + 1), raised."""
+    """Success of the best test between two equally likely neighbours, rounded up.
+
+    It is (e^epsilon + delta)/(e^epsilon + 1).
+    """
     success = (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
     return f"{min(math.ceil(1000.0 * success - 1e-9) / 10.0, 100.0):.1f}%"
 
 
 def budget(certificate: Certificate) -> str:
-    """What each release on these rows cost, as a bar and a table."""
+    """Render the price of each release on these rows, as a bar and a table."""
     parts = [(str(part["what"]), _real(part["epsilon"]), _real(part["delta"])) for part in certificate.parts]
     bar = stacked_bar(
         "budget-bar",
@@ -121,7 +124,7 @@ def _real(value: object) -> float:
 
 
 def curves(fit: KMeansFit) -> str:
-    """Probability of being kept, and loss, of a record by its norm: properties of the plan, not of the rows."""
+    """Plot the sampling probability and the loss of a record by norm: properties of the plan, not of the rows."""
     plan = fit.plan
     share = np.linspace(0.0, 1.0, _CURVE_POINTS)
     kept, losses = plan.rule.probability(share * plan.ball.radius), record_losses(plan, share * plan.ball.radius)
@@ -175,7 +178,7 @@ def _charts(share: FloatArray, kept: FloatArray, losses: FloatArray, epsilon: fl
 
 
 def sampling(fit: KMeansFit) -> str:
-    """Rows that are expected to be kept, of the noisy or stated number of rows."""
+    """Render the expected sample size and the noisy or stated number of rows."""
     norms = fit.plan.norms
     if norms is None:
         return ""
@@ -204,7 +207,7 @@ def sampling(fit: KMeansFit) -> str:
 
 
 def _survey_words(fit: KMeansFit, n_rows: float) -> str:
-    """How far the number of rows that a survey found can be believed."""
+    """Say how reliable the survey's number of rows is."""
     if fit.survey is None:
         return ""
     counted = float(fit.value.noisy_counts.sum())
@@ -242,7 +245,7 @@ def centers(fit: KMeansFit, names: Sequence[str]) -> str:
 
 
 def noise(fit: KMeansFit) -> str:
-    """The noise of each round, as standard deviations."""
+    """Render the standard deviations of the noise in each round."""
     mechanism = _mechanism(fit)
     d = mechanism.n_features
     rows = []
@@ -284,7 +287,7 @@ def _phase(mechanism: KMeans, position: int) -> str:
 
 
 def limits(fit: KMeansFit) -> str:
-    """What the guarantee rests on, and how to read the page."""
+    """Render the assumptions of the guarantee, and how to read the page."""
     plan = fit.plan
     if fit.survey is None:
         facts = "Center, radius and norms were stated. They must not have been read off these rows."
@@ -308,7 +311,7 @@ def limits(fit: KMeansFit) -> str:
         "give it.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
-    # Headings stand out, what is known of each condition is indented.
+    # Lines with a condition are not indented and become headings; lines about the condition are indented.
     checked = "".join(
         f"<li>{escaped(line)}</li>" if line.startswith(" ") else f"</ul><p>{escaped(line)}</p><ul>"
         for line in assumption_lines(plan)

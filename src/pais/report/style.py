@@ -1,4 +1,4 @@
-"""The look of the page: one style sheet, light and dark, screen and paper, and nothing from elsewhere."""
+"""The style sheet of the page, for light and dark mode, screen and paper; it loads no external resources."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pais.report.heat import N_STEPS
 
-#: Background and text of each step of the diverging scale, blue to orange: told apart by every kind of eye.
+#: Background and text colours of each step of the diverging scale, blue to orange, which is safe for colour blindness.
 LIGHT_HEAT: Sequence[tuple[str, str]] = (
     ("#1f5f9e", "#ffffff"),
     ("#5a9fd0", "#10151b"),
@@ -54,7 +54,7 @@ DARK: Mapping[str, str] = {
     "alarm-text": "#2b0703",
     "code": "#12161b",
 }
-# Okabe and Ito's colours, dark and light turn about so that neighbours differ in brightness too.
+# Okabe and Ito's colours, with dark and light alternating so that neighbours differ in brightness too.
 _PARTS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 
 
@@ -67,7 +67,7 @@ def style_sheet() -> str:
     parts = "\n".join(
         f".part-{position} {{ fill: {colour}; background: {colour}; }}" for position, colour in enumerate(_PARTS)
     )
-    # Paper is always light.
+    # Dark colours apply to screens only: print is always light.
     return (
         f":root {{ color-scheme: light dark; {light} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n{_SHEET}\n{heat}\n{parts}\n{_PAPER}"

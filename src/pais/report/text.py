@@ -1,4 +1,4 @@
-"""Numbers and words as HTML: everything that enters the page as text passes `escaped`."""
+"""Format numbers and text as HTML: all text in the page goes through `escaped`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def escaped(text: object) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number for reading: significant digits, thousands apart, powers of ten raised."""
+    """Format a number: significant digits, separated thousands, powers of ten as superscripts."""
     if not math.isfinite(value):
         return "unbounded" if value > 0.0 else str(value)
     if 1e3 <= abs(value) < 1e12:
@@ -32,7 +32,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def price(value: float, digits: int = 5) -> str:
-    """A loss for reading: never below the loss itself but for the rounding of a double."""
+    """Format a privacy loss: never below the loss itself, except for the rounding of a double."""
     if not math.isfinite(value) or value <= 0.0:
         return number(value)
     shown = Decimal(raised(value, digits))
@@ -50,14 +50,14 @@ def section(identity: str, heading: str, *content: str) -> str:
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph of text that is HTML already."""
+    """Wrap HTML text in a paragraph."""
     return f'<p class="{kind}">{text}</p>' if kind else f"<p>{text}</p>"
 
 
 def table(
     caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, foot: Sequence[str] = (), words: int = 1
 ) -> str:
-    """A table of cells that are HTML already: the first of a row is its heading, the first `words` are no numbers."""
+    """Build a table from HTML cells: the first cell of a row is its heading, the first `words` cells hold text."""
     kinds = [' class="words"' if column < words else "" for column in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
