@@ -105,7 +105,7 @@ def test_every_command_gives_the_same_seeded_outputs_from_every_source_in_every_
         found = all_commands(data, tmp_path / engine, "--engine", engine)
         assert found.keys() == expected.keys()
         if kind == "csv":
-            # What is carried from a CSV file is text.
+            # Carried columns of a CSV file are text.
             sample = pq.read_table(tmp_path / engine / "sample.parquet")
             same = pq.read_table(io.BytesIO(expected["sample.parquet"]))
             assert sample.cast(same.schema).equals(same)

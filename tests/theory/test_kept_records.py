@@ -1,4 +1,4 @@
-"""What a record pays given that it was kept: certified, limited, and shown."""
+"""The loss of a record that is known to be in the sample: certified, limited and shown."""
 
 from __future__ import annotations
 

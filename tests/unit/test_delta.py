@@ -280,8 +280,8 @@ def test_fits_with_a_ledger_or_a_seed_and_refused_ones_do_not_count() -> None:
 
 def test_of_many_threads_one_is_told_of_the_second_fit() -> None:
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda _: guarantee.ledger_concern(), range(400)))
-    assert sum(text is not None for text in told) == 1
+        concerns = list(pool.map(lambda _: guarantee.ledger_concern(), range(400)))
+    assert sum(text is not None for text in concerns) == 1
 
 
 def test_runs_surveys_and_audits_do_not_count_as_fits() -> None:
@@ -373,6 +373,6 @@ def test_commands_warn_of_weak_guarantees_on_stderr(data: Path, tmp_path: Path) 
         said = done("kmeans", data, *options, "--out", tmp_path / str(number)).stderr
         assert "epsilon=20 promises hardly anything" in said, options
         assert "delta=0.001 is too large for about" in said, options
-    # A process makes one fit: nothing is said of a second one.
+    # Each process makes one fit, so there is no warning about a second fit.
     said = done("kmeans", data, "--n-clusters", 2, "--epsilon", 1, "--out", tmp_path / "fine").stderr
     assert said == ""

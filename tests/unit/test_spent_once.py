@@ -68,7 +68,7 @@ def test_forked_children_cannot_spend_the_sample_of_their_parent(tmp_path: Any) 
     for worker in workers:
         worker.join()
     assert answers == ["SpentError"] * 4
-    # What was refused is not charged, and the process that drew the sample can still spend it.
+    # A refused release is not charged, and the process that drew the sample can still spend it.
     assert ledger.entries == ()
     pais.release(MECHANISM, sample, delta=1e-6, ledger=ledger)
     assert len(ledger.entries) == 1
