@@ -22,7 +22,7 @@ from benchmarks.audit_fits import FIT_CASES
 from benchmarks.kmeans import source_state
 from benchmarks.peers.outside import DIFFPRIVLIB, environment
 from benchmarks.tables import Table
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 
 _SCRIPT = Path(__file__).parent / "peers" / "audit_diffprivlib.py"
 _SHOWN = ("what", "version", "claimed", "lower bound", "result", "seeds", "runs", "seconds", "event")

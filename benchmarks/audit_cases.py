@@ -15,15 +15,15 @@ import numpy as np
 from scipy import special
 
 import pais
-from pais._numerics import FloatArray
+from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource, SeededBits
 from pais.auditing import measure_many
-from pais.domain import Ball
-from pais.engines import WeightedRows
-from pais.lattice import IntArray, Lattice, Tails, rounded_noise
+from pais.data.ball import Ball
+from pais.data.engines import WeightedRows
 from pais.mechanisms import Round
-from pais.mechanisms.lloyd import LloydSample
-from pais.profiles import GaussianProfile, LinearProfile
-from pais.randomness import BitSource, SeededBits
+from pais.mechanisms.kmeans.lloyd import LloydSample
+from pais.privacy.profiles import GaussianProfile, LinearProfile
 
 CLAIMED = 1.0
 DELTA = 0.01

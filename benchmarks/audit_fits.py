@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 import pais
 from benchmarks.audit_cases import Case
-from pais.domain import Ball
-from pais.kmeans import surveyed_facts
+from pais.data.ball import Ball
+from pais.norm_survey import Survey, charged_survey
+from pais.planning.fit import surveyed_facts
 from pais.sampler import WeightedSample, sample
-from pais.survey import Survey, charged_survey
 
 _KMEANS, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("kmeans", "pipeline"))
 

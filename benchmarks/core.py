@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import pais
-from pais.rules import ConstrainedRule
-from pais.rules.weights import closed_form_weight
+from pais.privacy.rules import ConstrainedRule
+from pais.privacy.rules.weights import closed_form_weight
 
 ROWS, COLUMNS = 566_486, 54
 REPEATS = 20

@@ -131,7 +131,7 @@ def seeded(directory: Path, *, spark: bool) -> dict[str, str]:
     import pais
 
     rows, (parquet, csv) = table(), files(directory)
-    settings = {
+    settings: dict[str, dict[str, Any]] = {
         f"{mechanism}, {sampling}": {"mechanism": mechanism, "sampling": sampling}
         for mechanism in ("gaussian", "laplace", "l2")
         for sampling in ("constrained", "coreset", "uniform", "none")

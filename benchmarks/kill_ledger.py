@@ -24,10 +24,10 @@ from pathlib import Path
 
 import pais
 from benchmarks.kmeans import source_state
+from pais.accounting.certificate import what_is_left
 from pais.cli import app
 from pais.cli.files import CERTIFICATE, RELEASE
-from pais.kmeans import FULL_SURVEY_SHARE
-from pais.release import what_is_left
+from pais.planning.fit import FULL_SURVEY_SHARE
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -18,7 +18,7 @@ from benchmarks.core import clustered_rows
 from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray
 from benchmarks.tables import Cell, Table, verdict
 from pais.mechanisms import KMeans as PrivateKMeans
-from pais.rules import UniformRule
+from pais.privacy.rules import UniformRule
 
 SAMPLE_SIZE = 20_000
 EPSILON = 1.0

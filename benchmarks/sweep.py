@@ -33,11 +33,11 @@ import pyarrow.parquet as pq
 
 import pais
 from benchmarks.kmeans import source_state
-from pais._numerics import FloatArray
-from pais.certify import CERTIFIED_TOLERANCE
-from pais.lattice import Lattice
+from pais._base.lattice import Lattice
+from pais._base.numerics import FloatArray
+from pais._base.randomness import bit_source
 from pais.mechanisms.noise import NoiseLaw
-from pais.randomness import bit_source
+from pais.privacy.certify import CERTIFIED_TOLERANCE
 
 RESULTS = Path(__file__).parent / "results"
 CHUNK = 5
@@ -134,7 +134,7 @@ def _count_noise(setting: Setting, scale: float) -> NoiseLaw:
     return pais.GaussianNoise(scale=scale) if setting.mechanism == "gaussian" else pais.laplace_noise(scale)
 
 
-def _planned(setting: Setting, profile: pais.profiles.Profile, rng: np.random.Generator) -> pais.Calibration:
+def _planned(setting: Setting, profile: pais.Profile, rng: np.random.Generator) -> pais.Calibration:
     sampling: Any = own_rule(setting.radius, rng) if setting.sampling == "own" else setting.sampling
     size = None
     if setting.sampling in ("uniform", "coreset"):
@@ -156,7 +156,7 @@ def _accounts(setting: Setting, plan: pais.Calibration) -> str | None:
     return None if found.upper <= setting.epsilon else f"epsilon {found.upper!r} above {setting.epsilon!r}"
 
 
-def _grid(setting: Setting, rule: pais.Rule, profile: pais.profiles.Profile, rng: np.random.Generator) -> str | None:
+def _grid(setting: Setting, rule: pais.Rule, profile: pais.Profile, rng: np.random.Generator) -> str | None:
     """Losses by the plain formulas, at even and at random norms and at breakpoints."""
     points = rule.breakpoints(setting.radius)
     even, drawn = np.linspace(0.0, setting.radius, _GRID), rng.uniform(0.0, setting.radius, size=500)

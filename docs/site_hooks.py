@@ -46,7 +46,7 @@ THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lat
 
 
 def public_names() -> dict[str, list[str]]:
-    """Paths such as `pais.domain.Ball` of the names of `pais.__all__`, by room; nothing is imported."""
+    """Paths such as `pais.data.ball.Ball` of the names of `pais.__all__`, by room; nothing is imported."""
     tree = ast.parse((ROOT / "src" / "pais" / "__init__.py").read_text(encoding="utf-8"))
     origin: dict[str, str] = {}
     listed: list[str] = []

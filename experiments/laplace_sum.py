@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 import pais
-from pais.randomness import bit_source
+from pais._base.randomness import bit_source
 
 FloatArray = NDArray[np.float64]
 

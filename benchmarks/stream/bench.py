@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.stream.data import Kind, Rows
-from pais.engines.threads import cores
+from pais._base.threads import cores
 
 N_FILES = 50
 PREFIX = "stream-"

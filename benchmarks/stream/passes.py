@@ -17,9 +17,10 @@ from benchmarks.stream import child
 from benchmarks.stream.bench import PREFIX, Bench, at_least
 from benchmarks.stream.data import COLUMNS, GROUP_ROWS, Kind
 from benchmarks.tables import Table, verdict
-from pais.engines import Engine, Fold, Thinning, WeightedRows, in_threads
-from pais.engines.arrow import _BATCH_ROWS as BATCH_ROWS
-from pais.randomness import BitSource, bit_source
+from pais._base.randomness import BitSource, bit_source
+from pais._base.threads import in_threads
+from pais.data.engines import Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.arrow import _BATCH_ROWS as BATCH_ROWS
 
 LARGEST = 1 << 21
 EPSILON, DELTA, N_CLUSTERS = 1.0, 1e-6, 25

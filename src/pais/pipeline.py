@@ -7,18 +7,18 @@ from dataclasses import dataclass, field, fields
 
 import numpy as np
 
-from pais import _validate
-from pais._numerics import FloatArray, raised
+from pais._base import validate
+from pais._base.numerics import FloatArray, raised
+from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Part, accounts, record_loss
-from pais.amplification import epsilon_at_delta
-from pais.domain import Ball
-from pais.guarantee import PURE_NOISE, STATED, DeltaChoice
+from pais.accounting.certificate import Price, Release, Spent, certified_price, certified_release, require_spent, sum_up
+from pais.data.ball import Ball
 from pais.mechanisms import Mechanism
-from pais.norms import NormDistribution
-from pais.profiles import Finding, Verdict
-from pais.randomness import BitSource, RandomState, bit_source
-from pais.release import Price, Release, Spent, certified_price, certified_release, require_spent, sum_up
-from pais.rules import Rule
+from pais.privacy.amplification import epsilon_at_delta
+from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
+from pais.privacy.norms import NormDistribution
+from pais.privacy.profiles import Finding, Verdict
+from pais.privacy.rules import Rule
 from pais.sampler import Strategy, WeightedSample, sample
 
 
@@ -79,7 +79,7 @@ class Plan:
             self.ball,
             # `delta_choice` raises if the certified delta is below `delta`.
             delta=self.delta_choice.used,
-            budget=_validate.target_epsilon(self.epsilon),
+            budget=validate.target_epsilon(self.epsilon),
             max_epsilon_if_kept=self.max_epsilon_if_kept,
             spent=self.spent,
         )  # [note: release-6]
@@ -213,7 +213,7 @@ def assumption_lines(plan: Plan) -> list[str]:
     return lines
 
 
-@_validate.without_sizes
+@validate.without_sizes
 def run(
     plan: Plan,
     rows: object,
@@ -233,7 +233,7 @@ def run(
     run that fails before the charge is not charged; a run that fails after it is: `tests/unit/test_ledger.py`. The
     earlier releases in `plan.spent` are not charged again.
     """
-    _validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
+    validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged = accounts(ledger)
     charged.check(epsilon=plan.epsilon, delta=plan.delta_choice.certified)
     return charged_run(plan, rows, charged, random_state=random_state, strategy=strategy)
@@ -267,7 +267,7 @@ def charged_run(
     )
 
 
-@_validate.without_sizes
+@validate.without_sizes
 def release(
     mechanism: Mechanism,
     sample: WeightedSample,
@@ -307,8 +307,8 @@ def release(
     mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`. Ledgers are
     checked before the sample is spent and charged before noise is drawn: `tests/unit/test_ledger.py`.
     """
-    _validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
-    budget = None if epsilon is None else _validate.target_epsilon(epsilon)
+    validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
+    budget = None if epsilon is None else validate.target_epsilon(epsilon)
     price = certified_price(
         mechanism,
         sample.rule,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from threading import Lock
 from typing import Literal, NoReturn
 
-from pais import _process, _validate
-from pais.domain import Ball
-from pais.engines import Thinning, WeightedRows, source
+from pais._base import process, validate
+from pais._base.randomness import BitSource, RandomState, bit_source
+from pais.data.ball import Ball
+from pais.data.engines import Thinning, WeightedRows
+from pais.data.sources import source
 from pais.errors import ArgumentError, MismatchError, SpentError
-from pais.randomness import BitSource, RandomState, bit_source
-from pais.rules import Rule
+from pais.privacy.rules import Rule
 
 Strategy = Literal["auto", "pass", "thin"]
 
@@ -38,7 +39,7 @@ class WeightedSample:
         self._content: WeightedRows | None = content
         self._spent_by: str | None = None
         self._lock = Lock()
-        self._process = _process.identity()
+        self._process = process.identity()
 
     @property
     def rule(self) -> Rule:
@@ -77,7 +78,7 @@ class WeightedSample:
 
     def require_own_process(self) -> None:
         """Raise `SpentError` in any process but the one that drew the sample."""
-        if _process.identity() != self._process:
+        if process.identity() != self._process:
             raise SpentError(
                 "this sample was drawn in another process and can only be spent there: a forked process holds a copy, "
                 "and both could spend it. Draw a sample in this process and account for it."
@@ -96,7 +97,7 @@ class WeightedSample:
     __copy__ = __deepcopy__ = __reduce_ex__ = __getstate__ = _no_copy
 
 
-@_validate.without_sizes
+@validate.without_sizes
 def sample(
     rows: object,
     *,
@@ -129,10 +130,10 @@ def sample(
     A row that holds NaN or infinity is never kept and changes nothing for other rows:
     `tests/conformance/test_missing_rows.py`.
     """
-    _validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+    validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     engine = source(rows)
     engine.require_width(ball)
-    _validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
+    validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if ball.radius > rule.radius:
         raise MismatchError(
             f"the ball has radius={ball.radius!r}, the rule only {rule.radius!r}. Build the rule for this ball."

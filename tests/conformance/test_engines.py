@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, ConstrainedRule, CoresetRule, DataError, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
-from pais.engines import Engine, Fold, WeightedRows, arrow, source
-from pais.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.lattice import IntArray, Lattice
-from pais.randomness import BitSource, bit_source
+from pais._base.lattice import IntArray, Lattice
+from pais._base.randomness import BitSource, bit_source
+from pais.data.engines import Engine, Fold, WeightedRows, arrow
+from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.data.sources import source
 
 Floats = NDArray[np.float64]
 N, D = 5000, 6

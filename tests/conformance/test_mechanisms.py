@@ -38,8 +38,8 @@ from pais import (
     sample,
     worst_case,
 )
+from pais._base.randomness import SeededBits
 from pais.mechanisms import Mechanism, NoiseLaw
-from pais.randomness import SeededBits
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, CoresetRule, DataError, DPKMeans, UniformRule
-from pais.engines import Engine, arrow, source
+from pais.data.engines import Engine, arrow
+from pais.data.sources import source
 from tests.conftest import SPARK
 
 Floats = NDArray[np.float64]
@@ -554,7 +555,7 @@ class TestSpark:
         assert kept.carried.num_rows == 0
 
     def test_csv_read_by_spark_takes_bad_lines(self, spark: Any, tmp_path: Path) -> None:
-        from pais.engines.spark import read_frame
+        from pais.data.engines.spark import read_frame
 
         clean, dirty = (source(read_frame(str(sources(dirty=flag)["CSV"](tmp_path)))) for flag in (False, True))
         every = UniformRule(rate=1.0)

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, DataError, DPKMeans, UniformRule
-from pais.cells import whole_numbers_of_text
-from pais.engines import arrow, source
+from pais.data.cells import whole_numbers_of_text
+from pais.data.engines import arrow
+from pais.data.sources import source
 
 Floats = NDArray[np.float64]
 N = 400

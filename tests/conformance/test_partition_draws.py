@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pais import Ball, CoresetRule, Rule, UniformRule
-from pais.engines import Thinning
-from pais.engines.partition import Reading, Thin, over_partition
-from pais.sources import Columns, Layout
+from pais.data.columns import Columns, Layout
+from pais.data.engines import Thinning
+from pais.data.engines.partition import Reading, Thin, over_partition
 
 Floats = NDArray[np.float64]
 KEY = bytes(range(32))

@@ -9,8 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pais import (
@@ -26,7 +25,7 @@ from pais import (
     amplified_epsilon,
     constrained_weight,
 )
-from pais.profiles import Profile, PureProfile
+from pais.privacy.profiles import Profile, PureProfile
 
 Floats = NDArray[np.float64]
 

@@ -30,11 +30,11 @@ from pais import (
     sample,
     survey,
 )
-from pais.engines import WeightedRows
-from pais.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.lattice import Lattice
-from pais.mechanisms.lloyd import LloydSample, Round
-from pais.survey import _bin_of, _edges
+from pais._base.lattice import Lattice
+from pais.data.engines import WeightedRows
+from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.mechanisms.kmeans.lloyd import LloydSample, Round
+from pais.norm_survey import _bin_of, _edges
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0

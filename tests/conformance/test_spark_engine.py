@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, CoresetRule, DataError, DPKMeans, UniformRule
-from pais.engines import Block, Engine, Fold, Thinning, WeightedRows, source
-from pais.randomness import BitSource, StreamBits, bit_source
+from pais._base.randomness import BitSource, StreamBits, bit_source
+from pais.data.engines import Block, Engine, Fold, Thinning, WeightedRows
+from pais.data.sources import source
 from tests.conftest import SPARK
 
 pytestmark = SPARK
@@ -412,7 +413,7 @@ def every_row(engine: Engine) -> Floats:
 
 
 def csv_frame(home: Path, text: str, name: str = "rows.csv") -> tuple[Path, Any]:
-    from pais.engines.spark import read_frame
+    from pais.data.engines.spark import read_frame
 
     path = home / name
     path.write_text(text)
@@ -595,7 +596,7 @@ def test_the_log_of_what_is_sent_to_java_does_not_hold_the_bits_of_a_release(fra
 
 
 def test_a_worker_with_another_version_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pais.engines import spark as module
+    from pais.data.engines import spark as module
 
     monkeypatch.setattr(module, "__version__", "99.0")
     with pytest.raises(DataError, match=rf"workers have pais {pais.__version__}, and here it is pais 99\.0"):
@@ -605,7 +606,7 @@ def test_a_worker_with_another_version_is_named(spark: Any, monkeypatch: pytest.
 def test_a_worker_without_this_package_says_so() -> None:
     from pyspark import cloudpickle
 
-    from pais.engines.spark import _for_workers, _in_our_words
+    from pais.data.engines.spark import _for_workers, _in_our_words
 
     sent = cloudpickle.dumps(_for_workers(b"", "1.0"))
     code = f"import sys, pickle; sys.modules['pais'] = None; list(pickle.loads({sent!r})(iter([])))"

@@ -17,8 +17,9 @@ import pyarrow as pa
 
 import pais
 from pais import Ball, CoresetRule
-from pais.engines import Engine, Thinning, WeightedRows, source
-from pais.randomness import BitSource, StreamBits, bit_source
+from pais._base.randomness import BitSource, StreamBits, bit_source
+from pais.data.engines import Engine, Thinning, WeightedRows
+from pais.data.sources import source
 from tests.integration.spark_cluster import Cluster, cluster, wait_for
 
 N, PARTITIONS = 16_000, 8

@@ -11,8 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.cli import app
-from pais.cli import audit as command
+from pais.cli import app, audit as command
 
 
 def run(*arguments: object) -> Any:

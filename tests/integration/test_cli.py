@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pais.cli import app, demo, facts, files, show
-from pais.sources import Table
+from pais.data.columns import Table
 
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
 CERTIFICATE_KEYS = {

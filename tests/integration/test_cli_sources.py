@@ -202,7 +202,7 @@ def in_terminal(command: list[object]) -> tuple[int, str, str]:
 # A bar is drawn ten times a second, so a pass has to last.
 SLOW = """
 import time
-from pais.engines import arrow
+from pais.data.engines import arrow
 from pais.cli import main
 
 real = arrow.DataFile._each

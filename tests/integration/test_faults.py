@@ -23,10 +23,9 @@ import pytest
 from typer.testing import CliRunner
 
 from pais import Ball, DataError, UniformRule, sample, source
-from pais.cli import app
-from pais.cli import files as outputs
-from pais.engines import arrow
-from pais.engines.places import files_of
+from pais.cli import app, files as outputs
+from pais.data.engines import arrow
+from pais.data.engines.places import files_of
 
 N = 6000
 # In every data set of this file; it must not be in any error.
@@ -483,7 +482,7 @@ def test_spark_that_is_not_installed_is_an_error_that_names_the_extra(
     for name in [name for name in sys.modules if name.split(".")[0] == "pyspark"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.delitem(sys.modules, "pais.engines.spark", raising=False)
+    monkeypatch.delitem(sys.modules, "pais.data.engines.spark", raising=False)
     data = parquet(tmp_path / "rows.parquet")
     for more in (("--engine", "spark"), ("--master", "local[1]")):
         result = pais("survey", data, "--columns", "a,b", "--epsilon", 1, "--out", tmp_path / "s.json", *more)
@@ -626,7 +625,7 @@ def test_outputs_that_go_while_they_are_written_do_not_take_earlier_ones_along(
 SLOW = """
 import sys, time
 from pathlib import Path
-from pais.engines import arrow
+from pais.data.engines import arrow
 from pais.cli import main
 
 mark = Path(sys.argv.pop(1))

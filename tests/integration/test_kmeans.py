@@ -16,10 +16,10 @@ from sklearn.cluster import KMeans
 
 import pais
 from pais import KMeansFit, KMeansSettings, NormDistribution, private_kmeans
-from pais.engines import WeightedRows
+from pais._base.randomness import bit_source
+from pais.data.engines import WeightedRows
 from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, laplace_noise, refine
-from pais.mechanisms.lloyd import LloydSample, Summary
-from pais.randomness import bit_source
+from pais.mechanisms.kmeans.lloyd import LloydSample, Summary
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "certificate.schema.json").read_text())
 DELTAS = {"gaussian": 1e-6, "l2": 0.0, "laplace": 0.0}

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais.kmeans import KMeansFit, KMeansSettings, private_kmeans
+from pais.planning.fit import KMeansFit, KMeansSettings, private_kmeans
 from pais.report import report_html, write_report
 from pais.report.heat import standardised
 from pais.report.sections import best_guess

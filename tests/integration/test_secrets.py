@@ -35,13 +35,13 @@ from typer.testing import CliRunner
 
 import pais
 from pais import DPKMeans
+from pais.accounting.digest import digest
 from pais.cli import app, files
-from pais.digest import digest
-from pais.engines import WeightedRows
-from pais.mechanisms.lloyd import LloydSample
+from pais.data.columns import read
+from pais.data.engines import WeightedRows
+from pais.mechanisms.kmeans.lloyd import LloydSample
 from pais.report import report_html, write_report
 from pais.sampler import WeightedSample
-from pais.sources import read
 
 Floats = NDArray[np.float64]
 
@@ -419,7 +419,7 @@ def csv_of(extra: str) -> str:
     return ",".join(NAMES) + "\n" + "\n".join([*lines, extra, *lines]) + "\n"
 
 
-def strict(data: object) -> pais.engines.Engine:
+def strict(data: object) -> pais.data.engines.Engine:
     """Rows that are an error where one has no finite number in every feature."""
     return pais.source(data, missing="error")
 
@@ -800,7 +800,7 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
     data = (ROWS, tmp_path / "rows.parquet")
     tables = (frame()[list(NAMES)], pa.table(dict(zip(NAMES, ROWS.T, strict=True))))
     with monkeypatch.context() as change:
-        change.setattr("pais.engines.base.Thinning.keep", runs_out)
+        change.setattr("pais.data.engines.base.Thinning.keep", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: pais.sample(rows, ball=ball, rule=every))
             assert_no_size(
@@ -808,8 +808,8 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
             )
     with monkeypatch.context() as change:
         for name in ("together", "np.concatenate"):
-            change.setattr(f"pais.engines.memory.{name}", runs_out)
-            change.setattr(f"pais.engines.arrow.{name}", runs_out)
+            change.setattr(f"pais.data.engines.memory.{name}", runs_out)
+            change.setattr(f"pais.data.engines.arrow.{name}", runs_out)
         assert_no_size(lambda: pais.sample(ROWS, ball=ball, rule=every))
         assert_no_size(lambda: pais.source(data[1]).held())
     with monkeypatch.context() as change:
@@ -822,19 +822,19 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
         for rows in data:
             assert_no_size(lambda rows=rows: fitted(rows, **STATED))
     with monkeypatch.context() as change:
-        change.setattr("pais.estimators.np.empty", runs_out)
+        change.setattr("pais.estimators.kmeans.np.empty", runs_out)
         for act in (model.predict, model.transform, model.score):
             assert_no_size(lambda act=act: act(ROWS))
     with monkeypatch.context() as change:
-        change.setattr("pais.sources.np.empty", runs_out)
+        change.setattr("pais.data.columns.np.empty", runs_out)
         for rows in tables:
             assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
     with monkeypatch.context() as change:
-        change.setattr("pais._validate.np.asarray", runs_out)
+        change.setattr("pais._base.validate.np.asarray", runs_out)
         assert_no_size(lambda: fitted(ROWS.tolist()))
         assert_no_size(lambda: pais.survey(ROWS.tolist(), epsilon=1.0))
     with monkeypatch.context() as change:
-        change.setattr("pais.estimators.validate_data", runs_out)
+        change.setattr("pais.estimators.kmeans.validate_data", runs_out)
         assert_no_size(lambda: fitted(ROWS))
         assert_no_size(lambda: model.predict(tables[0]))
 

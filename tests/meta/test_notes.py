@@ -112,5 +112,5 @@ def test_every_note_is_in_the_index_and_in_the_map() -> None:
 def test_the_checks_see_what_is_missing() -> None:
     assert re.fullmatch(LABEL, "worst-case-12")
     assert not re.fullmatch(LABEL, "1e-6")
-    assert "pais.certify.worst_case" in set(stated_guarantees())
+    assert "pais.privacy.certify.worst_case" in set(stated_guarantees())
     assert len(labels_of_source()) > 50

@@ -67,7 +67,7 @@ def test_pages_that_are_missing_are_left_out_and_new_ones_come_last() -> None:
 def test_links_lead_to_where_the_site_has_a_file_and_others_become_words() -> None:
     assert rewritten("[limits](../../LIMITS.md#top)", "guide/x.md") == "[limits](../limits.md#top)"
     assert rewritten("[first](docs/guide/first-run.md)", "index.md") == "[first](guide/first-run.md)"
-    assert rewritten("[code](../../src/pais/domain.py)", "guide/x.md") == "code (`src/pais/domain.py`)"
+    assert rewritten("[code](../../src/pais/data/ball.py)", "guide/x.md") == "code (`src/pais/data/ball.py`)"
     assert rewritten("[CITATION.cff](CITATION.cff)", "index.md") == "CITATION.cff"
     assert rewritten("[away](https://example.org)", "index.md") == "[away](https://example.org)"
     code = "```text\n[a](../../LIMITS.md)\n```"

@@ -13,7 +13,7 @@ from benchmarks.audit_cases import Case
 from benchmarks.audit_fits import FIT_CASES, model
 from pais.auditing.fits import FitTarget
 from pais.auditing.targets import Draws
-from pais.guarantee import forget_fits
+from pais.privacy.guarantee import forget_fits
 
 PAIR = pais.NeighbourPair.of([1.0], [[-0.5]])
 RIGHT_SEEDS = range(2)

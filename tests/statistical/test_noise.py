@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from pais import GaussianNoise, LpNoise, laplace_noise
+from pais._base.randomness import SecureBits, SeededBits
 from pais.mechanisms import NoiseLaw
-from pais.randomness import SecureBits, SeededBits
 
 Floats = NDArray[np.float64]
 

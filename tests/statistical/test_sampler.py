@@ -33,8 +33,8 @@ from pais import (
     release,
     sample,
 )
-from pais.engines import WeightedRows
-from pais.randomness import BitSource, SeededBits, bernoulli
+from pais._base.randomness import BitSource, SeededBits, bernoulli
+from pais.data.engines import WeightedRows
 from pais.sampler import Strategy
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
@@ -47,14 +46,14 @@ from pais import (
     sample,
     worst_case,
 )
-from pais.engines import Engine, Fold, Thinning, WeightedRows, source
-from pais.engines import memory as memory_engine
-from pais.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.lattice import IntArray, Lattice
+from pais._base.lattice import IntArray, Lattice
+from pais._base.randomness import BitSource, SeededBits
+from pais.accounting.certificate import certified_epsilon
+from pais.data.engines import Engine, Fold, Thinning, WeightedRows, memory as memory_engine
+from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.data.sources import source
 from pais.mechanisms import NoiseLaw
-from pais.mechanisms.lloyd import LloydSample, Round, count_lattice, sum_lattice
-from pais.randomness import BitSource, SeededBits
-from pais.release import certified_epsilon
+from pais.mechanisms.kmeans.lloyd import LloydSample, Round, count_lattice, sum_lattice
 
 Floats = NDArray[np.float64]
 

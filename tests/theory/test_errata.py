@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 from tests.oracles import is_feasible, linear_weight
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais._numerics import (
+from pais._base.numerics import (
     FloatArray,
     divide_down,
     divide_up,
@@ -24,8 +24,8 @@ from pais._numerics import (
     multiply_down,
     multiply_up,
 )
-from pais.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile
-from pais.release import certified_epsilon
+from pais.accounting.certificate import certified_epsilon
+from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile
 from tests.oracles import remove_delta
 
 DIGITS = 60

@@ -10,8 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 import pais
@@ -28,13 +27,13 @@ from pais import (
     laplace_noise,
     worst_case,
 )
-from pais._numerics import lowered, raised
-from pais.amplification import amplified_epsilon
-from pais.engines.screen import Screen
-from pais.lattice import Lattice
+from pais._base.lattice import Lattice
+from pais._base.numerics import lowered, raised
+from pais._base.randomness import BitSource, SecureBits
+from pais.accounting.certificate import sum_up, what_is_left
+from pais.data.engines.screen import Screen
 from pais.mechanisms import Round
-from pais.randomness import BitSource, SecureBits
-from pais.release import sum_up, what_is_left
+from pais.privacy.amplification import amplified_epsilon
 
 Floats = NDArray[np.float64]
 
@@ -75,7 +74,7 @@ def highest(rule: Rule, loss: Floats, norm: Floats) -> float:
 @pytest.mark.parametrize("rule", [Falling(), Falling(linear=True), Peak(), Peak(linear=True)], ids=repr)
 @pytest.mark.parametrize("profile", [PowerProfile(0.1, 0.0, 2.0), LinearProfile(0.01, 0.05)], ids=repr)
 def test_a_rule_that_jumps_is_certified_on_both_sides_of_its_jumps(
-    rule: Rule, profile: pais.profiles.PureProfile
+    rule: Rule, profile: pais.privacy.profiles.PureProfile
 ) -> None:
     """It was certified at 0.22 where a record next to the jump pays 995."""
     norm = np.concatenate([np.linspace(0.0, 1.0, 20_001), np.nextafter(0.5, [0.0, 1.0])])

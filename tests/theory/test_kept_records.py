@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.amplification import largest_shift
 from pais.cli.app import app
 from pais.cli.explain import explain_file
+from pais.privacy.amplification import largest_shift
 
 RADIUS = 2.0
 BALL = pais.Ball(radius=RADIUS)

@@ -14,8 +14,7 @@ import mpmath as mp
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy import special, stats
 
@@ -29,12 +28,11 @@ from pais import (
     WeightedSum,
     laplace_noise,
 )
-from pais.engines import WeightedRows
-from pais.lattice import Lattice, Law, Tails, rounded_noise
-from pais.mechanisms import Extent, NoiseLaw
-from pais.mechanisms import noise as noise_laws
-from pais.mechanisms.lloyd import LloydSample, Round
-from pais.randomness import BitSource, SeededBits
+from pais._base.lattice import Lattice, Law, Tails, rounded_noise
+from pais._base.randomness import BitSource, SeededBits
+from pais.data.engines import WeightedRows
+from pais.mechanisms import Extent, NoiseLaw, noise as noise_laws
+from pais.mechanisms.kmeans.lloyd import LloydSample, Round
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

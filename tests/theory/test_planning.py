@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import pais
 from pais import Ball, NormDistribution, Plan, plan_kmeans
-from pais.planning import MOST_SAMPLE_NUMBERS
-from pais.rules.simple import largest_coreset_size
+from pais.planning.kmeans import MOST_SAMPLE_NUMBERS
+from pais.privacy.rules.simple import largest_coreset_size
 
 DELTA = 1e-6
 GRID = 2000

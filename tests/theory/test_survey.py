@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from pais import ArgumentError, Ball, DataError, LpNoise
-from pais.engines import source
-from pais.lattice import IntArray, Lattice
-from pais.randomness import BitSource, SecureBits
-from pais.survey import _N_BINS, Survey, _noisy_mean, survey
+from pais._base.lattice import IntArray, Lattice
+from pais._base.randomness import BitSource, SecureBits
+from pais.data.sources import source
+from pais.norm_survey import _N_BINS, Survey, _noisy_mean, survey
 
 Floats = NDArray[np.float64]
 

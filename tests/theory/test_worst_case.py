@@ -107,7 +107,7 @@ def test_a_constrained_rule_promises_its_own_target_and_no_more_for_another_prof
 
 
 def test_out_of_cells_the_bound_stays_valid_and_the_gap_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pais.certify._MOST_CELLS", 8)
+    monkeypatch.setattr("pais.privacy.certify._MOST_CELLS", 8)
     worst = pais.worst_case(coreset(10), STEEP, radius=RADIUS, tolerance=1e-12)
     assert worst.upper >= grid_losses(coreset(10), STEEP, 10**5).max()
     assert worst.gap > 1e-3

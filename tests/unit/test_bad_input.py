@@ -162,7 +162,7 @@ def test_what_is_no_norm_is_refused(call: Callable[[object], object], bad: objec
 
 @pytest.mark.parametrize("bad", NO_WEIGHTS.values(), ids=NO_WEIGHTS)
 @pytest.mark.parametrize("profile", [LINEAR, PowerProfile(0.1, 0.5, 2.0), GAUSSIAN, CustomProfile(lambda w, z: w * z)])
-def test_what_is_no_weight_is_refused(profile: pais.profiles.Profile, bad: object) -> None:
+def test_what_is_no_weight_is_refused(profile: pais.privacy.profiles.Profile, bad: object) -> None:
     refused(ArgumentError, lambda: profile(bad, 1.0), match="weight")
 
 
@@ -804,7 +804,7 @@ def test_a_uniform_sample_larger_than_the_rows_is_refused_and_all_rows_are_reach
     assert float(UniformRule.of_size(error.reachable, n_rows=10.0).probability(1.0)) == 1.0
 
 
-CALIBRATIONS: list[tuple[str, pais.profiles.Profile, float]] = [
+CALIBRATIONS: list[tuple[str, pais.privacy.profiles.Profile, float]] = [
     (sampling, profile, delta)
     for sampling in ("constrained", "coreset", "uniform")
     for profile, delta in ((LINEAR, 0.0), (GAUSSIAN, 1e-6))
@@ -815,7 +815,7 @@ CALIBRATION_NAMES = [f"{sampling}-{'gaussian' if delta else 'linear'}" for sampl
 @pytest.mark.parametrize(("sampling", "profile", "delta"), CALIBRATIONS, ids=CALIBRATION_NAMES)
 @pytest.mark.parametrize("fixed", [{"epsilon": 1.3}, {"noise": 1.0}], ids=["epsilon", "noise"])
 def test_a_calibrated_size_out_of_reach_is_refused_and_what_is_reachable_is_reached(
-    sampling: str, profile: pais.profiles.Profile, delta: float, fixed: dict[str, float]
+    sampling: str, profile: pais.privacy.profiles.Profile, delta: float, fixed: dict[str, float]
 ) -> None:
     def solved(size: float) -> pais.Calibration:
         return calibrate(sampling, profile, NORMS, sample_size=size, delta=delta, **fixed)
@@ -831,7 +831,7 @@ def test_a_calibrated_size_out_of_reach_is_refused_and_what_is_reachable_is_reac
 
 @pytest.mark.parametrize(("sampling", "profile", "delta"), CALIBRATIONS, ids=CALIBRATION_NAMES)
 def test_a_calibrated_guarantee_out_of_reach_is_refused_and_what_is_reachable_is_reached(
-    sampling: str, profile: pais.profiles.Profile, delta: float
+    sampling: str, profile: pais.privacy.profiles.Profile, delta: float
 ) -> None:
     def solved(epsilon: float) -> pais.Calibration:
         return calibrate(sampling, profile, NORMS, epsilon=epsilon, noise=1.0, delta=delta)
@@ -847,7 +847,7 @@ def test_a_calibrated_guarantee_out_of_reach_is_refused_and_what_is_reachable_is
 
 @pytest.mark.parametrize(("profile", "delta"), [(LINEAR, 0.0), (PowerProfile(0.1, 0.5, 2.0), 0.0), (GAUSSIAN, 1e-6)])
 def test_a_constrained_rule_out_of_reach_is_refused_and_what_is_reachable_is_reached(
-    profile: pais.profiles.Profile, delta: float
+    profile: pais.privacy.profiles.Profile, delta: float
 ) -> None:
     def made(epsilon: float) -> ConstrainedRule:
         return ConstrainedRule(profile=profile, radius=2.0, epsilon=epsilon, delta=delta, n_knots=64)

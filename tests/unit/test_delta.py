@@ -17,16 +17,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from sklearn.base import clone
 from typer.testing import CliRunner
 
 import pais
-from pais import guarantee
-from pais._numerics import exact
+from pais._base.numerics import exact
 from pais.cli import app
-from pais.guarantee import default_delta
+from pais.privacy import guarantee
+from pais.privacy.guarantee import default_delta
 from tests.oracles import remove_delta
 
 SURVEYED = "default for the surveyed number of rows; over all tables delta is at most 1e-06"

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
+from pais.accounting.digest import digest
 from pais.cli.app import app
-from pais.digest import digest
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 2))
 

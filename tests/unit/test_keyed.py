@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from pais import DataError
-from pais.engines import row_ids
-from pais.engines.row_ids import Occurrences, RowIds
-from pais.keyed import ContentHash, SecretBits, siphash24
-from pais.randomness import StreamBits
+from pais._base.keyed import ContentHash, SecretBits, siphash24
+from pais._base.randomness import StreamBits
+from pais.data.engines import row_ids
+from pais.data.engines.row_ids import Occurrences, RowIds
 
 KEY = bytes(range(32))
 

@@ -23,18 +23,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import pais
-from pais._numerics import exact
+from pais._base.numerics import exact
+from pais._base.randomness import BitSource
 from pais.accounting import stores
 from pais.accounting.amounts import Budget, down, up
+from pais.accounting.certificate import what_is_left
 from pais.accounting.entries import Entry, Part, new_entry, parts_of
-from pais.randomness import BitSource
-from pais.release import what_is_left
 
 RADIUS = 4.0
 

@@ -6,11 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from pais import Ball, ConstrainedRule, CoresetRule, FunctionRule, GaussianProfile, LinearProfile, Rule, UniformRule
-from pais.engines.screen import Screen
+from pais.data.engines.screen import Screen
 
 RADIUS = 3.0
 

@@ -17,7 +17,7 @@ import pytest
 
 import pais
 from pais import DataError
-from pais.sources import Table, is_tabular, read, require_header
+from pais.data.columns import Table, is_tabular, read, require_header
 
 NAMES = ("age", "income", "member")
 VALUES = np.array([[30.0, 1.5, 1.0], [41.0, -2.25, 0.0], [59.0, 1e6, 1.0]])

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais import _process
+from pais._base import process
 
 BALL = pais.Ball(radius=1.0)
 MECHANISM = pais.WeightedCount(noise=pais.GaussianNoise(scale=20.0))
@@ -188,4 +188,4 @@ def test_of_many_threads_exactly_one_spends_the_sample() -> None:
 
 def test_the_identity_of_a_process_stays_the_same_within_it() -> None:
     with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(_process.identity).result() == _process.identity()
+        assert pool.submit(process.identity).result() == process.identity()

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pais import _validate
-from pais._numerics import exact
+from pais._base import validate
+from pais._base.numerics import exact
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +22,8 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", _validate.price_delta(self.delta))
+        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", validate.price_delta(self.delta))
 
 
 def amount(epsilon: object, delta: object) -> Budget:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 from pais.accounting.amounts import total, up
 from pais.accounting.curves import Pairs, adding, pairs_of, removing
 from pais.accounting.entries import Part

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pais._numerics import ULP, FloatArray, log_gaussian_delta, round_down, round_up
+from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_down, round_up
 from pais.accounting.entries import Part
-from pais.amplification import invert_delta, log_amplified_delta
-from pais.domain import Ball
-from pais.profiles import GaussianProfile
-from pais.rules import ConstrainedRule, Rule, UniformRule
+from pais.data.ball import Ball
+from pais.privacy.amplification import invert_delta, log_amplified_delta
+from pais.privacy.profiles import GaussianProfile
+from pais.privacy.rules import ConstrainedRule, Rule, UniformRule
 
 # Log of a divergence, as a function of epsilons, shifts and probabilities.
 _LogDelta = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from pais import _validate
+from pais._base import validate
 from pais.accounting.amounts import amount
-from pais.domain import Ball
+from pais.data.ball import Ball
 from pais.errors import ArgumentError, PaisError
-from pais.profiles import GaussianProfile, LinearProfile, Profile
-from pais.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
+from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
+from pais.privacy.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
 
 SECURE, SEEDED = "secure randomness", "seeded, not private"
 
@@ -52,10 +52,10 @@ class Part:
     follows: bool = False
 
     def __post_init__(self) -> None:
-        _validate.text("what", self.what)
-        object.__setattr__(self, "epsilon", _validate.price_epsilon(self.epsilon))
-        object.__setattr__(self, "delta", _validate.price_delta(self.delta))
-        _validate.flag("follows", self.follows)
+        validate.text("what", self.what)
+        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", validate.price_delta(self.delta))
+        validate.flag("follows", self.follows)
 
     @property
     def told(self) -> bool:
@@ -125,11 +125,11 @@ def new_entry(
 ) -> Entry:
     """Build an entry with the current time, from validated amounts."""
     return Entry(
-        what=_validate.text("what", what),
+        what=validate.text("what", what),
         epsilon=epsilon,
         delta=delta,
         when=datetime.now(timezone.utc).isoformat(timespec="seconds"),
-        note=_validate.text("note", note),
+        note=validate.text("note", note),
         parts=tuple(part.describe() for part in parts),
         id=new_name(),
         release=release,
@@ -146,7 +146,7 @@ def entry_from(described: object) -> Entry:
         raise ArgumentError("the parts of an entry are not as a ledger writes them. Restore the file from a copy.")
     words = {name: described[name] for name in ("what", "when", "note", "id")}
     texts = all(isinstance(word, str) and word for word in [*words.values(), described["release"] or "-"])
-    if not texts or not _validate.is_text(words["what"]):
+    if not texts or not validate.is_text(words["what"]):
         raise ArgumentError("an entry holds no text where a ledger writes one. Restore the file from a copy.")
     if parts and not _adds_up(parts, price.epsilon, price.delta):
         raise ArgumentError("the parts of an entry do not add up to its price. Restore the file from a copy.")
@@ -193,7 +193,7 @@ def _part_from(described: Mapping[str, Any]) -> Part:
         rule=rule,
         profile=profile,
         ball=_ball_from(described["ball"]),
-        n_features=None if described["n_features"] is None else _validate.count("n_features", described["n_features"]),
+        n_features=None if described["n_features"] is None else validate.count("n_features", described["n_features"]),
         follows=described["follows"] is not False,
     )
 
@@ -250,7 +250,7 @@ def _rule_from(described: Mapping[str, Any]) -> Rule | None:
 
 
 def _ball_from(described: Mapping[str, Any]) -> Ball:
-    order = math.inf if described["order"] == "infinity" else _validate.positive("order", described["order"])
+    order = math.inf if described["order"] == "infinity" else validate.positive("order", described["order"])
     center = described["center"]
     return Ball(radius=described["radius"], order=order, center=None if center is None else tuple(center))
 

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._numerics import FloatArray, round_up
+from pais._base.numerics import FloatArray, round_up
 from pais.accounting.entries import Part
-from pais.amplification import amplified_epsilon, epsilon_at_delta
-from pais.domain import Ball, table_of
+from pais.data.ball import Ball, table_of
+from pais.data.columns import from_array, read
 from pais.errors import MismatchError
-from pais.profiles import Profile
-from pais.rules import Rule
-from pais.sources import from_array, read
+from pais.privacy.amplification import amplified_epsilon, epsilon_at_delta
+from pais.privacy.profiles import Profile
+from pais.privacy.rules import Rule
 
 # Number of rows processed at a time.
 _BLOCK_ROWS = 1 << 16

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pais import _validate
-from pais._numerics import exact
+from pais._base import validate
+from pais._base.numerics import exact
 from pais.accounting.amounts import Budget, amount, down, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, Part, new_entry, parts_of, priced_as
@@ -59,7 +59,7 @@ class Ledger:
     """
 
     def __init__(self, *, epsilon: float | None = None, delta: float = 0.0, path: str | Path | None = None) -> None:
-        stated = None if epsilon is None else amount(_validate.positive("epsilon", epsilon), delta)
+        stated = None if epsilon is None else amount(validate.positive("epsilon", epsilon), delta)
         if stated is None and delta != 0.0:
             raise ArgumentError(f"delta={delta!r} is stated without an epsilon. State both, or none.")
         self._store: Store
@@ -172,7 +172,7 @@ class Ledger:
         Assumes. The number of releases, and their rules and noise, were not chosen using the results of earlier
         releases. If they were, use `spent`, which does not need this assumption.
         """
-        return tight_epsilon(self._parts(), _validate.target_delta(delta))
+        return tight_epsilon(self._parts(), validate.target_delta(delta))
 
     def record_losses(self, rows: object) -> RecordLosses:
         """Not private: the privacy loss of each row so far. For the owner of the data; do not publish it.
@@ -310,7 +310,7 @@ def accounts(ledger: Ledger | Accounts | None) -> Accounts:
     if isinstance(ledger, Accounts):
         return ledger
     if ledger is not None:
-        _validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
+        validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
     with _active_lock:
         found = [*_active] if ledger is None else [ledger, *_active]
     # Two ledger objects on the same file are the same ledger and must be charged once.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 
 try:
     from dp_accounting.pld import common, pld_pmf, privacy_loss_distribution

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pais import _process
+from pais._base import process
 from pais._version import __version__
 from pais.accounting.amounts import Budget, amount
 from pais.accounting.entries import Entry, entry_from
@@ -66,7 +66,7 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         self._entries: tuple[Entry, ...] = ()
         self._lock = threading.Lock()
-        self._process = _process.identity()
+        self._process = process.identity()
 
     def read(self) -> tuple[Entry, ...]:
         self._require_home()
@@ -81,7 +81,7 @@ class MemoryStore(Store):
 
     def _require_home(self) -> None:
         # A forked process has a copy of the entries, and its spending would never be recorded here.
-        if _process.identity() != self._process:
+        if process.identity() != self._process:
             raise ArgumentError(
                 "this ledger is kept in the memory of another process. Give it a path: pais.Ledger(path='budget.json')."
             )

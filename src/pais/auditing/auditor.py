@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pais import _validate
+from pais._base import validate
+from pais._base.randomness import RandomState
+from pais.accounting.certificate import certified_epsilon
 from pais.auditing import pacing
 from pais.auditing.events import Candidate, Event, Observed, best_event, epsilon_lower_bound
 from pais.auditing.fits import FitTarget
@@ -15,14 +17,12 @@ from pais.auditing.pairs import NeighbourPair
 from pais.auditing.report import AuditReport, Direction, Finding
 from pais.auditing.statistics import DISCRIMINANT, Discriminant, Statistics, named
 from pais.auditing.targets import Draws, Function, FunctionTarget, MechanismTarget, Target, width_of
-from pais.domain import Ball
+from pais.data.ball import Ball
 from pais.errors import ArgumentError
-from pais.estimators import DPKMeans
+from pais.estimators.kmeans import DPKMeans
 from pais.mechanisms import Mechanism
 from pais.pipeline import Plan
-from pais.randomness import RandomState
-from pais.release import certified_epsilon
-from pais.rules import Rule
+from pais.privacy.rules import Rule
 
 # Share of the time that is used to choose the pair and the events.
 _FIRST_SHARE = 0.5
@@ -99,16 +99,16 @@ def audit(
     True
     """
     begun = pacing.clock()
-    half = _validate.count("runs", runs) // 2
+    half = validate.count("runs", runs) // 2
     if half < 1:
         raise ArgumentError(f"runs={runs!r} cannot be halved. Pass at least 2.")
-    sure = _validate.number(
+    sure = validate.number(
         "confidence", confidence, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
     )
-    limit = None if seconds is None else _validate.positive("seconds", seconds)
+    limit = None if seconds is None else validate.positive("seconds", seconds)
     found = _target(target, rule, ball, n_features, statistic, epsilon, delta)
     pairs = found.pairs() if pair is None else [pair]
-    _validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
+    validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
     draws = Draws.of(random_state)
     found.prepare(pairs, draws)
     search = _Search(target=found, draws=draws, risk=(1.0 - sure) / len(_DIRECTIONS))  # [note: audit-3]
@@ -140,9 +140,9 @@ def _target(
     delta: float | None,
 ) -> Target:
     looks = None if statistic is None else named(statistic)
-    claimed = None if epsilon is None else _validate.non_negative("epsilon", epsilon)
-    stated = None if delta is None else _validate.target_delta(delta)
-    width = None if n_features is None else _validate.count("n_features", n_features)
+    claimed = None if epsilon is None else validate.non_negative("epsilon", epsilon)
+    stated = None if delta is None else validate.target_delta(delta)
+    width = None if n_features is None else validate.count("n_features", n_features)
     plan: Plan | None = target if isinstance(target, Plan) else None
     if plan is not None:
         target, rule, ball = plan.mechanism, plan.rule, plan.ball
@@ -150,8 +150,8 @@ def _target(
         claimed = plan.epsilon if claimed is None and stated in (None, plan.delta) else claimed
         stated = plan.delta if stated is None else stated
     if isinstance(target, Mechanism):
-        _validate.instance("ball", ball, Ball, "A mechanism is audited with ball= and rule=.")
-        _validate.instance("rule", rule, Rule, "A mechanism is audited with ball= and rule=.")
+        validate.instance("ball", ball, Ball, "A mechanism is audited with ball= and rule=.")
+        validate.instance("rule", rule, Rule, "A mechanism is audited with ball= and rule=.")
         assert ball is not None
         assert rule is not None
         stated = 0.0 if stated is None else stated

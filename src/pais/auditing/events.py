@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 
 #: Maps the name of a statistic to its value in each run: numbers or symbols.
 Observed = Mapping[str, NDArray[Any]]

@@ -11,20 +11,20 @@ from functools import cached_property
 import numpy as np
 from sklearn.base import clone
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 from pais.accounting import Accounts
+from pais.accounting.certificate import Certificate
 from pais.auditing.events import Observed
 from pais.auditing.many import Part
 from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
 from pais.auditing.statistics import Statistic, SumFrame, beside_record, column
 from pais.auditing.targets import Draws, Target
 from pais.errors import ArgumentError
-from pais.estimators import DPKMeans
-from pais.kmeans import KMeansFit
+from pais.estimators.kmeans import DPKMeans
 from pais.mechanisms import KMeans
-from pais.norms import NormDistribution
-from pais.release import Certificate
-from pais.survey import _N_BINS, _bin_of
+from pais.norm_survey import _N_BINS, _bin_of
+from pais.planning.fit import KMeansFit
+from pais.privacy.norms import NormDistribution
 
 # Number of outputs kept in memory at a time.
 _BATCH_FITS = 2**12

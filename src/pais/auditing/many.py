@@ -8,15 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from pais._numerics import FloatArray
-from pais.domain import Ball
-from pais.engines import WeightedRows
-from pais.engines.memory import MemoryEngine
+from pais._base.lattice import Lattice
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource, RandomState, bit_source
+from pais.data.ball import Ball
+from pais.data.engines import WeightedRows
+from pais.data.engines.memory import MemoryEngine
 from pais.errors import MismatchError
-from pais.lattice import Lattice
 from pais.mechanisms import Joint, Mechanism, NoiseLaw, WeightedCount, WeightedMean, WeightedSum
-from pais.randomness import BitSource, RandomState, bit_source
-from pais.rules import Rule
+from pais.privacy.rules import Rule
 from pais.sampler import sample
 
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pais._numerics import FloatArray
-from pais.certify import worst_case
-from pais.domain import Ball
+from pais._base.numerics import FloatArray
+from pais.data.ball import Ball
 from pais.errors import ArgumentError
-from pais.profiles import GaussianProfile, Profile
-from pais.rules import Rule
+from pais.privacy.certify import worst_case
+from pais.privacy.profiles import GaussianProfile, Profile
+from pais.privacy.rules import Rule
 
 # Norm of the other rows as a share of the radius, for mechanisms that need rows elsewhere in the ball.
 COMPANY_NORM = 0.5

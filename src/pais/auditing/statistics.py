@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._numerics import FloatArray
-from pais._rowwise import norms_of
+from pais._base.numerics import FloatArray
+from pais._base.rowwise import norms_of
 from pais.auditing.events import Observed
 from pais.auditing.many import Part
 from pais.auditing.pairs import NeighbourPair
-from pais.domain import Ball
+from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.mechanisms import GaussianNoise, KMeansValue, Round
-from pais.rules import Rule
+from pais.privacy.rules import Rule
 
 #: A function from an output to a number or a symbol; or several such functions by name.
 Statistic = Callable[[object], object]

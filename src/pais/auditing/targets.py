@@ -11,16 +11,16 @@ from functools import cached_property
 
 import numpy as np
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource, SecureBits, SeededBits
 from pais.auditing.events import Observed
 from pais.auditing.many import Part, linear_parts, measure_each, measure_many
 from pais.auditing.pairs import NeighbourPair, worst_pairs
 from pais.auditing.statistics import Statistic, SumFrame, column, coordinates, look_at_centers
-from pais.domain import Ball
+from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
-from pais.randomness import BitSource, SecureBits, SeededBits
-from pais.rules import Rule
+from pais.privacy.rules import Rule
 
 # Number of values kept in memory at a time when many runs are made at once.
 _BATCH_NUMBERS = 2**21

@@ -10,16 +10,15 @@ import typer
 
 from pais._version import __version__
 from pais.accounting import Ledger
-from pais.cli import books, facts, files, fit, options, plans, show
-from pais.cli import demo as demonstration
+from pais.cli import books, demo as demonstration, facts, files, fit, options, plans, show
 from pais.cli.audit import audit
 from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import guarded
 from pais.cli.rows import Wanted, names_of, passes, sample_table
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansSettings
+from pais.norm_survey import survey as survey_rows
+from pais.planning.fit import KMeansSettings
 from pais.sampler import sample as draw
-from pais.survey import survey as survey_rows
 
 app = typer.Typer(
     name="pais",

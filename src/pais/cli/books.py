@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from pais._numerics import lowered, raised
+from pais._base.numerics import lowered, raised
 from pais.accounting import Ledger
 from pais.cli.show import plain, warn
 from pais.errors import ArgumentError, PaisError

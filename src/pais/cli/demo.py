@@ -16,11 +16,11 @@ from rich.table import Table as RichTable
 from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 
-from pais._numerics import FloatArray
-from pais.calibration import Sampling
-from pais.kmeans import KMeansFit, KMeansSettings, fit_kmeans
-from pais.profiles import GaussianProfile
-from pais.sources import Table, read
+from pais._base.numerics import FloatArray
+from pais.data.columns import Table, read
+from pais.planning.fit import KMeansFit, KMeansSettings, fit_kmeans
+from pais.privacy.calibration import Sampling
+from pais.privacy.profiles import GaussianProfile
 
 N_CLUSTERS, EPSILON, DELTA = 25, 1.0, 1e-6
 SAMPLINGS: tuple[Sampling | str, ...] = ("constrained", "coreset", "uniform", "none")

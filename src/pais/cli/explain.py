@@ -6,12 +6,12 @@ import math
 from pathlib import Path
 from typing import Any
 
-from pais import _validate
-from pais._numerics import raised
+from pais._base import validate
+from pais._base.numerics import raised
+from pais.accounting.digest import digest
 from pais.cli.facts import read_json
 from pais.cli.files import read_values
 from pais.cli.show import price
-from pais.digest import digest
 from pais.errors import ArgumentError
 
 
@@ -59,7 +59,7 @@ def require_values(path: Path, values: Path) -> None:
 
 def _price(content: dict[str, Any]) -> tuple[float, float]:
     """Read epsilon and delta of a file or of a part of it; raise unless both are non-negative numbers."""
-    return _validate.non_negative("epsilon", content["epsilon"]), _validate.target_delta(content.get("delta", 0.0))
+    return validate.non_negative("epsilon", content["epsilon"]), validate.target_delta(content.get("delta", 0.0))
 
 
 def _certificate(content: dict[str, Any]) -> str:
@@ -160,7 +160,7 @@ def _delta(content: dict[str, Any]) -> list[str]:
     # Certificates of earlier versions do not contain this field.
     if basis is None or not str(basis).startswith("default"):
         return []
-    used = _validate.target_delta(content["delta_used"])
+    used = validate.target_delta(content["delta_used"])
     return [f"  The noise was made for delta {raised(used, 3)}: the {basis}."]
 
 

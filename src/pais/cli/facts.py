@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pais import _validate
-from pais._numerics import FloatArray
+from pais._base import validate
+from pais._base.numerics import FloatArray
 from pais._version import __version__
+from pais.accounting.certificate import Spent, what_is_left
 from pais.accounting.stores import without_repeats
-from pais.domain import Ball
+from pais.data.ball import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
-from pais.norms import NormDistribution
-from pais.release import Spent, what_is_left
-from pais.survey import Survey
+from pais.norm_survey import Survey
+from pais.privacy.norms import NormDistribution
 
 _SURVEY = "survey"
 
@@ -231,5 +231,5 @@ def surveyed(found: Survey, *, epsilon: float, order: float) -> Facts:
         )
     what = _SURVEY if found.above_noise else f"{_SURVEY} (too few rows for its price)"
     spent = (Spent(what=what, epsilon=found.epsilon, secure_randomness=found.secure_randomness),)
-    left = what_is_left(_validate.target_epsilon(epsilon), found.epsilon)
+    left = what_is_left(validate.target_epsilon(epsilon), found.epsilon)
     return Facts(ball=found.ball, norms=found.norms, epsilon=left, spent=spent, survey_name=found.name)

@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
+from pais.data.columns import read
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansFit
 from pais.mechanisms import KMeansValue
+from pais.planning.fit import KMeansFit
 from pais.report import write_report
-from pais.sources import read
 
 CERTIFICATE = "certificate.json"
 RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)

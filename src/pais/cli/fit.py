@@ -9,17 +9,17 @@ from pathlib import Path
 import typer
 
 from pais.accounting import Ledger, accounts
+from pais.accounting.certificate import sum_up
 from pais.cli.facts import read_survey, require_sound, require_surveyed_columns, surveyed
 from pais.cli.plans import PlanRequest, order_of, read_request, require_as_written, require_planned_columns
 from pais.cli.show import warn_of, warn_of_weak
-from pais.engines import Engine
+from pais.data.engines import Engine
 from pais.errors import ArgumentError
-from pais.guarantee import chosen_delta
-from pais.kmeans import KMeansFit, KMeansSettings, asked_delta_of, fit_kmeans, survey_passes
 from pais.mechanisms import KMeansValue
+from pais.norm_survey import Survey, charge_survey
 from pais.pipeline import Plan, charged_run
-from pais.release import sum_up
-from pais.survey import Survey, charge_survey
+from pais.planning.fit import KMeansFit, KMeansSettings, asked_delta_of, fit_kmeans, survey_passes
+from pais.privacy.guarantee import chosen_delta
 
 
 @dataclass(frozen=True, kw_only=True)

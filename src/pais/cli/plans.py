@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 
 from pais._version import __version__
+from pais.accounting.certificate import Spent
 from pais.cli.facts import (
     Facts,
     ball_from,
@@ -20,13 +21,12 @@ from pais.cli.facts import (
     require_surveyed_columns,
     text,
 )
-from pais.domain import Ball
-from pais.engines import Engine
+from pais.data.ball import Ball
+from pais.data.engines import Engine
 from pais.errors import ArgumentError
-from pais.norms import NormDistribution
 from pais.pipeline import Plan, losses_if_kept, record_losses
-from pais.planning import Algorithm, MechanismName, plan_kmeans
-from pais.release import Spent
+from pais.planning.kmeans import Algorithm, MechanismName, plan_kmeans
+from pais.privacy.norms import NormDistribution
 
 SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pais._base.randomness import bit_source
 from pais.cli.files import WEIGHT_COLUMN
 from pais.cli.options import EngineName, MissingChoice
 from pais.cli.show import Watch
-from pais.domain import Ball
-from pais.engines import Engine, WeightedRows, source
+from pais.data.ball import Ball
+from pais.data.columns import listed
+from pais.data.engines import Engine, WeightedRows
+from pais.data.sources import source
 from pais.errors import ArgumentError
-from pais.randomness import bit_source
-from pais.sources import listed
 
 # Common names of columns with row identifiers; pandas writes "Unnamed: 0" for an index without a name.
 _IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")
@@ -58,7 +59,7 @@ class Wanted:
 
 def _spark_frame(data: str, master: str | None) -> object:
     try:
-        from pais.engines.spark import read_frame
+        from pais.data.engines.spark import read_frame
     except ImportError as error:
         # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None

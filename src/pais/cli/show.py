@@ -25,13 +25,13 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from pais._numerics import raised
-from pais.guarantee import STATED, delta_concern, epsilon_concern
-from pais.kmeans import KMeansFit
-from pais.norms import NormDistribution
+from pais._base.numerics import raised
+from pais.data.columns import listed
+from pais.norm_survey import Survey
 from pais.pipeline import Plan
-from pais.sources import listed
-from pais.survey import Survey
+from pais.planning.fit import KMeansFit
+from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
+from pais.privacy.norms import NormDistribution
 
 SEED_WARNING = (
     "NOT PRIVATE: --seed was given. Whoever knows or guesses the seed can take the noise off again. "

@@ -1,9 +1,9 @@
 """Mechanisms: computations on weighted rows that add noise."""
 
-from pais.mechanisms.kmeans import KMeans, KMeansValue
-from pais.mechanisms.lloyd import Round
+from pais.mechanisms.base import Extent, Mechanism
+from pais.mechanisms.kmeans import KMeans, KMeansValue, Round
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
-from pais.mechanisms.sums import Extent, Joint, MeanValue, Mechanism, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
     "Extent",

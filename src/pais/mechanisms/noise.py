@@ -10,14 +10,14 @@ import mpmath as mp
 import numpy as np
 from scipy import special
 
-from pais import _validate
-from pais._numerics import ULP, FloatArray, divide_up, multiply_down
-from pais._rowwise import norms_of
-from pais.domain import norm_order
+from pais._base import validate
+from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
+from pais._base.numerics import ULP, FloatArray, divide_up, multiply_down
+from pais._base.randomness import BitSource
+from pais._base.rowwise import norms_of
+from pais.data.ball import norm_order
 from pais.errors import ConvergenceError
-from pais.lattice import IntArray, Lattice, Tails, rounded_noise
-from pais.profiles import GaussianProfile, LinearProfile
-from pais.randomness import BitSource
+from pais.privacy.profiles import GaussianProfile, LinearProfile
 
 
 class NoiseLaw(ABC):
@@ -114,7 +114,7 @@ class LpNoise(NoiseLaw):
     p: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _validate.positive("scale", self.scale))
+        object.__setattr__(self, "scale", validate.positive("scale", self.scale))
         object.__setattr__(self, "p", norm_order(self.p))
 
     @property
@@ -220,7 +220,7 @@ class GaussianNoise(NoiseLaw):
     scale: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", _validate.positive("scale", self.scale))
+        object.__setattr__(self, "scale", validate.positive("scale", self.scale))
 
     @property
     def order(self) -> float:

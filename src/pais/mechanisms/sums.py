@@ -4,79 +4,22 @@ from __future__ import annotations
 
 import functools
 import operator
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
-from pais import _validate
-from pais._numerics import FloatArray
-from pais.domain import Ball
-from pais.engines import WeightedRows
+from pais._base import validate
+from pais._base.lattice import Lattice
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource
+from pais.data.ball import Ball
+from pais.data.engines import WeightedRows
 from pais.errors import ArgumentError, MismatchError
-from pais.lattice import Lattice
+from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import NoiseLaw
-from pais.profiles import GaussianProfile, LinearProfile, Profile
-from pais.randomness import BitSource
-from pais.rules import Rule
+from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
 
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
-
-
-@dataclass(frozen=True, kw_only=True)
-class Extent:
-    """Public bounds on the size of weighted rows, for a ball and a rule.
-
-    Attributes
-    ----------
-    radius : float
-        Radius of the ball.
-    weight : float
-        Largest weight.
-    contribution : float
-        Largest product of weight and norm. It is less than radius times weight, because rows with a large weight have
-        a small norm.
-    """
-
-    radius: float
-    weight: float
-    contribution: float
-
-    @classmethod
-    def of(cls, rule: Rule, radius: float) -> Extent:
-        return cls(
-            radius=radius,
-            weight=1.0 / rule.smallest_probability(radius),
-            contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
-        )
-
-
-class Mechanism(ABC):
-    """A computation on weighted rows that adds noise, and the privacy loss it causes for a record."""
-
-    name: str
-
-    @property
-    @abstractmethod
-    def profile(self) -> Profile:
-        """Loss of a record as a function of its weight and norm."""
-
-    @property
-    @abstractmethod
-    def order(self) -> float | None:
-        """Order of the norm that the profile uses; None if the loss does not depend on the norm."""
-
-    @abstractmethod
-    def require_lattice(self, extent: Extent) -> None:
-        """Raise if contributions may be too large for the integers of a release. Uses public numbers only."""
-
-    @abstractmethod
-    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
-        """Compute the noised value. `release` calls this once per sample."""
-
-    @abstractmethod
-    def describe(self) -> dict[str, object]:
-        """Public description of the mechanism."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +30,7 @@ class WeightedCount(Mechanism):
     name = "count"
 
     def __post_init__(self) -> None:
-        _validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
+        validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -117,7 +60,7 @@ class WeightedSum(Mechanism):
     name = "sum"
 
     def __post_init__(self) -> None:
-        _validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
+        validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -157,8 +100,8 @@ class WeightedMean(Mechanism):
     name = "mean"
 
     def __post_init__(self) -> None:
-        _validate.instance("count_noise", self.count_noise, NoiseLaw, _NOISE_HINT)
-        _validate.instance("sum_noise", self.sum_noise, NoiseLaw, _NOISE_HINT)
+        validate.instance("count_noise", self.count_noise, NoiseLaw, _NOISE_HINT)
+        validate.instance("sum_noise", self.sum_noise, NoiseLaw, _NOISE_HINT)
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -200,7 +143,7 @@ class Joint(Mechanism):
             raise ArgumentError("parts must be a tuple of mechanisms. Pass at least one.")
         object.__setattr__(self, "parts", tuple(self.parts))
         for part in self.parts:
-            _validate.instance("a part", part, Mechanism, "Pass a WeightedSum or another mechanism.")
+            validate.instance("a part", part, Mechanism, "Pass a WeightedSum or another mechanism.")
         orders = {part.order for part in self.parts} - {None}
         if len(orders) > 1:
             raise MismatchError(f"parts are made for different norms: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out

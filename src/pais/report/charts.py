@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 from pais.report.text import escaped, number
 
 _WIDTH, _HEIGHT = 420.0, 240.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pais._numerics import FloatArray
+from pais._base.numerics import FloatArray
 from pais.mechanisms import KMeans, KMeansValue
 from pais.report.text import escaped, number
 

@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pais import _validate
+from pais._base import validate
 from pais.errors import ArgumentError
-from pais.kmeans import KMeansFit
+from pais.planning.fit import KMeansFit
 from pais.report import sections
 from pais.report.style import style_sheet
 from pais.report.text import escaped, number, price
@@ -34,7 +34,7 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
     Guarantee. The page is a function of the fit, which contains released and public values only. The page forbids the
     browser to load anything: `tests/integration/test_report.py`.
     """
-    _validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
+    validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
     names = _names(feature_names, fit.value.centers.shape[1])
     body = [
         sections.banner(fit),

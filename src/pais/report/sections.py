@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pais._numerics import FloatArray
-from pais.kmeans import KMeansFit
+from pais._base.numerics import FloatArray
+from pais.accounting.certificate import Certificate
 from pais.mechanisms import KMeans, NoiseLaw
 from pais.pipeline import assumption_lines, record_losses
-from pais.release import Certificate
+from pais.planning.fit import KMeansFit
 from pais.report.charts import LineChart, stacked_bar, swatch
 from pais.report.heat import heat_map
 from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table

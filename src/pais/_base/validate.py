@@ -1,0 +1,252 @@
+"""Validation of arguments. The functions return checked numbers and arrays, or raise an error with a clear text.
+
+Error texts show scalar settings, which are public. They never show entries of arrays, which may come from rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from numbers import Real
+from typing import ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pais._base.numerics import FloatArray
+from pais.errors import ArgumentError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: A larger epsilon gives no protection, so a cost of that size is taken to be a mistake.
+LARGEST_EPSILON = 1e6
+
+_LONGEST_TEXT = 400
+
+
+def attempt(action: Callable[[], T]) -> T | None:
+    """Return the result, or None if `action` fails. The exception is dropped, because its text may quote the data."""
+    try:
+        return action()
+    except MemoryError:
+        pass
+    except Exception:
+        return None
+    raise _ran_out()
+
+
+def without_sizes(work: Callable[P, T]) -> Callable[P, T]:
+    """Decorator: re-raise MemoryError without NumPy's message, which reveals how many rows there are or were kept."""
+
+    @functools.wraps(work)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except MemoryError:
+            pass
+        # Raise outside the except block, which would keep the first error as the context of this one.
+        raise _ran_out()
+
+    return run
+
+
+def _ran_out() -> MemoryError:
+    return MemoryError("memory ran out. Ask for a smaller sample, take fewer columns, or stream the rows from a file.")
+
+
+def number(name: str, value: object, *, rule: str, low: float, high: float, open_low: bool, open_high: bool) -> float:
+    """Return a real scalar in an interval as a float, or raise an error that shows it."""
+    if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
+        raise ArgumentError(f"{name} must be a number, and it is of type {type(value).__name__}. Pass {rule}.")
+    result = attempt(lambda: float(value))
+    if result is None:
+        raise ArgumentError(f"{name} is beyond any float. Pass {rule}.")
+    inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
+    if math.isnan(result) or not inside:
+        raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
+    return result
+
+
+def positive(name: str, value: object) -> float:
+    return number(name, value, rule="a finite number > 0", low=0.0, high=math.inf, open_low=True, open_high=True)
+
+
+def positive_or_infinite(name: str, value: object) -> float:
+    return number(name, value, rule="a number > 0, or math.inf", low=0.0, high=math.inf, open_low=True, open_high=False)
+
+
+def non_negative(name: str, value: object) -> float:
+    return number(name, value, rule="a finite number >= 0", low=0.0, high=math.inf, open_low=False, open_high=True)
+
+
+def radius(value: object) -> float:
+    """Return a radius whose square neither overflows nor underflows."""
+    rule = "a number in [1e-100, 1e100]; rescale the data beyond that"
+    return number("radius", value, rule=rule, low=1e-100, high=1e100, open_low=False, open_high=False)
+
+
+def instance(name: str, value: object, kind: type, hint: str) -> None:
+    """Raise an error if `value` is not an instance of `kind`."""
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise ArgumentError(
+            f"{name} must be {article} {kind.__name__}, and it is of type {type(value).__name__}. {hint}"
+        )
+
+
+def freeze(*arrays: FloatArray) -> None:
+    """Make the arrays of a public, frozen object read-only."""
+    for array in arrays:
+        array.setflags(write=False)
+
+
+def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
+    """Broadcast arrays to one shape."""
+    fitting = attempt(lambda: np.broadcast_arrays(*arrays))
+    if fitting is None:
+        raise ArgumentError("the arrays do not fit together. Pass arrays of one shape, or single numbers.")
+    return tuple(fitting)
+
+
+def target_epsilon(value: object) -> float:
+    """Return a finite epsilon > 0 whose square neither overflows nor underflows."""
+    epsilon = positive("epsilon", value)
+    rule = "a number in [1e-150, 1e150]"
+    return number("epsilon", epsilon, rule=rule, low=1e-150, high=1e150, open_low=False, open_high=False)
+
+
+def target_delta(value: object) -> float:
+    return number("delta", value, rule="a number in [0, 1)", low=0.0, high=1.0, open_low=False, open_high=True)
+
+
+def kept_limit(value: object, *, finite: bool = False) -> float | None:
+    """Return a limit on the epsilon of a kept record, or None for the default."""
+    if value is None:
+        return None
+    check = positive if finite else positive_or_infinite
+    return check("max_epsilon_if_kept", value)
+
+
+def price_epsilon(value: object) -> float:
+    """Return the epsilon of a past or planned release. It may be 0."""
+    rule = f"a number in [0, {LARGEST_EPSILON:g}]"
+    checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON, open_low=False, open_high=False)
+    # Adding zero turns -0.0 into 0.0.
+    return checked + 0.0
+
+
+def price_delta(value: object) -> float:
+    """Return the delta of a past or planned release."""
+    return target_delta(value) + 0.0
+
+
+def text(name: str, value: object) -> str:
+    """Return a short printable text. It is written to files that people read."""
+    if not is_text(value):
+        raise ArgumentError(
+            f"{name} must be a text of 1 to {_LONGEST_TEXT} printable letters. Say in a few words what is released."
+        )
+    return str(value)
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST_TEXT and value.isprintable()
+
+
+def flag(name: str, value: object) -> bool:
+    """Return a bool; other values that Python treats as true or false are refused."""
+    if not isinstance(value, bool):
+        raise ArgumentError(f"{name} must be True or False, and it is of type {type(value).__name__}. Pass a bool.")
+    return value
+
+
+def share(name: str, value: object) -> float:
+    return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0, open_low=False, open_high=False)
+
+
+def count(name: str, value: object) -> int:
+    """Return an integer from 1 to 1e9."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 10**9:
+        shown = f"={value!r}" if isinstance(value, (int, float, np.number)) else ""
+        raise ArgumentError(f"{name}{shown} is not a whole number from 1 to 1e9. Pass a positive integer.")
+    return int(value)
+
+
+def real_array(name: str, values: ArrayLike) -> FloatArray:
+    """Return numbers as a float64 array. Errors never show entries."""
+    array = as_array(values)
+    if array is None:
+        raise ArgumentError(f"{name} cannot be read as an array of numbers. Pass one number or a flat array.")
+    if array.dtype.kind not in "fiu":
+        raise ArgumentError(f"{name} must hold real numbers, and it holds {kind_of(array)}. Pass floats or integers.")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64)
+
+
+def flat(name: str, values: object) -> FloatArray:
+    """Return a one-dimensional sequence of numbers as an array."""
+    array = real_array(name, values)  # type: ignore[arg-type]  # anything a caller may pass
+    if array.ndim != 1:
+        raise ArgumentError(f"{name} must be a flat sequence of numbers. Pass one number for each column.")
+    return array
+
+
+def as_array(values: object) -> NDArray[np.generic] | None:
+    """Return the values as an array, or None on failure. The exception is dropped, because it may quote the values."""
+    # NumPy treats masked values as ordinary values, also inside a list.
+    rows = values if isinstance(values, (list, tuple)) else [values]
+    if any(isinstance(one, np.ma.MaskedArray) for one in rows):
+        return None
+    return attempt(lambda: np.asarray(values))
+
+
+def kind_of(array: NDArray[np.generic]) -> str:
+    """Name the kind of data in an array, from its dtype only and not from its values."""
+    words = {
+        "b": "booleans",
+        "c": "complex numbers",
+        "O": "objects",
+        "S": "bytes",
+        "U": "text",
+        "M": "dates",
+        "m": "spans",
+    }
+    return words.get(array.dtype.kind, "something else")
+
+
+def _each(name: str, values: ArrayLike, rule: str, accept: NDArray[np.bool_]) -> None:
+    if not np.all(accept):
+        raise ArgumentError(f"{name} holds an entry that is not {rule}. Pass {rule} everywhere.")
+
+
+def norms(values: ArrayLike) -> FloatArray:
+    array = real_array("norm", values)
+    _each("norm", array, "a finite number >= 0", np.isfinite(array) & (array >= 0.0))
+    return array
+
+
+def weights(values: ArrayLike) -> FloatArray:
+    array = real_array("weight", values)
+    _each("weight", array, "a finite number >= 1", np.isfinite(array) & (array >= 1.0))
+    return array
+
+
+def probabilities(values: ArrayLike) -> FloatArray:
+    array = real_array("probability", values)
+    _each("probability", array, "a number in (0, 1]", (array > 0.0) & (array <= 1.0))
+    return array
+
+
+def losses(name: str, values: ArrayLike) -> FloatArray:
+    array = real_array(name, values)
+    _each(name, array, "a finite number >= 0", np.isfinite(array) & (array >= 0.0))
+    return array
+
+
+def non_empty(name: str, array: FloatArray) -> FloatArray:
+    if array.size == 0:
+        raise ArgumentError(f"{name} is empty. Pass at least one value.")
+    return array

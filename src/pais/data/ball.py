@@ -1,0 +1,164 @@
+"""The ball that bounds all rows: norms, and clipping of rows outside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pais._base import validate
+from pais._base.numerics import ULP, FloatArray
+from pais._base.rowwise import norms_of, rough_norms_of, rough_slack, rough_square_sums, square_sums
+from pais.errors import ArgumentError, DataError
+
+_UNDERFLOW = 1e-150
+
+_FARTHEST_CENTER = 1e100
+
+#: Replaces the power of a finite row if that power overflows.
+OVERFLOWN = 1e300
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ball:
+    """All rows x with ||x - center||_order <= radius. Public: stated by the user or paid for with privacy budget.
+
+    Parameters
+    ----------
+    radius : float
+        Rows outside it are scaled back to it, never dropped.
+    order : float
+        The norm: 1, 2, any p >= 1, or math.inf. It must be the norm that the mechanism's noise is calibrated for.
+    center : sequence of float, optional
+        Public origin; None means zero.
+    """
+
+    radius: float
+    order: float = 2.0
+    center: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", validate.radius(self.radius))
+        object.__setattr__(self, "order", norm_order(self.order))
+        if self.center is not None:
+            center = validate.real_array("center", self.center)
+            # With centers in the range of radii, subtracting the center from a finite row never overflows.
+            if center.ndim != 1 or center.size == 0 or not np.all(np.abs(center) <= _FARTHEST_CENTER):
+                raise ArgumentError(
+                    "center must be a flat sequence of numbers within [-1e100, 1e100]. Pass one for each column."
+                )
+            object.__setattr__(self, "center", tuple(center.tolist()))
+
+    def shift(self, rows: NDArray[np.generic]) -> FloatArray:
+        """Return the rows as a C-contiguous float64 array, relative to the center."""
+        with np.errstate(over="ignore"):
+            block = rows.astype(np.float64, order="C", copy=False)
+        return block if self.center is None else block - np.asarray(self.center)
+
+    def norms(self, shifted: FloatArray) -> FloatArray:
+        """Return the norm of each shifted row, rounded up by more than its rounding error, and at most the radius.
+
+        The norm of a row that contains NaN or infinity is NaN. Such a row does not change the norms of other rows.
+        """
+        return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
+
+    def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds of `norms`. They are tight up to rounding, and faster to compute."""
+        norm = self.norms_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
+        slack = rough_slack(shifted.shape[1])
+        return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
+
+    def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
+        """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite.
+
+        Rough powers are faster to compute. Their last bits can depend on the other rows, so use them only if every
+        value within `rough_slack` leads to the same result.
+        """
+        squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
+        with np.errstate(over="ignore", invalid="ignore"):
+            power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
+        return settled(power, lambda index: shifted[index])
+
+    def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
+        """Compute norms from powers. Overwrites the powers."""
+        norm = np.sqrt(power, out=power) if self.order == 2.0 else power
+        with np.errstate(over="ignore"):
+            norm *= 1.0 + (n_features + 16) * ULP  # [note: ball-1]
+        # Squares below 1e-308 underflow; this term accounts for them.
+        norm += _UNDERFLOW  # [note: ball-2]
+        return np.minimum(norm, self.radius, out=norm)
+
+    def clip(self, shifted: FloatArray) -> FloatArray:
+        """Scale shifted rows outside the ball back to just inside it. Rows that are not finite become NaN."""
+        d = shifted.shape[1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = rough_norms_of(shifted, self.order)
+        near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
+        if near.size == 0:
+            return shifted
+        clipped, rows = shifted.copy(), shifted[near]
+        factor, beyond = self.clip_factors(self.powers(rows), d)
+        clipped[near] = rows * factor[:, None]  # [note: ball-4]
+        # The powers of these rows overflow, so they are scaled in two steps.
+        part = rows[beyond] / np.abs(rows[beyond]).max(axis=1)[:, None]
+        clipped[near[beyond]] = part * (self.edge(d) / norms_of(part, self.order))[:, None]
+        return clipped
+
+    def clip_factors(self, power: FloatArray, n_features: int) -> tuple[FloatArray, NDArray[np.intp]]:
+        """Return the factor that scales each row into the ball, and the indices of rows whose power is too large.
+
+        The factor is exactly 1 for rows inside the ball, and 0 for rows whose power is too large. Overwrites the
+        powers.
+        """
+        beyond = np.flatnonzero(power >= OVERFLOWN)
+        norm = np.sqrt(power, out=power) if self.order == 2.0 else power
+        edge = self.edge(n_features)
+        factor = np.divide(edge, np.maximum(norm, edge, out=norm), out=norm)
+        factor[beyond] = 0.0  # [note: engines-1]
+        return factor, beyond
+
+    def edge(self, n_features: int) -> float:
+        """Return the largest computed norm for which a row is certainly inside the ball."""
+        return self.radius * (1.0 - 2 * (n_features + 16) * ULP)  # [note: ball-3]
+
+    def describe(self) -> dict[str, object]:
+        order = "infinity" if math.isinf(self.order) else self.order
+        return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
+
+
+def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:
+    """Replace infinite powers: by OVERFLOWN for finite rows whose power overflows, by NaN for rows that are not finite.
+
+    Only rows whose own power is not finite are inspected, so no row changes the power of another.
+    """
+    beyond = np.flatnonzero(~np.isfinite(power))
+    if beyond.size:
+        power[beyond] = np.where(np.isfinite(rows_at(beyond)).all(axis=1), OVERFLOWN, np.nan)  # [note: ball-7]
+    return power
+
+
+def norm_order(value: object) -> float:
+    return validate.number(
+        "order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf, open_low=False, open_high=False
+    )
+
+
+def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
+    """Return rows as a two-dimensional numeric array (of the ball's width), or raise an error that shows no value."""
+    array = validate.as_array(rows)
+    if array is None:
+        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array without a mask.")
+    if array.ndim != 2:
+        raise DataError(f"rows must be two-dimensional, and they have {array.ndim} dimension(s). Reshape them.")
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"rows must be real numbers, and they are {validate.kind_of(array)}. Convert them to floats.")
+    if array.shape[1] == 0:
+        raise DataError("rows have no columns. Pass at least one feature.")
+    if ball is not None and ball.center is not None and array.shape[1] != len(ball.center):
+        raise DataError(
+            f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
+        )
+    return array

@@ -1,0 +1,127 @@
+"""Convert cells that are text or Python objects to numbers. A cell's value does not depend on other cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais._base.validate import attempt
+
+# What Arrow's conversion of text accepts, except words such as "nan" and "inf", which are not finite.
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_WHOLE = r"^-?0*\d{1,19}$"
+_BLANKS = " \t"
+
+# Size of the pieces that a column is split into if one of its cells is not a number.
+_PIECE_CELLS = 512
+
+# A column with fewer non-empty cells counts as numeric, unless its type says otherwise.
+_CELLS_THAT_SHOW = 3
+
+# The words for missing values and for booleans that Arrow's CSV reader recognizes.
+_MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
+_TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
+
+_NOT_REAL = (np.complexfloating, np.datetime64, np.timedelta64, np.ndarray)
+
+
+def number(cell: object) -> float:
+    """Convert a Python object to a float; NaN if it is neither a real number nor text that Python reads as one."""
+    if isinstance(cell, float):
+        return cell
+    if isinstance(cell, _NOT_REAL):
+        return math.nan
+    value = attempt(lambda: float(cell))  # type: ignore[arg-type]  # any object may be passed
+    return math.nan if value is None else value
+
+
+def numbers_of_objects(cells: Iterable[object], count: int) -> FloatArray:
+    """Convert Python objects to floats, one by one."""
+    return np.fromiter(map(number, cells), dtype=np.float64, count=count)
+
+
+def is_text(cells: NDArray[Any], numbers: FloatArray) -> bool:
+    """Whether a column is text: it has at least three non-empty cells, and fewer than half of them are numbers."""
+    unreadable = sum(not _is_empty(cell) for cell in cells[np.isnan(numbers)])
+    return _shows_text(unreadable, int(np.count_nonzero(~np.isnan(numbers))))
+
+
+def _shows_text(n_unreadable: int, n_numbers: int) -> bool:
+    """Whether a column is text. At least three cells are needed, so that one row alone cannot decide it."""
+    return n_unreadable > n_numbers and n_unreadable + n_numbers >= _CELLS_THAT_SHOW
+
+
+def _is_empty(cell: object) -> bool:
+    """Whether a cell that is not a number is a missing value. NA and NaT of pandas are recognized by type name."""
+    if isinstance(cell, (str, bytes)):
+        return not cell.strip()
+    return cell is None or isinstance(cell, (float, np.floating)) or type(cell).__name__ in ("NAType", "NaTType")
+
+
+def whole_numbers_of_objects(cells: Iterable[object]) -> pa.Array:
+    """Convert Python integers to 64-bit integers; anything else becomes null."""
+    found = [
+        int(cell)
+        if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool) and -(2**63) <= cell < 2**63
+        else None
+        for cell in cells
+    ]
+    return pa.array(found, pa.int64())
+
+
+def numbers_of_text(column: pa.Array) -> pa.Array:
+    """Convert text to doubles. Words for true and false become 1 and 0; other cells that are not numbers become null.
+
+    Most columns contain only numbers and are converted at once. Otherwise the column is split into pieces, and in
+    pieces with other cells only the numbers are converted. A number has the same value either way, since Arrow converts
+    it in both cases.
+    """
+    numbers = attempt(lambda: pc.cast(column, pa.float64()))
+    if numbers is not None:
+        return numbers
+    if len(column) > _PIECE_CELLS:
+        starts = range(0, len(column), _PIECE_CELLS)
+        return pa.concat_arrays([numbers_of_text(column.slice(start, _PIECE_CELLS)) for start in starts])
+    trimmed = pc.ascii_trim(column, characters=_BLANKS)
+    numbers = pc.cast(_matching(trimmed, _NUMBER), pa.float64())
+    for value, words in _TRUTHS.items():
+        numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words)), pa.scalar(value), numbers)
+    return numbers
+
+
+def whole_numbers_of_text(column: pa.Array) -> pa.Array:
+    """Convert text to 64-bit integers; a cell that is not a decimal integer in that range becomes null.
+
+    Arrow's own conversion also accepts hexadecimal numbers. So it is used only if it succeeds for all cells and none
+    contains an x; then it gives the same result as the slower method.
+    """
+    trimmed = pc.ascii_trim(column, characters=_BLANKS)
+    wholes = attempt(lambda: pc.cast(trimmed, pa.int64()))
+    if wholes is not None and not pc.any(pc.match_substring(trimmed, "x", ignore_case=True)).as_py():
+        return wholes
+    # Without leading zeros, a match has at most 19 digits. These fit into a decimal, whose range can be checked.
+    digits = pc.replace_substring_regex(_matching(trimmed, _WHOLE), "^(-?)0*([0-9])", r"\1\2")
+    exact = pc.cast(digits, pa.decimal128(38, 0))
+    limits = [pa.scalar(limit, pa.decimal128(38, 0)) for limit in (-(2**63), 2**63 - 1)]
+    within = pc.and_(pc.greater_equal(exact, limits[0]), pc.less_equal(exact, limits[1]))
+    return pc.cast(pc.if_else(within, exact, pa.scalar(None, exact.type)), pa.int64())
+
+
+def _matching(column: pa.Array, pattern: str) -> pa.Array:
+    """Replace the cells that do not match with null."""
+    return pc.if_else(pc.match_substring_regex(column, pattern), column, pa.scalar(None, column.type))
+
+
+def is_text_column(column: pa.Array, numbers: pa.Array) -> bool:
+    """Whether a column is text: it has at least three non-empty cells, and fewer than half of them are numbers."""
+    empty = pc.is_in(pc.ascii_trim(column, characters=_BLANKS), value_set=_MISSING_WORDS)
+    unreadable = pc.and_not(pc.is_null(numbers), pc.fill_null(empty, True))
+    return _shows_text(int(pc.sum(unreadable).as_py() or 0), len(numbers) - int(numbers.null_count))

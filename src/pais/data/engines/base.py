@@ -1,0 +1,179 @@
+"""The two operations of an engine: `fold` sums the contributions of all rows, `thin` samples rows at random."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray, round_down
+from pais._base.randomness import BitSource, RowBits, bernoulli
+from pais.data.ball import Ball
+from pais.data.columns import listed
+from pais.data.engines.blocks import Block, Index
+from pais.data.engines.screen import Screen
+from pais.errors import DataError
+from pais.privacy.rules import Rule
+
+#: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
+READ_ALL_FROM = 0.3
+
+
+class Fold(ABC):
+    """A sum over blocks of rows. Sums of integers do not depend on the order or the grouping of the blocks."""
+
+    @abstractmethod
+    def of(self, block: Block) -> NDArray[Any]:
+        """Return the contribution of the rows of a block. The engine adds the contributions of all blocks."""
+
+    def over(self, block: Block) -> NDArray[Any]:
+        """Call `of` without NumPy warnings about rows that are not finite or overflow when squared. For engines."""
+        with quiet():
+            return self.of(block)
+
+
+def quiet() -> np.errstate:
+    """Return a context that turns off overflow and invalid-value warnings in the thread that enters it."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WeightedRows:
+    """The rows and weights of a sample, for the mechanism that uses it. Secret, so the repr does not show them.
+
+    `carried` holds, for the same rows, the columns that the user asked to keep alongside the features.
+    """
+
+    rows: FloatArray
+    weights: FloatArray
+    carried: pa.Table | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Kept:
+    """The sampled rows of a block: their positions in the block, and the rows clipped to the ball. Secret."""
+
+    index: Index
+    rows: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True)
+class Thinning:
+    """How rows are sampled: the probability is a public function of the norm, and the draws are independent and exact.
+
+    The first 8 bits of every row's draw are generated before the row is measured. A row is ruled out early if its bits
+    exceed the largest value that the rule allows anywhere in the ball, or near the row's approximate norm. If
+    `read_all` is true, every row is measured regardless of its bits; None lets the engine choose the faster way. A row
+    that is not finite is never kept.
+    """
+
+    ball: Ball
+    rule: Rule
+    read_all: bool | None = None
+
+    def screen(self, n_features: int) -> Screen:
+        return Screen(rule=self.rule, ball=self.ball, n_features=n_features)
+
+    def keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
+        """Sample the rows of a block."""
+        with quiet():
+            return self._keep(block, screen, bits)
+
+    def _keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
+        read_all = screen.share >= READ_ALL_FROM if self.read_all is None else self.read_all
+        first = bits.first(block.identity)  # [note: keep-1]
+        index, rows = block.survivors(screen, first, read_all=read_all)
+        norm = self.ball.norms(rows)
+        bad = np.isnan(norm)
+        if bad.any():
+            index, rows, norm = index[~bad], rows[~bad], norm[~bad]  # [note: keep-5]
+        probability = self.rule.evaluate(norm)
+        identity = block.identity[index]
+        # [note: keep-2]
+        drawn = bernoulli(probability, first[index], lambda place, turn: bits.more(identity[place], turn))
+        rows = rows[drawn]
+        outside = np.flatnonzero(norm[drawn] >= self.ball.radius)
+        rows[outside] = self.ball.clip(rows[outside])  # [note: keep-3]
+        # Rounded down, the direction of less privacy loss: weight times probability never exceeds 1.
+        weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)  # [note: keep-4]
+        return Kept(index=index[drawn], rows=rows, weights=weights)
+
+
+class Engine(ABC):
+    """A source of rows that can be read in one pass. Only the number and the names of its columns are public."""
+
+    names: tuple[str, ...] | None
+    n_features: int
+
+    def __repr__(self) -> str:
+        """Show the class and the columns, which are public, but not the number of rows, which is secret."""
+        columns = f"{self.n_features} column(s)" if self.names is None else listed(self.names)
+        return f"<{type(self).__name__}: {columns}>"
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """Column names, or column numbers if there are no names, for use in error messages."""
+        return tuple(map(str, range(self.n_features)) if self.names is None else map(repr, self.names))
+
+    @abstractmethod
+    def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the sum of all contributions. If `seeded`, it is the same to the bit in every engine and layout."""
+
+    @abstractmethod
+    def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        """Return the sampled rows. Their order carries no meaning."""
+
+    @property
+    def known_rows(self) -> int | None:
+        """The number of rows if it is already known, else None. Secret; used for a progress bar."""
+        return None
+
+    def held(self) -> Engine:
+        """Return an engine with the same rows in memory; by default, this engine itself."""
+        return self
+
+    def require_width(self, ball: Ball) -> None:
+        """Raise `DataError` if the center and the rows differ in the number of columns."""
+        if ball.center is not None and self.n_features != len(ball.center):
+            raise DataError(
+                f"rows have {self.n_features} column(s) where the center has {len(ball.center)}. Pass the same "
+                "features."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _BadCells(Fold):
+    """The number of cells in each column that are not finite."""
+
+    def of(self, block: Block) -> NDArray[Any]:
+        return np.asarray((~np.isfinite(block.rows().astype(np.float64, copy=False))).sum(axis=0))
+
+
+def require_finite(engine: Engine) -> None:
+    """Raise `DataError` naming the columns that have values that are not finite. Reads all rows once.
+
+    A single row decides whether this raises, so the check is outside the privacy guarantee.
+    """
+    bad = np.flatnonzero(engine.fold(_BadCells(), seeded=False))
+    if bad.size:
+        raise DataError(
+            f"column(s) {', '.join(engine.titles[place] for place in bad)} have values that are missing, NaN, infinite "
+            "or not numbers. Correct them, or leave those rows out with missing='drop'."
+        )
+
+
+def together(parts: list[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
+    """Join the parts of a sample. Parts are popped from the list one by one, so memory holds the sample only once."""
+    weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
+    rows = np.empty((weights.size, n_features))
+    end = weights.size
+    while parts:
+        part = parts.pop()
+        rows[end - part.weights.size : end] = part.rows
+        end -= part.weights.size
+    return WeightedRows(rows=rows, weights=weights, carried=carried)

@@ -1,0 +1,224 @@
+"""Blocks of rows that an engine processes in a pass, stored by rows or by columns. Secret."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray
+from pais._base.rowwise import sum_columns
+from pais.data.ball import Ball, settled
+from pais.data.engines.screen import Screen
+
+Index = NDArray[np.intp]
+BinOf = Callable[[FloatArray], Index]
+
+# Powers are summed in pieces of this many rows, which stay in the cache from one column to the next.
+_PIECE_ROWS = 1 << 15
+
+# Rows are clipped in pieces of this many numbers, which also stay in the cache.
+_PIECE_NUMBERS = 1 << 17
+
+# Up to this many columns, norms in the fixed order of `_rowwise` are as fast to compute as rough ones.
+_FEW_COLUMNS = 4
+
+# Sums of integers are exact in doubles up to this value.
+_EXACT = 2.0**53
+
+
+class Block(ABC):
+    """A block of rows and their identities, which key the random draws. An identity has one or more 64-bit words.
+
+    A row that contains NaN or infinity stays in the block but contributes nothing: it has no norm, adds nothing to a
+    sum and is never sampled.
+    """
+
+    identity: NDArray[np.uint64]
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.identity)
+
+    @abstractmethod
+    def norms(self, ball: Ball) -> FloatArray:
+        """Return the norms of all finite rows, relative to the ball's center."""
+
+    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
+        """Return the bins of the norms of all finite rows. Every norm in a bin is below the bin's upper edge."""
+        return bin_of(self.norms(ball))
+
+    @abstractmethod
+    def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
+        """Return the sum of all finite rows, shifted, clipped to the ball and truncated toward zero to whole steps."""
+
+    @abstractmethod
+    def rows(self) -> NDArray[np.generic]:
+        """Return all rows, finite or not, as an array of shape (n, d)."""
+
+    @abstractmethod
+    def columns(self) -> Sequence[NDArray[np.generic]]:
+        """Return all rows as one array per column, without copying."""
+
+    @abstractmethod
+    def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
+        """Return the positions of the rows that pass the screen, and these rows, shifted, as an array of shape (m, d).
+
+        With `read_all`, the block measures every row, and fewer rows pass. Rows that are not finite may pass.
+        """
+
+
+class RowBlock(Block):
+    """Rows of an array of shape (n, d)."""
+
+    def __init__(self, rows: NDArray[np.generic], identity: NDArray[np.uint64]) -> None:
+        self._rows = rows
+        self.identity = identity
+
+    def norms(self, ball: Ball) -> FloatArray:
+        return _present(ball.norms(ball.shift(self._rows)))
+
+    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
+        shifted = ball.shift(self._rows)
+        if shifted.shape[1] <= _FEW_COLUMNS:
+            return bin_of(_present(ball.norms(shifted)))
+        low, high = ball.norm_bounds(shifted)
+        present = np.flatnonzero(~np.isnan(low))
+        if present.size < low.size:
+            shifted, low, high = shifted[present], low[present], high[present]
+        bins = bin_of(low)
+        # If both bounds lie in the same bin, so does the norm. The other norms are computed in the fixed order.
+        unsure = np.flatnonzero(upper.take(bins) <= high)
+        bins[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
+        return bins
+
+    def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
+        total = np.zeros(self._rows.shape[1], dtype=np.int64)
+        step = max(1, _PIECE_NUMBERS // total.size)
+        for start in range(0, self.n_rows, step):
+            clipped = ball.clip(ball.shift(self._rows[start : start + step]))
+            # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
+            bad = np.isnan(clipped[:, 0])
+            total += lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
+        return total
+
+    def rows(self) -> NDArray[np.generic]:
+        return self._rows
+
+    def columns(self) -> Sequence[NDArray[np.generic]]:
+        return list(self._rows.T)
+
+    def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
+        if not read_all:
+            index = screen.by_bits(first)
+            return _screened(index, screen.ball.shift(self._rows.take(index, axis=0)), screen, first)
+        shifted = screen.ball.shift(self._rows)
+        index = screen.by_power(screen.ball.powers(shifted, rough=True), first)
+        return index, shifted.take(index, axis=0)
+
+
+class ColumnBlock(Block):
+    """Rows as one array per column, the way Arrow decodes them. Only rows that pass the screen are transposed.
+
+    Powers are summed column by column in the same order as in a `RowBlock`, so both classes give the same norms, bins
+    and sampled rows to the bit. They give the same clipped sums if the lattice step is a power of two.
+    """
+
+    def __init__(self, columns: Sequence[FloatArray], identity: NDArray[np.uint64]) -> None:
+        self._columns = columns
+        self.identity = identity
+
+    def norms(self, ball: Ball) -> FloatArray:
+        if ball.order not in (1.0, 2.0):
+            return self._by_rows().norms(ball)
+        return _present(ball.norms_of_powers(self._powers(ball), len(self._columns)))
+
+    def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
+        # Only public numbers decide which method is used, so all rows go through the same one.
+        if ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT:
+            return self._by_rows().clipped_sum(ball, lattice)
+        factor, beyond = ball.clip_factors(self._powers(ball), len(self._columns))
+        bad = np.flatnonzero(np.isnan(factor))
+        total: IntArray = lattice.encode(ball.clip(self._gathered(beyond, ball))).sum(axis=0)
+        factor /= lattice.step
+        steps = np.empty_like(factor)
+        for number, column in enumerate(self._columns):
+            if ball.center is None:
+                np.multiply(column, factor, out=steps)
+            else:
+                np.subtract(column, ball.center[number], out=steps)
+                steps *= factor
+            steps[bad] = 0.0  # [note: engines-3]
+            np.trunc(steps, out=steps)
+            for start in range(0, self.n_rows, _PIECE_ROWS):
+                total[number] += int(np.add.reduce(steps[start : start + _PIECE_ROWS]))
+        return total
+
+    def rows(self) -> NDArray[np.generic]:
+        return self._gathered(None, None)
+
+    def columns(self) -> Sequence[NDArray[np.generic]]:
+        return self._columns
+
+    def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
+        if not read_all:
+            index = screen.by_bits(first)
+            return _screened(index, self._gathered(index, screen.ball), screen, first)
+        if screen.ball.order in (1.0, 2.0):
+            index = screen.by_power(self._powers(screen.ball), first)
+            return index, self._gathered(index, screen.ball)
+        return self._by_rows().survivors(screen, first, read_all=True)
+
+    def _by_rows(self) -> RowBlock:
+        return RowBlock(self.rows(), self.identity)
+
+    def _gathered(self, index: Index | None, ball: Ball | None) -> FloatArray:
+        """Return the rows at `index`, or all rows, as a row-major array, relative to the center if a ball is given."""
+        side = np.empty((len(self._columns), self.n_rows if index is None else index.size))
+        for number, column in enumerate(self._columns):
+            if index is None:
+                side[number] = column
+            else:
+                np.take(column, index, out=side[number], mode="clip")
+            if ball is not None and ball.center is not None:
+                side[number] -= ball.center[number]
+        return np.ascontiguousarray(side.T)
+
+    def _powers(self, ball: Ball) -> FloatArray:
+        """Return sums of squares (order 2) or of absolute values (order 1), with NaN for rows that are not finite."""
+        power = np.empty(self.n_rows)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, self.n_rows, _PIECE_ROWS):
+                place = slice(start, min(start + _PIECE_ROWS, self.n_rows))
+                size = place.stop - start
+                term = partial(self._term, ball, place, np.empty(size))
+                power[place] = sum_columns(term, len(self._columns), size)
+        return settled(power, lambda index: self._gathered(index, None))
+
+    def _term(self, ball: Ball, place: slice, out: FloatArray, number: int) -> FloatArray:
+        """Return the contribution of one column to the powers of the rows at `place`."""
+        part = self._columns[number][place]
+        if ball.center is not None:
+            part = np.subtract(part, ball.center[number], out=out)
+        return np.multiply(part, part, out=out) if ball.order == 2.0 else np.abs(part, out=out)
+
+
+def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
+    """Drop the rows that the screen rules out by their powers."""
+    left = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
+    return index[left], shifted.take(left, axis=0)
+
+
+def empty_block(n_features: int) -> Block:
+    """Return a block without rows. Its contribution to a sum is a zero of the right shape."""
+    return RowBlock(np.empty((0, n_features)), np.empty(0, dtype=np.uint64))
+
+
+def _present(norm: FloatArray) -> FloatArray:
+    """Drop the norms of rows that are not finite, which are NaN."""
+    bad = np.isnan(norm)
+    return norm[~bad] if bad.any() else norm

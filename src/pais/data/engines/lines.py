@@ -1,0 +1,152 @@
+"""Read a CSV file so that each line is parsed on its own and cannot affect another line."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.fs as pa_fs
+
+from pais._base.validate import attempt
+from pais.errors import DataError
+
+# A line in which every quoted cell is closed. Arrow treats a quote as such only at the start of a cell.
+_CELL = rb'(?:"(?:[^"]|"")*"(?!")[^,]*|[^",][^,]*|)'
+_CLOSED = re.compile(rb"%b(?:,%b)*" % (_CELL, _CELL))
+
+_ENDS = re.compile(rb"[\r\n]")
+
+
+def open_csv(filesystem: pa_fs.FileSystem, path: str, block_bytes: int, **convert: Any) -> pa_csv.CSVStreamingReader:
+    """Open a CSV file for reading block by block.
+
+    The reader skips lines whose number of cells differs from the header's, lines with an unclosed quoted cell, and
+    lines longer than a quarter of a block. Whether a line is skipped depends on that line alone. Bytes that are not
+    UTF-8 become replacement characters.
+    """
+    return pa_csv.open_csv(
+        pa.PythonFile(_ClosedLines(filesystem.open_input_stream(path), block_bytes // 4), mode="r"),
+        read_options=pa_csv.ReadOptions(block_size=block_bytes, use_threads=False),
+        parse_options=pa_csv.ParseOptions(invalid_row_handler=lambda line: "skip"),
+        convert_options=pa_csv.ConvertOptions(**convert),
+    )
+
+
+class _ClosedLines(io.RawIOBase):
+    """A byte stream that skips lines with an unclosed quoted cell and overlong lines.
+
+    Arrow would continue an unclosed cell into the following lines, up to the next quote or the end of the block.
+    """
+
+    def __init__(self, stream: Any, longest: int) -> None:
+        super().__init__()
+        self._stream = stream
+        self._pieces = _closed(_whole_lines(stream, longest))
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1, /) -> bytes:
+        pieces, wanted = [], size
+        while wanted != 0:
+            if not self._rest:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    break
+                self._rest = memoryview(piece)
+            part = self._rest if wanted < 0 else self._rest[:wanted]
+            self._rest = self._rest[len(part) :]
+            pieces.append(part)
+            wanted -= len(part) if wanted > 0 else 0
+        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._stream.close()
+        super().close()
+
+
+def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
+    """Yield pieces that end at a line end, without lines longer than `longest`. Raise if the header is that long."""
+    tail, overlong, in_header = b"", False, True
+    while chunk := stream.read(longest):
+        end = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+        if end < 0:
+            tail = b"" if overlong else tail + chunk
+        else:
+            first = _ENDS.search(chunk)
+            head = 0 if first is None else first.start()
+            overlong = overlong or len(tail) + head > longest
+            _require_header(not (in_header and overlong))
+            # A line that lies within one chunk is never too long. Only a line that began in an earlier chunk can be.
+            piece = chunk[head : end + 1] if overlong else tail + chunk[: end + 1]
+            in_header = in_header and not piece.strip(b"\r\n")
+            yield piece
+            tail, overlong = chunk[end + 1 :], False
+        if len(tail) > longest:
+            tail, overlong = b"", True
+    _require_header(not (in_header and overlong))
+    if tail:
+        yield tail + b"\n"
+
+
+def _closed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the pieces as UTF-8, without lines with an unclosed quoted cell. Raise if the header is such a line."""
+    in_header = True
+    for piece in pieces:
+        if in_header:
+            lines = piece.lstrip(b"\r\n")
+            in_header = not lines
+            _require_header(_is_header(_ENDS.split(lines, 1)[0]))
+        closed = _without_open_lines(piece) if b'"' in piece else piece
+        yield closed if closed.isascii() else _as_utf8(closed)
+
+
+def _is_header(line: bytes) -> bool:
+    return _CLOSED.fullmatch(line) is not None and attempt(line.decode) is not None
+
+
+def _require_header(fits: bool) -> None:
+    if not fits:
+        raise DataError("the first line is too long, is not UTF-8 or has a quote without an end. Correct the header.")
+
+
+def _as_utf8(piece: bytes) -> bytes:
+    """Replace bytes that are not UTF-8, which Python cannot decode. Commas, quotes and line ends stay as they are."""
+    return piece if attempt(piece.decode) is not None else piece.decode(errors="replace").encode()
+
+
+def _without_open_lines(piece: bytes) -> bytes:
+    """Drop the lines with an unclosed quoted cell from a piece of whole lines.
+
+    A vectorized test accepts most lines with quotes: a line is closed if its number of quotes is even and the first
+    quote of each pair stands at the start of a cell or right after another quote. A regular expression checks the
+    remaining lines one by one.
+    """
+    codes = np.frombuffer(piece, dtype=np.uint8)
+    ends = np.flatnonzero((codes == 10) | (codes == 13))
+    quotes = np.flatnonzero(codes == 34)
+    line = np.searchsorted(ends, quotes)
+    before = np.searchsorted(quotes, ends)
+    number = np.diff(before, prepend=0)
+    # The position of each quote among the quotes of its line.
+    rank = np.arange(quotes.size) - (before - number)[line]
+    previous = codes[quotes - 1]
+    previous[quotes == 0] = 10
+    opens_late = (rank % 2 == 0) & ~np.isin(previous, np.array([10, 13, 34, 44], dtype=np.uint8))
+    doubtful = number % 2 == 1
+    doubtful[line[opens_late]] = True
+    kept, start = [], 0
+    for place in np.flatnonzero(doubtful):
+        first = int(ends[place - 1]) + 1 if place else 0
+        end = int(ends[place])
+        if _CLOSED.fullmatch(piece, first, end) is None:
+            kept.append(piece[start:first])
+            start = end + 1
+    return b"".join([*kept, piece[start:]])

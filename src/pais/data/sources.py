@@ -1,0 +1,129 @@
+"""The function `source`, which opens every supported kind of data as an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as pa_dataset
+import pyarrow.fs as pa_fs
+
+from pais._base.validate import without_sizes
+from pais.data.ball import table_of
+from pais.data.columns import Columns, Layout, Missing, as_table, from_array, one_batch
+from pais.data.engines.arrow import ArrowEngine
+from pais.data.engines.base import Engine, require_finite
+from pais.data.engines.memory import MemoryEngine
+from pais.data.engines.places import files_of
+from pais.errors import ArgumentError, DataError
+
+
+@without_sizes
+def source(
+    data: object,
+    *,
+    columns: Sequence[str] | None = None,
+    carry: Sequence[str] = (),
+    key: str | None = None,
+    missing: Missing = "drop",
+    widths: Mapping[str, int] | None = None,
+    on_rows: Callable[[int], None] | None = None,
+) -> Engine:
+    """Open data of any supported kind. Pass the result to any function that takes rows.
+
+    Parameters
+    ----------
+    data : array, table, path, dataset or Spark DataFrame
+        An array of numbers; a pandas, polars or Arrow table; the path of a Parquet or CSV file, a directory of them, a
+        pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a pyarrow dataset of
+        files; a Spark DataFrame. Files are streamed and never held in memory. A CSV file must begin with the names of
+        its columns, which are published with a release. A first line that could be a row is refused: a name that is
+        empty, has no letter, has five digits in a row, has a semicolon, tab or bar in it, or is a number, an amount, a
+        date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
+        pass a table. A first line of words above columns of numbers cannot be distinguished from names, and is taken
+        as the names. Errors about CSV files refer to columns by position, unless you named them; errors about Spark
+        frames refer to them by name. In a CSV file every line is a row. A line contributes nothing if it has a quote
+        that is not closed on the same line, if its number of cells differs from the header's, or if it is longer than
+        1 MB. So a row with a line break in a quoted cell is dropped, but the text after the break counts as a row if
+        it has as many cells as the header. Use Parquet for such text.
+    columns : sequence of str, optional
+        Features, by name; None takes all columns that are not named below. In CSV files, and in pandas columns of
+        Python objects, a column that is not named here counts as text if it has at least three non-empty cells and
+        fewer than half of them are numbers (in a CSV file, only its first block counts). Text is refused. Columns
+        named here are read as numbers regardless of what their cells contain.
+    carry : sequence of str
+        Columns to keep with the rows of a sample. Carried columns of a CSV file are text, unless they are features or
+        the key.
+    key : str, optional
+        A column of integers, one per row. A seeded run keys its draws by this column, so it draws the same sample from
+        the same rows in any order. A row without a key contributes nothing.
+    missing : {"drop", "error"}
+        How to treat rows in which a feature is NaN, infinite, missing or not a number. With "drop", the default, such
+        a row contributes nothing and causes no error. With "error", this function reads all rows once and raises a
+        `DataError` that names the columns. This is outside the privacy guarantee, because a single row decides whether
+        the call succeeds. "refuse" is an older name for "error".
+    widths : mapping of str to int, optional
+        Lengths of the vectors in columns of a Spark DataFrame, by column: ``widths={"v": 3}`` gives the features
+        ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs a width, and so does a column of
+        Spark ML vectors without a size in its metadata. A row with a vector of another length contributes nothing.
+        Widths are public. Other sources do not accept widths: the type of an Arrow fixed-size list contains its
+        length.
+    on_rows : callable, optional
+        Called with the number of rows after each batch of a pass, for example to update a progress bar.
+
+    Notes
+    -----
+    Guarantee. All engines sample rows with the same code, and with draws from the cryptographic generator unless a seed
+    is given. With a seed, all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
+    With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/test_missing_rows.py`. No line
+    of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
+    """
+    if isinstance(data, Engine):
+        return data
+    chosen = Columns(
+        features=None if columns is None else tuple(columns),
+        carry=tuple(carry),
+        key=key,
+        missing=missing,
+        widths=widths or {},
+    )
+    if chosen.widths and not _is_spark_frame(data):
+        raise ArgumentError("widths is for columns of a Spark DataFrame, and the source is none. Leave it out.")
+    engine = _opened(data, chosen, on_rows)
+    if chosen.missing == "error":
+        require_finite(engine)
+    return engine
+
+
+def _opened(data: object, chosen: Columns, on_rows: Callable[[int], None] | None) -> Engine:
+    if isinstance(data, (str, Path)):
+        return ArrowEngine(files_of(data), chosen, on_rows=on_rows)
+    if isinstance(data, pa_dataset.FileSystemDataset):
+        filesystem: pa_fs.FileSystem = data.filesystem
+        return ArrowEngine([(filesystem, path) for path in sorted(data.files)], chosen, on_rows=on_rows)
+    if _is_spark_frame(data):
+        from pais.data.engines.spark import SparkEngine
+
+        return SparkEngine(data, chosen, on_rows=on_rows)
+    if hasattr(data, "__arrow_c_stream__"):
+        table = as_table(data, chosen)
+        layout = Layout.of(table.schema, chosen, "the source")
+        batch = one_batch(table, layout)
+        beside = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
+        return MemoryEngine(layout.rows(batch), names=layout.names, carried=beside, identity=layout.keys(batch))
+    if chosen.features is not None or chosen.set_aside:
+        raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
+    return MemoryEngine(table_of(from_array(data)))
+
+
+def is_streamed(data: object) -> bool:
+    """Whether `data` is an engine, a path, a dataset or a Spark frame, rather than an array or a table in memory."""
+    return isinstance(data, (Engine, str, Path, pa_dataset.Dataset)) or _is_spark_frame(data)
+
+
+def _is_spark_frame(data: object) -> bool:
+    """Whether this is a Spark DataFrame, classic or Connect. Checked by class name, so Spark is not imported."""
+    return any(
+        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
+    )

@@ -1,0 +1,5 @@
+"""Front doors with the interface of scikit-learn."""
+
+from pais.estimators.kmeans import DPKMeans
+
+__all__ = ["DPKMeans"]

@@ -1,0 +1,68 @@
+"""Base class of mechanisms: a computation on weighted rows that adds noise, and the loss it causes for a record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from pais._base.randomness import BitSource
+from pais.data.ball import Ball
+from pais.data.engines import WeightedRows
+from pais.privacy.profiles import Profile
+from pais.privacy.rules import Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Extent:
+    """Public bounds on the size of weighted rows, for a ball and a rule.
+
+    Attributes
+    ----------
+    radius : float
+        Radius of the ball.
+    weight : float
+        Largest weight.
+    contribution : float
+        Largest product of weight and norm. It is less than radius times weight, because rows with a large weight have
+        a small norm.
+    """
+
+    radius: float
+    weight: float
+    contribution: float
+
+    @classmethod
+    def of(cls, rule: Rule, radius: float) -> Extent:
+        return cls(
+            radius=radius,
+            weight=1.0 / rule.smallest_probability(radius),
+            contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
+        )
+
+
+class Mechanism(ABC):
+    """A computation on weighted rows that adds noise, and the privacy loss it causes for a record."""
+
+    name: str
+
+    @property
+    @abstractmethod
+    def profile(self) -> Profile:
+        """Loss of a record as a function of its weight and norm."""
+
+    @property
+    @abstractmethod
+    def order(self) -> float | None:
+        """Order of the norm that the profile uses; None if the loss does not depend on the norm."""
+
+    @abstractmethod
+    def require_lattice(self, extent: Extent) -> None:
+        """Raise if contributions may be too large for the integers of a release. Uses public numbers only."""
+
+    @abstractmethod
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
+        """Compute the noised value. `release` calls this once per sample."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, object]:
+        """Public description of the mechanism."""

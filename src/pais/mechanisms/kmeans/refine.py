@@ -1,0 +1,178 @@
+"""Post-processing of released counts and sums into good centers, at no privacy cost because no function reads a row.
+
+Each function takes released or public values. The techniques are: shrink singular values by the known noise, combine
+rounds according to how far centers moved beyond the noise, merge many cells into k centers, and move unused centers
+beside centers of large clusters.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pais._base.numerics import FloatArray
+
+Generator = np.random.Generator
+BoolArray = NDArray[np.bool_]
+
+#: Factor on the spread of the model points, because the best cells are more spread out than the data.
+START_SPREAD = 1.25
+MODEL_POINTS = 2000
+RESTARTS = 40
+
+
+def into_ball(centers: FloatArray, radius: float) -> FloatArray:
+    """Scale centers beyond the radius back to it."""
+    norm = np.sqrt(np.einsum("ij,ij->i", centers, centers))
+    return np.asarray(centers * (radius / np.maximum(norm, radius))[:, None])
+
+
+def nearest(points: FloatArray, centers: FloatArray) -> NDArray[np.intp]:
+    return np.asarray((points @ centers.T - 0.5 * np.einsum("ij,ij->i", centers, centers)).argmax(axis=1))
+
+
+def directions(n: int, d: int, radius: float, rng: Generator) -> FloatArray:
+    """Random directions at half the radius: a start that uses no rows. With equal norms, the cells are sectors."""
+    way = rng.standard_normal((n, d))
+    return np.asarray(0.5 * radius * way / np.linalg.norm(way, axis=1, keepdims=True))
+
+
+def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -> FloatArray:
+    """Plain Lloyd's algorithm on points drawn from a model, not from the rows."""
+    centers = points[rng.choice(len(points), k, replace=len(points) < k)]
+    for _ in range(steps):
+        label = nearest(points, centers)
+        member = sparse.csr_array((np.ones(len(points)), label, np.arange(len(points) + 1)), shape=(len(points), k)).T
+        size = np.bincount(label, minlength=k)
+        centers = np.where(size[:, None] > 0, (member @ points) / np.maximum(size, 1)[:, None], centers)
+    return centers
+
+
+def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_square_norm: float) -> FloatArray:
+    """Matrix s such that s's approximates the covariance.
+
+    It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them.
+    """
+    d = len(moment)
+    value, vector = np.linalg.eigh(moment)
+    energy = noise**2 / 2.0 * d
+    keep = value > 2.0 * math.sqrt(energy)
+    if not np.any(keep):
+        return np.eye(d) * math.sqrt(mean_square_norm / d)
+    value = value[keep]
+    value = 0.5 * (value + np.sqrt(value**2 - 4.0 * energy))
+    return np.asarray(np.sqrt(value / n_rows)[:, None] * vector[:, keep].T)
+
+
+def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: float) -> FloatArray:
+    """The same matrix from sector means, whose singular values are about proportional to the covariance eigenvalues."""
+    _, value, vector = np.linalg.svd(means * np.sqrt(share)[:, None], full_matrices=False)
+    if value.sum() <= 0.0:
+        return np.eye(means.shape[1]) * math.sqrt(mean_square_norm / means.shape[1])
+    return np.asarray(np.sqrt(mean_square_norm * value / value.sum())[:, None] * vector)
+
+
+def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> FloatArray:
+    """Starting cells: Lloyd's algorithm on a Gaussian with the covariance that `spread` gives."""
+    points = START_SPREAD * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
+    return into_ball(lloyd_on_model(points, cells, rng), radius)
+
+
+def start_from_sectors(
+    means: FloatArray, share: FloatArray, spread: FloatArray, cells: int, radius: float, rng: Generator
+) -> FloatArray:
+    """Starting cells: Lloyd's algorithm on sector means plus a Gaussian with the variance they do not explain."""
+    total = float(np.square(spread).sum())
+    explained = float(share @ np.square(means).sum(axis=1)) / max(total, 1e-300)
+    points = means[rng.choice(len(means), MODEL_POINTS, p=share)]
+    rest = math.sqrt(max(0.0, 1.0 - explained))
+    points = points + rest * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
+    return into_ball(lloyd_on_model(into_ball(points, radius), cells, rng), radius)
+
+
+def denoise(stack: FloatArray, strength: FloatArray, last: int) -> tuple[FloatArray, FloatArray]:
+    """Shrink the last rows of a stack of signal plus unit noise, where the signals share a low-dimensional space.
+
+    Gavish and Donoho's shrinkage factor of a singular direction is a Wiener factor g/(1+g) at mean strength. Rows of
+    larger strength are shrunk less. Returns the shrunk rows and the noise variance that remains in each.
+    """
+    rows, d = stack.shape
+    long, beta = max(rows, d), min(rows, d) / max(rows, d)
+    if rows >= d:
+        square, right = np.linalg.eigh(stack.T @ stack)
+    else:
+        square, left = np.linalg.eigh(stack @ stack.T)
+    y = np.maximum(square, 0.0) / long
+    keep = y > (1.0 + math.sqrt(beta)) ** 2
+    y = y[keep]
+    factor = np.sqrt(np.maximum((y - beta - 1.0) ** 2 - 4.0 * beta, 0.0)) / y
+    right = right[:, keep] if rows >= d else stack.T @ (left[:, keep] / np.sqrt(square[keep]))
+    gain = factor / np.maximum(1.0 - factor, 1e-9)
+    gain = (strength[-last:] / strength.mean())[:, None] * gain
+    gain = gain / (1.0 + gain)
+    return (stack[-last:] @ right * gain) @ right.T, gain.sum(axis=1)
+
+
+def reseed(
+    centers: FloatArray, counts: FloatArray, trusted: BoolArray, spread: FloatArray, radius: float, rng: Generator
+) -> FloatArray:
+    """Move untrusted centers beside trusted ones with a large count and a distant nearest neighbour.
+
+    The new distance is a quarter of the median distance of a trusted center to its nearest neighbour.
+    """
+    idle = np.flatnonzero(~trusted)
+    good = centers[trusted]
+    square = np.einsum("ij,ij->i", good, good)
+    gap = np.maximum(square[:, None] + square - 2.0 * good @ good.T, 0.0)
+    np.fill_diagonal(gap, np.inf)
+    lonely = gap.min(axis=1) if len(good) > 1 else np.full(1, (0.4 * radius) ** 2)
+    share = np.zeros(len(centers))
+    share[trusted] = np.maximum(counts[trusted], 1e-9) * np.maximum(lonely, 1e-12 * radius**2)
+    beside = rng.choice(len(centers), len(idle), p=share / share.sum())
+    step = rng.standard_normal((len(idle), len(spread))) @ spread
+    step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
+    moved = centers.copy()
+    moved[idle] = into_ball(centers[beside] + 0.25 * math.sqrt(float(np.median(lonely))) * step, radius)
+    return moved
+
+
+def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator, steps: int = 30, tries: int = 3) -> FloatArray:
+    """Weighted greedy k-means++ and Lloyd on released cells. Runs all restarts at once and returns the best one."""
+    n, d = points.shape
+    if n <= k:
+        jitter = 1e-3 * math.sqrt(float(np.square(points).sum(axis=1).mean()) / d) * rng.standard_normal((k - n, d))
+        return np.vstack([points, points[rng.integers(0, n, k - n)] + jitter])
+    centers = points[_greedy_start(points, mass, k, rng, tries)]
+    all_ = np.arange(RESTARTS)
+    for _ in range(steps):
+        label = (points @ centers.swapaxes(1, 2) - 0.5 * np.square(centers).sum(axis=2)[:, None, :]).argmax(axis=2)
+        member = np.zeros((RESTARTS, k, n))
+        member[all_[:, None], label, np.arange(n)] = mass
+        size = member.sum(axis=2)[:, :, None]
+        moved = np.where(size > 0.0, member @ points / np.maximum(size, 1e-300), centers)
+        if np.array_equal(moved, centers):
+            break
+        centers = moved
+    score = (points @ centers.swapaxes(1, 2) - 0.5 * np.square(centers).sum(axis=2)[:, None, :]).max(axis=2)
+    return np.asarray(centers[(score @ mass).argmax()])
+
+
+def _greedy_start(points: FloatArray, mass: FloatArray, k: int, rng: Generator, tries: int) -> NDArray[np.intp]:
+    n = len(points)
+    square = np.einsum("ij,ij->i", points, points)
+    distance = np.maximum(square[:, None] + square - 2.0 * points @ points.T, 0.0)
+    all_ = np.arange(RESTARTS)
+    chosen = np.empty((RESTARTS, k), dtype=np.intp)
+    chosen[:, 0] = rng.choice(n, RESTARTS, p=mass / mass.sum())
+    near = distance[chosen[:, 0]]
+    for j in range(1, k):
+        cumulated = np.cumsum(near * mass, axis=1)
+        level = rng.random((RESTARTS, tries)) * cumulated[:, -1:]
+        candidate = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(axis=2), n - 1)
+        closer = np.minimum(near[:, None, :], distance[candidate])
+        best = (closer @ mass).argmin(axis=1)
+        chosen[:, j], near = candidate[all_, best], closer[all_, best]
+    return chosen

@@ -1,0 +1,318 @@
+"""The norm survey: a private release of the facts about the rows that planning needs.
+
+The survey releases a noisy histogram of norms over fixed bins that do not depend on the data. Radius, number of rows,
+mean square norm and the expected sample size of any rule follow from the histogram at no further privacy cost. If no
+center is stated, the survey releases a noisy mean first.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass, field
+from decimal import Context, Decimal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base import validate
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource, PaidBits, RandomState, bit_source
+from pais.accounting import Accounts, Ledger, Part, accounts, new_name
+from pais.data.ball import Ball, norm_order
+from pais.data.engines import Block, Engine, Fold
+from pais.data.sources import source
+from pais.mechanisms import LpNoise, laplace_noise
+from pais.privacy.norms import NormDistribution
+
+# Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
+_BINS_PER_OCTAVE = 12
+_OCTAVES = 100
+_N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
+
+# A cell of norms: all doubles with the same exponent and the same first five bits of the fraction.
+_CELL_SHIFT = 47
+_CELLS_PER_OCTAVE = 32
+_LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
+
+# Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
+_SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
+
+# Probability that the noise of any empty octave exceeds the threshold above which an octave is used.
+_EMPTY_OCTAVE_RISK = 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Result of a survey. It is public, and each record has paid `epsilon` for it.
+
+    Attributes
+    ----------
+    ball : Ball
+        Center (stated, or a noisy mean) and radius (a quantile of the noisy norms).
+    norms : NormDistribution
+        Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm.
+    epsilon : float
+        Privacy cost of the survey for each record (pure epsilon).
+    secure_randomness : bool
+        False if a seed was given; then nothing here is private.
+    above_noise : bool
+        False if there were too few rows for the price; then columns of unit size are assumed.
+    name : str
+        Random name of this survey, by which a ledger recognises that the survey was paid for.
+    ledger_entries : tuple of str
+        Ids of the ledger entries charged for the survey in this process.
+    """
+
+    ball: Ball
+    norms: NormDistribution
+    epsilon: float
+    secure_randomness: bool
+    above_noise: bool = True
+    name: str = field(default_factory=new_name, repr=False, compare=False)
+    ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
+        validate.flag("secure_randomness", self.secure_randomness)
+        validate.flag("above_noise", self.above_noise)
+        validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
+        validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
+        validate.instance("name", self.name, str, "Leave it out for a new name.")
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "epsilon": self.epsilon,
+            "above_noise": self.above_noise,
+            "noisy_rows": self.norms.n_rows,
+            "noisy_mean_square_norm": self.norms.mean_square_norm,
+            "ball": self.ball.describe(),
+        }
+
+
+@validate.without_sizes
+def survey(
+    rows: object,
+    *,
+    epsilon: float,
+    center: tuple[float, ...] | None = None,
+    quantile: float = 0.975,
+    order: float = 2.0,
+    random_state: RandomState | BitSource = None,
+    ledger: Ledger | None = None,
+) -> Survey:
+    """Release a noisy distribution of the norms of the rows, and a ball computed from it, for pure `epsilon`.
+
+    Parameters
+    ----------
+    rows : array, table, path, Spark DataFrame or source
+        Any input of `pais.source`. Each stage reads, clips and counts every row once: one pass with a stated center,
+        three without.
+    epsilon : float
+        Price of the whole survey. With a stated center, all of it is spent on the norms.
+    center : sequence of float, optional
+        Public origin of the norms. If None, the survey releases a noisy mean first, for half of the price.
+    quantile : float
+        Share of the rows that lie within the radius, up to noise and the width of a bin.
+    order : float
+        Order of the norm: 2, or 1 for Laplace noise.
+    ledger : Ledger, optional
+        Charged `epsilon` before any noise is drawn, as is every active ledger.
+
+    Notes
+    -----
+    Guarantee. In each stage, a record changes one bin by one, or one sum by a vector within a ball that was already
+    released. The costs of the stages add up to `epsilon`: `tests/theory/test_survey.py`.
+    """
+    charged = accounts(ledger)
+    charged.check(epsilon=validate.target_epsilon(epsilon))
+    return charged_survey(
+        rows, charged, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
+    )
+
+
+def charged_survey(
+    rows: object,
+    charged: Accounts,
+    *,
+    epsilon: float,
+    center: tuple[float, ...] | None,
+    quantile: float,
+    order: float,
+    random_state: RandomState | BitSource,
+) -> Survey:
+    """Run a survey and charge it to accounts that the caller has checked."""
+    price = _checked_price(epsilon)
+    level = validate.number(
+        "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
+    )
+    name, drawn = new_name(), bit_source(random_state, stream=2)
+    entries: list[str] = []
+    bits = PaidBits(
+        drawn,
+        lambda: entries.extend(charge_survey(charged, epsilon=price, secure=drawn.private, name=name)),
+    )
+    origin = Ball(radius=_widest(), order=norm_order(order), center=center)
+    engine = source(rows)
+    engine.require_width(origin)
+    left = price
+    if center is None:
+        scale = _histogram(engine, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
+        left -= _SCALE_SHARE * price
+        center = (0.0,) * engine.n_features
+        if scale.above_noise:
+            coarse = Ball(radius=scale.radius_at(level), order=origin.order)
+            center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
+            left -= _CENTER_SHARE * price  # [note: survey-3]
+        origin = Ball(radius=_widest(), order=origin.order, center=center)
+    found = _histogram(engine, origin, left, bits)
+    radius = found.radius_at(level)
+    norms = NormDistribution.from_histogram(_edges(), found.masses(), radius=radius)
+    return Survey(
+        ball=Ball(radius=radius, order=origin.order, center=center),
+        norms=norms,
+        epsilon=price,
+        secure_randomness=bits.private,
+        above_noise=found.above_noise,
+        name=name,
+        ledger_entries=tuple(entries),
+    )
+
+
+def _checked_price(epsilon: float) -> float:
+    """Check that the price is small enough to be meaningful and large enough that the noise fits 64-bit integers."""
+    highest = validate.LARGEST_EPSILON
+    rule = f"a number in [1e-15, {highest:g}]"
+    return validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
+
+
+def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> list[str]:
+    """Charge the price of a survey under its name, and return the ids of the ledger entries."""
+    part = Part(what="survey", epsilon=epsilon)
+    return charged.spend(what=part.what, epsilon=epsilon, delta=0.0, secure=secure, parts=(part,), release=name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NormCounts(Fold):
+    """Number of rows in each bin of norms."""
+
+    ball: Ball
+
+    def of(self, block: Block) -> IntArray:
+        return np.bincount(block.norm_bins(self.ball, _bin_of, _edges()[1:]), minlength=_N_BINS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ClippedSum(Fold):
+    """Sum of the rows clipped to the ball, in whole steps of a lattice."""
+
+    ball: Ball
+    lattice: Lattice
+
+    def of(self, block: Block) -> IntArray:
+        return block.clipped_sum(self.ball, self.lattice)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NoisyHistogram:
+    """Noisy counts of norms by bin: unbiased in and beside the octaves above the threshold, zero elsewhere."""
+
+    noisy_counts: FloatArray
+    above_noise: bool
+
+    @property
+    def total(self) -> float:
+        return max(float(self.noisy_counts.sum()), 1.0)
+
+    def radius_at(self, quantile: float) -> float:
+        """Upper edge of the bin in which a share `quantile` of the counted rows is reached."""
+        reached = np.cumsum(self.noisy_counts) >= quantile * self.noisy_counts.sum()
+        return float(_edges()[1:][np.argmax(reached)])
+
+    def masses(self) -> FloatArray:
+        """Counts with negative values set to zero, rescaled to the same total."""
+        positive = np.maximum(self.noisy_counts, 0.0)
+        return np.asarray(positive * (self.total / positive.sum()))
+
+
+def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
+    """Noisy histogram of norms. Each record is in one bin, so the sensitivity is 1 and the Laplace scale 1/epsilon."""
+    counts = engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
+    # Merge `width` neighbouring bins into one, placed at its upper edge: fewer bins add less noise in total.
+    counts = counts.reshape(-1, width).sum(axis=1)
+    noise = laplace_noise((1.0 + 1e-12) / epsilon)  # [note: survey-1]
+    # The step is one row, so that a record changes a count by exactly one step at any price.
+    lattice = Lattice(step=1.0)  # [note: survey-2]
+    noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
+    spread = np.zeros(_N_BINS)
+    spread[width - 1 :: width] = noisy
+    by_octave = spread.reshape(-1, _BINS_PER_OCTAVE)
+    outstanding = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
+    if not np.any(outstanding):
+        return _unit_columns(engine.n_features, ball.order)
+    # The octaves beside one above the threshold contain the tails of its norms.
+    near = outstanding | np.append(outstanding[1:], False) | np.append(False, outstanding[:-1])
+    return _NoisyHistogram(noisy_counts=np.where(near[:, None], by_octave, 0.0).ravel(), above_noise=True)
+
+
+def _threshold(n_bins: int) -> float:
+    """Chernoff bound: with high probability, no empty octave has a sum of `n_bins` Laplace variables above it."""
+    tilt = np.linspace(0.01, 0.99, 99)
+    log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
+    return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))
+
+
+def _unit_columns(d: int, order: float) -> _NoisyHistogram:
+    """Histogram used if no octave is above the noise: it assumes columns of unit size, which is public."""
+    typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
+    counts = np.zeros(_N_BINS)
+    counts[_bin_of(np.array([typical]))] = 1.0
+    return _NoisyHistogram(noisy_counts=counts, above_noise=False)
+
+
+def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
+    """Noisy sum of the clipped rows divided by the noisy number of rows, clipped to the ball."""
+    noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)  # [note: survey-4]
+    lattice = Lattice.for_scale(noise.scale)
+    total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
+    noisy = lattice.decode(total + noise.draw_steps((1, engine.n_features), lattice, bits)[0])
+    mean = ball.clip((noisy / noisy_rows)[None, :])[0]
+    return tuple(mean.tolist())
+
+
+def _bin_of(norm: FloatArray) -> NDArray[np.intp]:
+    """Index of the bin of each norm: its lower edge is at most the norm, and its upper edge is above the norm.
+
+    This uses only bits and comparisons, because a logarithm can round differently at different places in an array.
+    """
+    cell = norm.view(np.int64) >> _CELL_SHIFT
+    cell -= _LOWEST_CELL
+    index = _first_bins().take(cell, mode="clip")
+    index += _edges()[1:].take(index) <= norm  # [note: survey-6]
+    return np.minimum(index, _N_BINS - 1, out=index)
+
+
+@functools.cache
+def _edges() -> FloatArray:
+    """Edges of the bins, correctly rounded, so that they are the same on every machine."""
+    context = Context(prec=40)
+    shares = [context.divide(Decimal(k), Decimal(_BINS_PER_OCTAVE)) for k in range(_BINS_PER_OCTAVE)]
+    ratios = [float(context.power(Decimal(2), share)) for share in shares]
+    octaves = np.arange(-_OCTAVES, _OCTAVES)[:, None]
+    edges: FloatArray = np.append(np.ldexp(np.array(ratios), octaves), 2.0**_OCTAVES)
+    edges[0] = 0.0
+    edges.flags.writeable = False
+    return edges
+
+
+@functools.cache
+def _first_bins() -> NDArray[np.intp]:
+    """The bin in which each cell of norms begins. Bins are wider than cells, so no cell contains two edges."""
+    cells = _LOWEST_CELL + np.arange(2 * _OCTAVES * _CELLS_PER_OCTAVE, dtype=np.int64)
+    starts = (cells << _CELL_SHIFT).view(np.float64)
+    return np.searchsorted(_edges(), starts, side="right") - 1
+
+
+def _widest() -> float:
+    return 2.0**_OCTAVES

@@ -1,0 +1,1 @@
+"""Plans: everything that is decided before a row is read."""

@@ -1,0 +1,255 @@
+"""Privacy loss after sampling: the amplification theorems for pure and (epsilon, delta) guarantees.
+
+The theorems are named in `docs/theory/map.md`: AMPLIFY for pure epsilon, GAUSS-SAMPLED for Gaussian noise.
+Every function of this module that returns a loss returns an upper bound: it adds a bound on its own rounding error.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from pais._base import validate
+from pais._base.numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, round_up
+from pais._base.rootfind import shrink_bracket
+from pais.errors import ArgumentError
+
+# A bracket on log(kappa) this narrow changes epsilon by less than the rounding error of epsilon.
+_INVERSE_TOLERANCE = 1e-13
+
+#: Default limit on the epsilon of a record that is known to be in the sample: the target epsilon plus this margin.
+KEPT_MARGIN = 15.0
+
+
+@overload
+def amplified_epsilon(epsilon: float, probability: float) -> float: ...
+@overload
+def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> FloatArray: ...
+def amplified_epsilon(epsilon: ArrayLike, probability: ArrayLike) -> float | FloatArray:
+    """Privacy loss of a record that is sampled with a given probability (AMPLIFY).
+
+    Parameters
+    ----------
+    epsilon : float or array
+        Loss of the record when it is in the sample, at its weight; >= 0.
+    probability : float or array
+        Probability q of being in the sample, in (0, 1].
+
+    Returns
+    -------
+    float or array
+        log(1 + q (e^epsilon - 1)), rounded up.
+
+    Notes
+    -----
+    Guarantee. Never below the exact value and at most 1e-12 (relative) above it, for epsilon from
+    0 to 1000 and beyond: `tests/theory/test_amplified_epsilon.py`.
+
+    Assumes. Sampling is independent (Poisson), the probability is a public function of the record
+    alone, and neighbouring data sets differ by adding or removing one record.
+
+    Examples
+    --------
+    >>> import pais
+    >>> round(pais.amplified_epsilon(1.0, 0.1), 6)
+    0.158565
+    """
+    return _scalar_or_array(
+        amplify_epsilon(*validate.broadcast(validate.losses("epsilon", epsilon), validate.probabilities(probability)))
+    )
+
+
+@overload
+def amplified_delta(epsilon: float, mu: float, probability: float) -> float: ...
+@overload
+def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> FloatArray: ...
+def amplified_delta(epsilon: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> float | FloatArray:
+    """Delta of a sampled Gaussian release at a given epsilon (GAUSS-SAMPLED).
+
+    Parameters
+    ----------
+    epsilon : float or array
+        The epsilon of the guarantee, >= 0.
+    mu : float or array
+        Gaussian shift of the record when it is in the sample, at its weight; >= 0.
+    probability : float or array
+        Probability q of being in the sample, in (0, 1].
+
+    Returns
+    -------
+    float or array
+        The larger of the deltas for adding and for removing a record, rounded up.
+
+    Notes
+    -----
+    The two output distributions are (1-q) N(0,1) + q N(mu,1) and N(0,1). Removing a record gives
+    q * G(log(1 + (e^epsilon - 1)/q), mu), where G is the divergence of the Gaussian pair without sampling.
+    Adding a record never gives a larger delta for epsilon >= 0 (`docs/theory/gauss-sampled.md`), so the
+    function computes only the first direction.
+
+    Guarantee. Never below the exact value and at most 1e-11 (relative) above it while delta >= 1e-300:
+    `tests/theory/test_amplified_delta.py`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> f"{pais.amplified_delta(0.08808844, 1/3, 0.04):.3e}"
+    '1.000e-06'
+    """
+    arrays = validate.broadcast(
+        validate.losses("epsilon", epsilon), validate.losses("mu", mu), validate.probabilities(probability)
+    )
+    # Adding the smallest subnormal keeps the result above the exact value where exp underflows.
+    delta = np.exp(log_amplified_delta(*arrays)) * (1 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
+    return _scalar_or_array(np.where(arrays[1] > 0.0, np.minimum(delta, 1.0), 0.0))
+
+
+@overload
+def epsilon_at_delta(delta: float, mu: float, probability: float) -> float: ...
+@overload
+def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> FloatArray: ...
+def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) -> float | FloatArray:
+    """Smallest epsilon of a sampled Gaussian release at a given delta: the inverse of `amplified_delta`.
+
+    Parameters
+    ----------
+    delta : float or array
+        In (0, 1); Gaussian noise has no guarantee at delta = 0.
+    mu, probability : float or array
+        As in `amplified_delta`.
+
+    Notes
+    -----
+    Guarantee. ``amplified_delta(epsilon_at_delta(delta, mu, q), mu, q) <= delta``:
+    `tests/theory/test_amplified_delta.py`.
+    """
+    delta = validate.real_array("delta", delta)
+    if not np.all((delta > 0.0) & (delta < 1.0)):
+        raise ArgumentError("delta must lie in (0, 1) for a Gaussian release. Pass a small number such as 1e-6.")
+    arrays = validate.broadcast(delta, validate.losses("mu", mu), validate.probabilities(probability))
+    flat = invert_delta(*(array.ravel() for array in arrays))
+    return _scalar_or_array(flat.reshape(arrays[0].shape))
+
+
+def kept_limit(epsilon: float, limit: float | None) -> float:
+    """Limit on the epsilon of a record given that it was sampled: the stated limit, or epsilon + 15."""
+    return epsilon + KEPT_MARGIN if limit is None else limit
+
+
+@functools.lru_cache(maxsize=256)
+def largest_shift(epsilon: float, delta: float) -> float:
+    """Largest Gaussian shift that satisfies (epsilon, delta) without sampling, rounded down.
+
+    Notes
+    -----
+    Guarantee. The divergence of the returned shift at epsilon is at most delta, and a shift larger by 1e-9 exceeds it:
+    `tests/theory/test_kept_records.py`.
+    """
+    # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for `high` is short.
+    log_delta, ratio = math.log(delta), np.array([epsilon])
+
+    def excess(log_shift: FloatArray, _: NDArray[np.intp]) -> FloatArray:
+        value, error = log_gaussian_delta(ratio, np.exp(log_shift))
+        return np.asarray(value + error - log_delta)
+
+    index = np.zeros(1, dtype=np.intp)
+    low, high = np.zeros(1), np.zeros(1)
+    while excess(high, index)[0] <= 0.0:
+        high += 1.0
+    while excess(low, index)[0] > 0.0:
+        low -= 1.0
+    low, _ = shrink_bracket(
+        excess, low, high, value_low=excess(low, index), value_high=excess(high, index), tolerance=1e-12
+    )  # [note: kept-1]
+    return float(np.exp(low[0])) * (1.0 - 1e-13)
+
+
+def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
+    """`amplified_epsilon` for validated float arrays; an infinite epsilon stays infinite."""
+    small = np.log1p(probability * np.expm1(np.minimum(epsilon, LARGE)))  # [note: amplify-1]
+    # Beyond LARGE the -1 is negligible next to q e^epsilon, even for the smallest q that occurs.
+    large = np.logaddexp(np.log1p(-np.minimum(probability, 0.5)), epsilon + np.log(probability))
+    raised = round_up(np.where(epsilon <= LARGE, small, np.maximum(large, small)), 8.0)  # [note: amplify-2]
+    # The rounding error of epsilon + log(q) is proportional to epsilon, not to the result.
+    raised = np.where(epsilon <= LARGE, raised, raised + 4 * ULP * np.minimum(epsilon, 1e300) * -np.expm1(-raised))
+    # If the product underflows to zero, return the smallest positive double, which is still an upper bound.
+    raised = np.where((raised == 0.0) & (epsilon > 0.0), np.finfo(np.float64).smallest_subnormal, raised)
+    return np.where(probability >= 1.0, epsilon, np.minimum(raised, epsilon))  # [note: amplify-3]
+
+
+def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
+    """Logarithm of `amplified_delta` for validated arrays, plus its error bound; -inf where mu is 0."""
+    log_ratio = log_tilted_ratio(epsilon, probability)  # [note: delta-1]
+    safe_mu = np.where(mu > 0.0, mu, 1.0)
+    value, error = log_gaussian_delta(log_ratio, safe_mu)
+    log_delta = np.log(probability) + value  # [note: delta-2]
+    finite = np.maximum(log_delta, -1e300)
+    log_delta = np.where(log_delta > -1e300, finite + error + 4 * ULP * np.abs(finite), log_delta)  # [note: delta-3]
+    return np.where(mu > 0.0, np.minimum(log_delta, 0.0), -np.inf)
+
+
+def log_tilted_ratio(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
+    """log(1 + (e^epsilon - 1)/q): the threshold on the log likelihood ratio after sampling."""
+    with np.errstate(over="ignore"):
+        small = np.log1p(np.expm1(np.minimum(epsilon, LARGE)) / probability)
+    # Where the quotient overflows, the 1 is negligible.
+    large = log_expm1(np.maximum(epsilon, 1e-300)) - np.log(probability)
+    return np.where((epsilon <= LARGE) & np.isfinite(small), small, large)
+
+
+def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> FloatArray:
+    """`epsilon_at_delta` for validated flat arrays; an infinite mu gives an infinite epsilon."""
+    epsilon = np.zeros_like(mu)
+    # Treat a shift above 1e100 as infinite, and raise a positive shift below 1e-100 to 1e-100.
+    mu = np.where(mu > 1e100, np.inf, np.where(mu > 0.0, np.maximum(mu, 1e-100), mu))
+    log_delta, log_probability = np.log(delta), np.log(probability)
+    # `log_amplified_delta` adds a rounding margin to its result; subtract the same margin from the target.
+    slack = 8 * ULP * (8.0 - log_delta - log_probability)
+    log_target = np.minimum(log_delta - log_probability, 0.0) - slack  # [note: inverse-1]
+    # A record sampled with probability <= delta satisfies (0, delta), so its epsilon is 0.
+    open_ = (mu > 0.0) & (probability > delta)  # [note: inverse-2]
+    solvable = np.flatnonzero(open_ & np.isfinite(mu))
+    if solvable.size:
+        epsilon[solvable] = amplify_epsilon(_solve_log_ratio(log_target[solvable], mu[solvable]), probability[solvable])
+    epsilon[open_ & np.isinf(mu)] = np.inf
+    return round_up(epsilon, 64.0)
+
+
+def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
+    """Smallest L >= 0 at which the Gaussian divergence for mu is at most exp(log_target), rounded up."""
+
+    def excess(point: FloatArray, index: NDArray[np.intp]) -> FloatArray:
+        value, error = log_gaussian_delta(point, mu[index])
+        return np.asarray(log_target[index] - value - error)
+
+    everything = np.arange(mu.size)
+    low = np.zeros_like(mu)
+    # The divergence is below Phi(mu/2 - L/mu), which equals the target at this L.
+    high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300  # [note: inverse-3]
+    value_low = excess(low, everything)
+    value_high = excess(high, everything)
+    # Elements that meet the target at L = 0 need no search. If rounding error hides the root at the
+    # upper end of the bracket, keep the upper end, which is the safe side.
+    done = (value_low >= 0.0) | (value_high <= 0.0)
+    answer = np.where(value_low >= 0.0, low, high)
+    open_ = np.flatnonzero(~done)
+    if open_.size:
+        # [note: inverse-4]
+        _, answer[open_] = shrink_bracket(
+            lambda point, index: excess(point, open_[index]),
+            low[open_],
+            high[open_],
+            value_low=value_low[open_],
+            value_high=value_high[open_],
+            tolerance=_INVERSE_TOLERANCE * float(np.min(high[open_])),
+        )
+    return answer
+
+
+def _scalar_or_array(values: FloatArray) -> float | FloatArray:
+    return float(values) if values.ndim == 0 else values

@@ -1,0 +1,147 @@
+"""The default delta of a guarantee, and warnings about weak guarantees."""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import warnings
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pais._base import validate
+from pais._base.numerics import exact, lowered
+from pais.errors import ArgumentError, PrivacyWarning
+
+#: Upper limit on the default delta.
+LARGEST_DEFAULT_DELTA = 1e-6
+
+#: An epsilon above this value protects very little.
+WEAK_EPSILON = 10.0
+
+# If delta times the number of rows is above this, publishing randomly chosen rows would satisfy the guarantee.
+_WEAK_DELTA_ROWS = 0.1
+
+STATED = "stated"
+PURE_NOISE = "pure noise"
+STATED_ROWS = "default for the stated number of rows"
+SURVEYED_ROWS = "default for the surveyed number of rows; over all tables delta is at most 1e-06"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeltaChoice:
+    """The delta of one release. It is public.
+
+    Attributes
+    ----------
+    used : float
+        The delta for which the noise was calibrated.
+    certified : float
+        The delta that is certified and charged to the ledger; never below `used`.
+    basis : str
+        How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+    """
+
+    used: float
+    certified: float
+    basis: str
+
+    def __post_init__(self) -> None:
+        used, certified = validate.target_delta(self.used), validate.target_delta(self.certified)
+        if certified < used:
+            raise ArgumentError(
+                f"certified_delta={certified!r} is below delta={used!r}. Pass at least delta, or leave it out."
+            )
+        validate.text("delta_basis", self.basis)
+
+
+def default_delta(n_rows: float) -> float:
+    """The smaller of 1e-6 and 1 / (10 n_rows), rounded down; `n_rows` below 1 counts as 1."""
+    rows = max(validate.positive("n_rows", n_rows), 1.0)
+    limit = 1 / (10 * Fraction(rows))
+    delta = min(LARGEST_DEFAULT_DELTA, float(limit))
+    # Compare the shortest decimal form of delta, because delta is read and added up in this form.
+    while exact(delta) > limit:
+        delta = math.nextafter(delta, 0.0)
+    return delta
+
+
+def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed: bool) -> DeltaChoice:
+    """Return the delta of a release: the stated value or the default.
+
+    Notes
+    -----
+    Guarantee. The certified delta holds for every pair of neighbouring tables. If the number of rows was surveyed, the
+    survey of a neighbouring table can give another number and thus a larger delta, so the largest default is certified:
+    `tests/unit/test_delta.py`.
+    """
+    if delta is not None:
+        return DeltaChoice(used=delta, certified=delta, basis=STATED)
+    if not gaussian:
+        return DeltaChoice(used=0.0, certified=0.0, basis=PURE_NOISE)
+    used = default_delta(n_rows)
+    if surveyed:
+        return DeltaChoice(used=used, certified=LARGEST_DEFAULT_DELTA, basis=SURVEYED_ROWS)  # [note: release-9]
+    return DeltaChoice(used=used, certified=used, basis=STATED_ROWS)
+
+
+def asked_delta(delta: float | None, *, gaussian: bool, n_rows: float | None) -> float:
+    """The delta to request from a ledger before any row is read; `n_rows` is None if it is not surveyed yet."""
+    known = 1.0 if n_rows is None else n_rows
+    return chosen_delta(delta, gaussian=gaussian, n_rows=known, surveyed=n_rows is None).certified
+
+
+def epsilon_concern(epsilon: float) -> str | None:
+    """Return a warning text for a large epsilon, or None."""
+    if epsilon <= WEAK_EPSILON:
+        return None
+    return (
+        f"epsilon={epsilon:g} promises hardly anything: one row may change the probability of an outcome by a factor "
+        f"of e^{epsilon:g}. Choose an epsilon of at most {WEAK_EPSILON:g}; 1 is a strong promise."
+    )
+
+
+def delta_concern(delta: float, n_rows: float) -> str | None:
+    """Return a warning text for a delta that is too large for a stated or released number of rows, or None."""
+    # The margin covers the rounding of the product, so that a default delta never causes this warning.
+    if not delta * n_rows > _WEAK_DELTA_ROWS * (1.0 + 1e-9):
+        return None
+    largest = lowered(default_delta(n_rows), 3)
+    return (
+        f"delta={delta:g} is too large for about {n_rows:,.0f} rows: a mechanism that publishes rows chosen at random "
+        f"could satisfy this guarantee. Leave delta out for a default, or pass at most {largest}."
+    )
+
+
+_n_fits_without_ledger = 0
+_fits_lock = threading.Lock()
+
+
+def ledger_concern() -> str | None:
+    """Count a private fit without a ledger. Return a warning text at the second one in this process, else None."""
+    global _n_fits_without_ledger
+    with _fits_lock:
+        _n_fits_without_ledger += 1
+        if _n_fits_without_ledger != 2:
+            return None
+    return (
+        "this is the second private fit of this process without a ledger. Losses of fits on the same rows add up: pass "
+        "ledger=pais.Ledger(epsilon=..., delta=...), or fit inside a `with ledger:` block, to limit their sum."
+    )
+
+
+def forget_fits() -> None:
+    """Reset the count of fits. Used by tests."""
+    global _n_fits_without_ledger
+    with _fits_lock:
+        _n_fits_without_ledger = 0
+
+
+def warn(concern: str | None) -> None:
+    """Issue a `PrivacyWarning` that points to the first calling line outside this package."""
+    if concern is None:
+        return
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pais":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(concern, PrivacyWarning, stacklevel=level)

@@ -1,0 +1,18 @@
+"""Profiles: the privacy loss of a record of a given norm at a given weight."""
+
+from pais.privacy.profiles.base import Assumptions, Finding, Profile, PureProfile, Verdict
+from pais.privacy.profiles.custom import CustomProfile
+from pais.privacy.profiles.gaussian import GaussianProfile
+from pais.privacy.profiles.power import LinearProfile, PowerProfile
+
+__all__ = [
+    "Assumptions",
+    "CustomProfile",
+    "Finding",
+    "GaussianProfile",
+    "LinearProfile",
+    "PowerProfile",
+    "Profile",
+    "PureProfile",
+    "Verdict",
+]

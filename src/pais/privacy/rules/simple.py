@@ -1,0 +1,123 @@
+"""Sampling rules in closed form: uniform and coreset."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._base import validate
+from pais._base.numerics import FloatArray
+from pais.errors import ArgumentError, UnreachableError
+from pais.privacy.rules.base import SMALLEST_PROBABILITY, Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class UniformRule(Rule):
+    """Every record has the same probability."""
+
+    rate: float
+    radius: float = math.inf
+    linear_between_breakpoints = True
+    continuous = True
+
+    def __post_init__(self) -> None:
+        rate = validate.number(
+            "rate",
+            self.rate,
+            rule=f"a probability in [{SMALLEST_PROBABILITY}, 1]",
+            low=SMALLEST_PROBABILITY,
+            high=1.0,
+            open_low=False,
+            open_high=False,
+        )
+        object.__setattr__(self, "rate", rate)
+        object.__setattr__(self, "radius", validate.positive_or_infinite("radius", self.radius))
+
+    @classmethod
+    def of_size(cls, sample_size: float, *, n_rows: float) -> UniformRule:
+        """The uniform rule that keeps `sample_size` of `n_rows` rows in expectation."""
+        size, rows = validate.positive("sample_size", sample_size), validate.positive("n_rows", n_rows)
+        if size > rows:
+            raise UnreachableError(
+                f"sample_size={size!r} exceeds n_rows={rows!r}. Ask for at most n_rows.", reachable=rows
+            )
+        return cls(rate=size / rows)
+
+    def evaluate(self, norm: FloatArray) -> FloatArray:
+        return np.full_like(norm, self.rate)
+
+    def breakpoints(self, radius: float) -> FloatArray:
+        return np.array([0.0, radius])
+
+    def describe(self) -> dict[str, object]:
+        return {"rule": "uniform", "probability": self.rate}
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoresetRule(Rule):
+    """q(norm) = m/n (uniform_share + (1 - uniform_share) norm**2 / mean_square_norm): CORESET-BOUND.
+
+    Parameters
+    ----------
+    sample_size, n_rows, mean_square_norm : float
+        Expected sample size m, and the public number of rows n and mean squared norm.
+    radius : float
+        Radius of the ball; q must not exceed 1 on all of it.
+    uniform_share : float
+        In [0, 1]; 1 is the uniform rule.
+    """
+
+    sample_size: float
+    n_rows: float
+    mean_square_norm: float
+    radius: float
+    uniform_share: float = 0.5
+    continuous = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radius", validate.radius(self.radius))
+        for name in ("sample_size", "n_rows", "mean_square_norm"):
+            object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
+        object.__setattr__(self, "uniform_share", validate.share("uniform_share", self.uniform_share))
+        if self.uniform_share == 0.0:
+            raise ArgumentError("uniform_share=0 gives norm 0 no probability at all. Pass a number in (0, 1].")
+        if not self.sample_size / self.n_rows * self.uniform_share >= SMALLEST_PROBABILITY:
+            raise ArgumentError(
+                f"sample_size={self.sample_size!r} of n_rows={self.n_rows!r} leaves norm 0 hardly any probability. "
+                "Ask for more rows, or raise uniform_share."
+            )
+        reachable = largest_coreset_size(self.n_rows, self.mean_square_norm, self.radius, self.uniform_share)
+        if self.sample_size > reachable:  # [note: coreset-1]
+            raise UnreachableError(
+                f"sample_size={self.sample_size!r} would need a probability above 1 at the radius. "
+                f"Ask for at most {reachable:.10g}, or raise uniform_share.",
+                reachable=reachable,
+            )
+
+    def evaluate(self, norm: FloatArray) -> FloatArray:
+        rate = self.sample_size / self.n_rows
+        tilt = rate * (1.0 - self.uniform_share) / self.mean_square_norm
+        # The minimum only removes rounding error, because the constructor refuses sizes with q > 1.
+        return np.minimum(rate * self.uniform_share + tilt * norm * norm, 1.0)  # [note: coreset-2]
+
+    def breakpoints(self, radius: float) -> FloatArray:
+        return np.array([0.0, radius])
+
+    def describe(self) -> dict[str, object]:
+        return {
+            "rule": "coreset",
+            "sample_size": self.sample_size,
+            "n_rows": self.n_rows,
+            "mean_square_norm": self.mean_square_norm,
+            "uniform_share": self.uniform_share,
+            "radius": self.radius,
+        }
+
+
+def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
+    """Largest expected size at which the coreset rule is at most 1 on the whole ball; exact, see erratum 11."""
+    if mean_square_norm <= 0.0:
+        raise ArgumentError("the norms are all 0, and a coreset rule divides by their mean square. Use another rule.")
+    return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]
