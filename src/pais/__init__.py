@@ -19,8 +19,14 @@ from pais._version import __version__
 
 if TYPE_CHECKING:
     from pais._base.lattice import Lattice as Lattice
-    from pais.accounting import Budget as Budget, Ledger as Ledger
-    from pais.accounting.certificate import Certificate as Certificate, Release as Release, Spent as Spent
+    from pais.accounting import (
+        Budget as Budget,
+        Certificate as Certificate,
+        Ledger as Ledger,
+        Part as Part,
+        Release as Release,
+        Spent as Spent,
+    )
     from pais.auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
     from pais.data.ball import Ball as Ball
     from pais.data.cost import cost as cost
@@ -54,14 +60,17 @@ if TYPE_CHECKING:
         WeightedSum as WeightedSum,
         laplace_noise as laplace_noise,
     )
-    from pais.norm_survey import Survey as Survey, survey as survey
-    from pais.pipeline import Plan as Plan, record_losses as record_losses, release as release, run as run
-    from pais.planning.fit import (
+    from pais.norm_survey import survey as survey
+    from pais.pipeline import private_kmeans as private_kmeans, release as release, run as run
+    from pais.planning import (
+        Facts as Facts,
         KMeansFit as KMeansFit,
         KMeansSettings as KMeansSettings,
-        private_kmeans as private_kmeans,
+        Plan as Plan,
+        Survey as Survey,
+        plan_kmeans as plan_kmeans,
+        record_losses as record_losses,
     )
-    from pais.planning.kmeans import plan_kmeans as plan_kmeans
     from pais.privacy.amplification import (
         amplified_delta as amplified_delta,
         amplified_epsilon as amplified_epsilon,
@@ -98,8 +107,7 @@ if TYPE_CHECKING:
 
 # The public names of each module. A module is imported when one of its names is first used: `import pais` is fast.
 _HOMES = {
-    "accounting": "Budget Ledger",
-    "accounting.certificate": "Certificate Release Spent",
+    "accounting": "Budget Certificate Ledger Part Release Spent",
     "auditing": "AuditReport NeighbourPair audit",
     "data.ball": "Ball",
     "data.cost": "cost",
@@ -114,10 +122,9 @@ _HOMES = {
         "Extent GaussianNoise Joint KMeans KMeansValue LpNoise MeanValue Mechanism NoiseLaw WeightedCount "
         "WeightedMean WeightedSum laplace_noise"
     ),
-    "norm_survey": "Survey survey",
-    "pipeline": "Plan record_losses release run",
-    "planning.fit": "KMeansFit KMeansSettings private_kmeans",
-    "planning.kmeans": "plan_kmeans",
+    "norm_survey": "survey",
+    "pipeline": "private_kmeans release run",
+    "planning": "Facts KMeansFit KMeansSettings Plan Survey plan_kmeans record_losses",
     "privacy.amplification": "amplified_delta amplified_epsilon epsilon_at_delta",
     "privacy.calibration": "Calibration calibrate",
     "privacy.certify": "WorstCase worst_case worst_case_if_kept",

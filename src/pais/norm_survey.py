@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Context, Decimal
 
 import numpy as np
@@ -24,6 +24,7 @@ from pais.data.ball import Ball, norm_order
 from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
 from pais.mechanisms import LpNoise, laplace_noise
+from pais.planning import Facts, Settings, Survey
 from pais.privacy.norms import NormDistribution
 
 # Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
@@ -41,54 +42,6 @@ _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
 # Probability that the noise of any empty octave exceeds the threshold above which an octave is used.
 _EMPTY_OCTAVE_RISK = 0.01
-
-
-@dataclass(frozen=True, kw_only=True)
-class Survey:
-    """Result of a survey. It is public, and each record has paid `epsilon` for it.
-
-    Attributes
-    ----------
-    ball : Ball
-        Center (stated, or a noisy mean) and radius (a quantile of the noisy norms).
-    norms : NormDistribution
-        Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm.
-    epsilon : float
-        Privacy cost of the survey for each record (pure epsilon).
-    secure_randomness : bool
-        False if a seed was given; then nothing here is private.
-    above_noise : bool
-        False if there were too few rows for the price; then columns of unit size are assumed.
-    name : str
-        Random name of this survey, by which a ledger recognises that the survey was paid for.
-    ledger_entries : tuple of str
-        Ids of the ledger entries charged for the survey in this process.
-    """
-
-    ball: Ball
-    norms: NormDistribution
-    epsilon: float
-    secure_randomness: bool
-    above_noise: bool = True
-    name: str = field(default_factory=new_name, repr=False, compare=False)
-    ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
-        validate.flag("secure_randomness", self.secure_randomness)
-        validate.flag("above_noise", self.above_noise)
-        validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
-        validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
-        validate.instance("name", self.name, str, "Leave it out for a new name.")
-
-    def describe(self) -> dict[str, object]:
-        return {
-            "epsilon": self.epsilon,
-            "above_noise": self.above_noise,
-            "noisy_rows": self.norms.n_rows,
-            "noisy_mean_square_norm": self.norms.mean_square_norm,
-            "ball": self.ball.describe(),
-        }
 
 
 @validate.without_sizes
@@ -126,10 +79,34 @@ def survey(
     released. The costs of the stages add up to `epsilon`: `tests/theory/test_survey.py`.
     """
     charged = accounts(ledger)
-    charged.check(epsilon=validate.target_epsilon(epsilon))
+    charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
     return charged_survey(
         rows, charged, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
     )
+
+
+def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
+    """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
+
+    With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
+    together with a radius, because the expected sample size and the number of rounds follow from them.
+    """
+    if settings.survey_passes == 0:
+        return settings.facts(None)
+    center = settings.center
+    if settings.radius is not None and center is None:
+        center = (0.0,) * rows.n_features
+    survey = charged_survey(
+        rows,
+        charged,
+        epsilon=settings.survey_share * validate.target_epsilon(settings.epsilon),
+        center=center,
+        # A surveyed radius leaves the farthest rows out; a stated one is taken to include all rows of interest.
+        quantile=0.975 if settings.radius is None else 1.0 - 1e-9,
+        order=settings.order,
+        random_state=random_state,
+    )
+    return settings.facts(survey)
 
 
 def charged_survey(
@@ -149,10 +126,8 @@ def charged_survey(
     )
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
-    bits = PaidBits(
-        drawn,
-        lambda: entries.extend(charge_survey(charged, epsilon=price, secure=drawn.private, name=name)),
-    )
+    part = Part(what="survey", epsilon=price, secure_randomness=drawn.private, release=name)
+    bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
     engine = source(rows)
     engine.require_width(origin)
@@ -166,16 +141,17 @@ def charged_survey(
             center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
             left -= _CENTER_SHARE * price  # [note: survey-3]
         origin = Ball(radius=_widest(), order=origin.order, center=center)
-    found = _histogram(engine, origin, left, bits)
-    radius = found.radius_at(level)
-    norms = NormDistribution.from_histogram(_edges(), found.masses(), radius=radius)
+    histogram = _histogram(engine, origin, left, bits)
+    radius = histogram.radius_at(level)
+    norms = NormDistribution.from_histogram(_edges(), histogram.masses(), radius=radius)
     return Survey(
         ball=Ball(radius=radius, order=origin.order, center=center),
         norms=norms,
         epsilon=price,
         secure_randomness=bits.private,
-        above_noise=found.above_noise,
+        above_noise=histogram.above_noise,
         name=name,
+        columns=None if engine.names is None else tuple(engine.names),
         ledger_entries=tuple(entries),
     )
 
@@ -185,12 +161,6 @@ def _checked_price(epsilon: float) -> float:
     highest = validate.LARGEST_EPSILON
     rule = f"a number in [1e-15, {highest:g}]"
     return validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
-
-
-def charge_survey(charged: Accounts, *, epsilon: float, secure: bool, name: str) -> list[str]:
-    """Charge the price of a survey under its name, and return the ids of the ledger entries."""
-    part = Part(what="survey", epsilon=epsilon)
-    return charged.spend(what=part.what, epsilon=epsilon, delta=0.0, secure=secure, parts=(part,), release=name)
 
 
 @dataclass(frozen=True, kw_only=True)

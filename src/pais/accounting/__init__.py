@@ -1,17 +1,25 @@
-"""The privacy ledger: a record of the releases from a set of rows, in memory or in a file shared by processes."""
+"""Prices, certificates and the ledger: what releases from a set of rows cost, and how much of the budget is left."""
 
 from pais.accounting.amounts import Budget
-from pais.accounting.entries import Entry, Part, new_name
+from pais.accounting.certificate import Certificate, Release
+from pais.accounting.entries import Entry, new_name
 from pais.accounting.individual import RecordLosses, record_loss
 from pais.accounting.ledger import Accounts, Ledger, accounts, travelling
+from pais.accounting.part import Part
+
+#: The former name of `Part`.
+Spent = Part
 
 __all__ = [
     "Accounts",
     "Budget",
+    "Certificate",
     "Entry",
     "Ledger",
     "Part",
     "RecordLosses",
+    "Release",
+    "Spent",
     "accounts",
     "new_name",
     "record_loss",

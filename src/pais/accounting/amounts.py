@@ -47,3 +47,22 @@ def down(value: Fraction) -> float:
         return 0.0
     nearest = float(value)
     return nearest if exact(nearest) <= value else math.nextafter(nearest, 0.0)
+
+
+def sum_up(prices: Iterable[float]) -> float:
+    """The smallest double that is not below the exact sum."""
+    parts = list(prices)
+    nearest = math.fsum(parts)
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < sum(map(Fraction, parts)) else nearest
+
+
+def what_is_left(budget: float, spent: float) -> float:
+    """The largest double that, added to `spent`, stays within the budget, both as doubles and as decimals.
+
+    Both are needed: a ledger adds the prices as written in decimal, a certificate adds them as doubles.
+    """
+    room = min(Fraction(budget) - Fraction(spent), exact(budget) - exact(spent))
+    left = float(room)
+    while max(Fraction(left), exact(left)) > room:
+        left = math.nextafter(left, -math.inf)
+    return left

@@ -12,7 +12,7 @@ import numpy as np
 from pais._base.numerics import FloatArray
 from pais.accounting.amounts import total, up
 from pais.accounting.curves import Pairs, adding, pairs_of, removing
-from pais.accounting.entries import Part
+from pais.accounting.part import Part
 from pais.errors import UnreachableError
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _composed(parts: Sequence[Part], delta: float, plain: float) -> float:
     curves: dict[str, tuple[Curve, int]] = {}
     for part in parts:
         # Equal releases share one curve, which is then composed with itself.
-        key = json.dumps(part.describe(), sort_keys=True) if part.told else str(id(part))
+        key = json.dumps(part.to_dict(), sort_keys=True) if part.is_complete else str(id(part))
         known = curves.get(key)
         curve = known[0] if known else _curve(part, step, tail)
         curves[key] = curve, 1 + (known[1] if known else 0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_down, round_up
-from pais.accounting.entries import Part
+from pais.accounting.part import Part
 from pais.data.ball import Ball
 from pais.privacy.amplification import invert_delta, log_amplified_delta
 from pais.privacy.profiles import GaussianProfile

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray, round_up
-from pais.accounting.entries import Part
+from pais.accounting.part import Part
 from pais.data.ball import Ball, table_of
 from pais.data.columns import from_array, read
 from pais.errors import MismatchError

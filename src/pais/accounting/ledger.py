@@ -9,10 +9,11 @@ from typing import Any
 
 from pais._base import validate
 from pais._base.numerics import exact
-from pais.accounting.amounts import Budget, amount, down, total, up
+from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
-from pais.accounting.entries import SECURE, SEEDED, Entry, Part, new_entry, parts_of, priced_as
+from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
 from pais.accounting.individual import RecordLosses, losses_of_rows
+from pais.accounting.part import Part
 from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
 from pais.errors import ArgumentError, BudgetError
 
@@ -129,18 +130,17 @@ class Ledger:
         release : str
             A unique name, for a release that later releases depend on: see `holds`.
         """
-        price, made = amount(epsilon, delta), tuple(parts)
-        if made and not priced_as(made, price.epsilon, price.delta):
-            raise ArgumentError("the parts do not add up to the price. Pass parts with their own epsilon and delta.")
-        entry = new_entry(what, price.epsilon, price.delta, note=note, parts=made, release=release)
+        price, known = amount(epsilon, delta), tuple(parts)
+        whole = Part(what=what, epsilon=price.epsilon, delta=price.delta, release=release)
+        entry = new_entry(whole, note=note, parts=known)
 
         def decide(entries: tuple[Entry, ...]) -> Entry:
             self._require(entries, price)  # [note: ledger-1]
             return entry
 
         self._store.append(decide)
-        if made:
-            self._live[entry.id] = made
+        if known:
+            self._live[entry.id] = known
         return entry
 
     def holds(self, release: str) -> bool:
@@ -289,20 +289,28 @@ class Accounts:
         """Whether there is no ledger to charge."""
         return not self._ledgers
 
-    def check(self, *, epsilon: float, delta: float = 0.0) -> None:
-        """Raise if any ledger cannot pay this price. Called before any row is read."""
+    def check(self, *parts: Part) -> None:
+        """Raise if any ledger cannot pay these prices together. Called before any row is read."""
         for ledger in self._ledgers:
-            ledger.check(epsilon=epsilon, delta=delta)
+            due = [part for part in parts if not ledger.holds(part.release)]
+            ledger.check(epsilon=sum_up(part.epsilon for part in due), delta=sum_up(part.delta for part in due))
 
-    def spend(
-        self, *, what: str, epsilon: float, delta: float, secure: bool, parts: Sequence[Part], release: str = ""
-    ) -> list[str]:
-        """Charge every ledger and return the ids of the entries; release the value only if this does not raise."""
-        note = SECURE if secure else SEEDED
-        price = {"epsilon": epsilon, "delta": delta}
-        return [
-            ledger.spend(what=what, **price, note=note, parts=parts, release=release).id for ledger in self._ledgers
-        ]
+    def spend(self, *parts: Part) -> list[str]:
+        """Charge each part to every ledger that does not hold it yet; release its value only if this does not raise.
+
+        Returns the ids of the entries of all parts, including those that were charged before.
+        """
+        return [entry for part in parts for ledger in self._ledgers for entry in _charged(ledger, part)]
+
+
+def _charged(ledger: Ledger, part: Part) -> Sequence[str]:
+    """Ids of the entries for a part, which is charged now if the ledger does not hold it."""
+    before = ledger.entries_of(part.release)
+    if before:
+        return before
+    note = SECURE if part.secure_randomness else SEEDED
+    price = {"epsilon": part.epsilon, "delta": part.delta}
+    return [ledger.spend(what=part.what, **price, note=note, parts=(part,), release=part.release).id]
 
 
 def accounts(ledger: Ledger | Accounts | None) -> Accounts:
@@ -312,18 +320,19 @@ def accounts(ledger: Ledger | Accounts | None) -> Accounts:
     if ledger is not None:
         validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
     with _active_lock:
-        found = [*_active] if ledger is None else [ledger, *_active]
+        charged = [*_active] if ledger is None else [ledger, *_active]
     # Two ledger objects on the same file are the same ledger and must be charged once.
-    by_place = {ledger.path or id(ledger): ledger for ledger in found}
+    by_place = {ledger.path or id(ledger): ledger for ledger in charged}
     return Accounts(list(by_place.values()))
 
 
 def travelling(ledger: Ledger | None) -> Ledger | None:
     """Return the ledger to send along with a model to another process, so that the ledger active here is charged."""
     with _active_lock:
-        found = {other.path or id(other): other for other in ([] if ledger is None else [ledger]) + _active}
-    if len(found) > 1:
+        ledgers = {other.path or id(other): other for other in ([] if ledger is None else [ledger]) + _active}
+    if len(ledgers) > 1:
         raise ArgumentError(
-            "several ledgers are active, and another process can be told of one only. Fit here, or leave one."
+            "several ledgers are active, and a model can take only one to another process. Fit in this process, or "
+            "leave the `with` blocks of the other ledgers."
         )
-    return next(iter(found.values()), None)
+    return next(iter(ledgers.values()), None)

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 from pais._base import process
 from pais._version import __version__
 from pais.accounting.amounts import Budget, amount
-from pais.accounting.entries import Entry, entry_from
+from pais.accounting.entries import Entry
 from pais.errors import ArgumentError, MismatchError, PaisError
 
 try:
@@ -160,7 +160,7 @@ def _content(budget: Budget, entries: tuple[Entry, ...]) -> str:
         "kind": "ledger",
         "epsilon": budget.epsilon,
         "delta": budget.delta,
-        "entries": [entry.describe() for entry in entries],
+        "entries": [entry.to_dict() for entry in entries],
         "version": __version__,
     }
     return json.dumps(described, indent=1, allow_nan=False) + "\n"
@@ -211,7 +211,7 @@ def _checked(found: Any) -> tuple[Budget, tuple[Entry, ...]]:
         raise TypeError
     if not isinstance(found["version"], str) or not isinstance(found["entries"], list):
         raise TypeError
-    entries = tuple(entry_from(described) for described in found["entries"])
+    entries = tuple(Entry.from_dict(described) for described in found["entries"])
     if len({entry.id for entry in entries}) != len(entries):
         raise TypeError
     return amount(found["epsilon"], found["delta"]), entries

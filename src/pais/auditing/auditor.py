@@ -9,7 +9,7 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.randomness import RandomState
-from pais.accounting.certificate import certified_epsilon
+from pais.accounting.price import certified_epsilon
 from pais.auditing import pacing
 from pais.auditing.events import Candidate, Event, Observed, best_event, epsilon_lower_bound
 from pais.auditing.fits import FitTarget
@@ -21,7 +21,7 @@ from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.estimators.kmeans import DPKMeans
 from pais.mechanisms import Mechanism
-from pais.pipeline import Plan
+from pais.planning import Plan
 from pais.privacy.rules import Rule
 
 # Share of the time that is used to choose the pair and the events.

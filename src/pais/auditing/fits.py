@@ -23,7 +23,7 @@ from pais.errors import ArgumentError
 from pais.estimators.kmeans import DPKMeans
 from pais.mechanisms import KMeans
 from pais.norm_survey import _N_BINS, _bin_of
-from pais.planning.fit import KMeansFit
+from pais.planning import KMeansFit
 from pais.privacy.norms import NormDistribution
 
 # Number of outputs kept in memory at a time.

@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from pais._base.numerics import lowered, raised
-from pais.accounting import Ledger
-from pais.cli.show import plain, warn
+from pais.accounting import Ledger, Part, accounts
+from pais.cli.show import plain, print_json, warn
 from pais.errors import ArgumentError, PaisError
 
 
-def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger | None:
-    """Open the ledger at a path and check that it can pay this price, before other work; never create a ledger."""
+def opened(path: Path | None, *prices: Part) -> Ledger | None:
+    """Open the ledger at a path and check that it can pay these prices, before other work; never create a ledger."""
     if path is None:
         return None
     try:
@@ -26,14 +26,14 @@ def opened(path: Path | None, *, epsilon: float, delta: float = 0.0) -> Ledger |
         # The file name is too long.
         missing = True
     if missing:
-        raise ArgumentError(f"there is no ledger at {path}. Make one with `pais ledger {path} --epsilon E --delta D`.")
-    found = Ledger(path=path)
-    found.check(epsilon=epsilon, delta=delta)
-    return found
+        raise ArgumentError(f"there is no ledger at {path}. Create it: `pais ledger {path} --epsilon E --delta D`.")
+    book = Ledger(path=path)
+    accounts(book).check(*prices)
+    return book
 
 
 @contextlib.contextmanager
-def told(book: Ledger | None) -> Iterator[None]:
+def reporting_charges(book: Ledger | None) -> Iterator[None]:
     """If the work fails after the ledger was charged, tell the user: work that has drawn noise stays charged."""
     before = None if book is None else book.spent
     try:
@@ -54,7 +54,7 @@ def ledger_description(ledger: Ledger) -> dict[str, Any]:
         "delta": ledger.budget.delta,
         "spent": {"epsilon": spent.epsilon, "delta": spent.delta},
         "remaining": {"epsilon": left.epsilon, "delta": left.delta},
-        "entries": [entry.describe() for entry in ledger.entries],
+        "entries": [entry.to_dict() for entry in ledger.entries],
     }
 
 
@@ -75,3 +75,14 @@ def ledger_table(ledger: Ledger) -> None:
     ):
         table.add_row(what, shown(price.epsilon), shown(price.delta, 3), "", "")
     Console().print(table)
+
+
+def ledger(path: Path, epsilon: float | None, delta: float, *, as_json: bool) -> None:
+    """Create or open a ledger, and show it."""
+    book = Ledger(epsilon=epsilon, delta=delta, path=path)
+    if epsilon is not None and delta == 0.0:
+        warn("Its delta is 0: releases with Gaussian noise, the default, will be refused.")
+    if as_json:
+        print_json(ledger_description(book))
+    else:
+        ledger_table(book)

@@ -6,6 +6,7 @@ import importlib.resources
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -17,8 +18,10 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from pais._base.numerics import FloatArray
+from pais.cli import files, options, show
 from pais.data.columns import Table, read
-from pais.planning.fit import KMeansFit, KMeansSettings, fit_kmeans
+from pais.pipeline import fit as private_fit
+from pais.planning import KMeansFit, KMeansSettings
 from pais.privacy.calibration import Sampling
 from pais.privacy.profiles import GaussianProfile
 
@@ -65,6 +68,24 @@ class Demo:
         }
 
 
+def demo(run: options.Run, out: Path, repeats: int) -> None:
+    """Run the comparison, write the first constrained run as a release, and show the table."""
+    if run.seed is not None:
+        show.warn(show.SEED_WARNING)
+    files.require_free([out / name for name in files.RELEASE], overwrite=True)
+    with show.stages(total=len(SAMPLINGS) * repeats + 2, quiet=run.quiet) as begin:
+        table = bundled_sample()
+        names = files.require_names(table.names, files.COUNT_COLUMN)
+        comparison = compare(table, repeats=repeats, seed=run.seed, begin=begin)
+        begin("write")
+        paths = files.write_release(out, comparison.fit, names)
+    if run.as_json:
+        show.print_json({**comparison.describe(), "files": paths})
+    elif not run.quiet:
+        demo_table(comparison)
+        show.say(f"The first constrained run as a report: open {paths['report.html']}")
+
+
 def bundled_sample() -> Table:
     """30,000 rows of Covertype: real and public."""
     source = importlib.resources.files("pais") / "data" / "covertype-sample.parquet"
@@ -86,7 +107,7 @@ def compare(table: Table, *, repeats: int, seed: int | None, begin: Callable[[st
             first = fit if first is None else first
     assert first is not None
     return Demo(
-        rows=[_medians(found) for found in runs.values()],
+        rows=[_medians(fits) for fits in runs.values()],
         n_rows=table.rows.shape[0],
         repeats=repeats,
         reference_seconds=reference_seconds,
@@ -103,7 +124,7 @@ def _one(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None
     )
     start = time.perf_counter()
     # The sample is public, so there is no need to warn about many fits without a ledger.
-    fit = fit_kmeans(rows, settings, random_state=seed, ledger=None, warn=lambda concern: None, counted=False)
+    fit = private_fit(rows, settings, random_state=seed, counted=False)
     seconds = time.perf_counter() - start
     plan, profile = fit.plan, fit.plan.mechanism.profile
     assert plan.norms is not None

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from pais._base import validate
+from pais._base.files import read_json
 from pais._base.numerics import raised
 from pais.accounting.digest import digest
-from pais.cli.facts import read_json
 from pais.cli.files import read_values
 from pais.cli.show import price
 from pais.errors import ArgumentError

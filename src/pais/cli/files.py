@@ -20,7 +20,7 @@ from pais._base.numerics import FloatArray
 from pais.data.columns import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
-from pais.planning.fit import KMeansFit
+from pais.planning import KMeansFit
 from pais.report import write_report
 
 CERTIFICATE = "certificate.json"
@@ -152,12 +152,12 @@ def _hidden_place(directory: Path) -> Iterator[Path]:
 
 def _rename_in(new: Path, directory: Path) -> None:
     """Move a directory with its content to a path that does not exist yet."""
-    made = [home for home in directory.parents if not home.exists()]
+    created = [home for home in directory.parents if not home.exists()]
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         new.rename(directory)
     except BaseException:
-        for home in made:
+        for home in created:
             with contextlib.suppress(OSError):
                 home.rmdir()
         raise

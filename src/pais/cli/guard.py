@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import typer
 
@@ -15,6 +16,7 @@ from pais.errors import (
     DataError,
     MismatchError,
     PaisError,
+    PrivacyWarning,
     UnreachableError,
 )
 
@@ -43,7 +45,11 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return command(*args, **kwargs)
+            with warnings.catch_warnings():
+                # Python would print the file and line of a warning, which say nothing to a user of a command.
+                warnings.simplefilter("always", PrivacyWarning)
+                warnings.showwarning = _show_warning  # type: ignore[assignment]  # takes any arguments
+                return command(*args, **kwargs)
         except (typer.Exit, typer.Abort):
             raise
         except PaisError as error:
@@ -52,13 +58,16 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             # Do not print its message, which reveals how many rows there are or were kept.
             code, line = BAD_ARGUMENT, "error: memory ran out. Ask for a smaller sample, or fewer clusters or columns."
         except KeyboardInterrupt:
-            code, line = (
-                INTERRUPTED,
-                "interrupted: no output is half written",
-            )
+            code, line = INTERRUPTED, "interrupted: no output is half written"
         except Exception as error:
             code, line = FAILED, f"internal error: {type(error).__name__} (its text is not shown: it could quote a row)"
         typer.echo(line, err=True)
         raise typer.Exit(code)
 
     return run
+
+
+def _show_warning(message: Warning | str, *_: Any) -> None:
+    from pais.cli.show import warn
+
+    warn(str(message))

@@ -1,10 +1,14 @@
-"""Arguments and options of the commands, named as in the API."""
+"""Options of the commands, named as in the API. Commands that share options share a dataclass of them."""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -39,94 +43,164 @@ class EngineName(str, Enum):
     spark = "spark"
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Secret; read only.",
-    ),
-]
-_N_CLUSTERS = typer.Option("--n-clusters", help="Number of clusters.")
-NClusters = Annotated[int, _N_CLUSTERS]
-NClustersOrPlan = Annotated[int | None, _N_CLUSTERS]
-_EPSILON = typer.Option("--epsilon", help="What all that is released may cost one row.")
-Epsilon = Annotated[float, _EPSILON]
-EpsilonOrPlan = Annotated[float | None, _EPSILON]
-Delta = Annotated[
-    float | None,
-    typer.Option(
-        "--delta",
-        help="Default with Gaussian noise: the smaller of 1e-6 and 1 / (10 * rows), the number of rows as stated or "
-        "surveyed; 0 with 'laplace' and 'l2'.",
-    ),
-]
-Radius = Annotated[
-    float | None,
-    typer.Option(
-        "--radius",
-        help="Public bound on the norm of a row about the center; rows are clipped. Noise grows with it: a loose one "
-        "costs more than the survey that finds it.",
-    ),
-]
-Center = Annotated[
-    str | None, typer.Option("--center", help="Public origin of the norms: numbers with commas, or a file of them.")
-]
-Norms = Annotated[
-    str | None,
-    typer.Option("--norms", help="Public guess of the norms: quantiles at even levels from 0 to 1, with commas."),
-]
-NRows = Annotated[float | None, typer.Option("--n-rows", help="Public number of rows; goes with --norms.")]
-SurveyFile = Annotated[
-    Path | None, typer.Option("--survey", help="Facts from `pais survey`; what it cost counts within --epsilon.")
-]
-PlanFile = Annotated[
-    Path | None,
-    typer.Option("--plan", help="From `pais plan --out plan.json`, in place of clusters, epsilon and facts."),
-]
-Sampling = Annotated[SamplingName, typer.Option("--sampling", help="How rows are kept.")]
-SampleSize = Annotated[
-    float | None, typer.Option("--sample-size", help="Expected rows. Default: as few as cost no extra noise.")
-]
-MaxEpsilonIfKept = Annotated[
-    float | None,
-    typer.Option(
-        "--max-epsilon-if-kept",
-        help="Largest epsilon of a row, survey included, once it is known that it was kept. Default: epsilon + 15.",
-    ),
-]
-Mechanism = Annotated[
-    MechanismChoice, typer.Option("--mechanism", help="Noise: Gaussian for (epsilon, delta), others for pure epsilon.")
-]
-Algorithm = Annotated[AlgorithmChoice, typer.Option("--algorithm", help="'paper' is plain DP-Lloyd, pure noise only.")]
-Seed = Annotated[
-    int | None, typer.Option("--seed", help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release.")
-]
-Columns = Annotated[
-    str | None, typer.Option("--columns", help="Names of the columns to use, with commas. Default: all, ids included.")
-]
-Missing = Annotated[
-    MissingChoice,
-    typer.Option(
-        "--missing",
-        help="Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'error' stops and names the "
-        "columns; that is outside the guarantee, since one row decides whether the command succeeds.",
-    ),
-]
-# Dropping is the default now; the option is kept for scripts that pass it.
-DropMissing = Annotated[bool, typer.Option("--drop-missing", hidden=True)]
-Engine = Annotated[
-    EngineName,
-    typer.Option(
-        "--engine", help="Where rows are gone over: streamed from files (auto, arrow), in memory, or in Spark."
-    ),
-]
-Master = Annotated[
-    str | None, typer.Option("--master", help="Address of a Spark cluster, e.g. spark://host:7077; implies Spark.")
-]
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows and columns that a command reads, and the engine to read them with."""
+
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Only read.",
+        ),
+    ]
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", help="Names of the columns to use, separated by commas. Default: all, ids included."),
+    ] = None
+    missing: Annotated[
+        MissingChoice,
+        typer.Option(
+            "--missing",
+            help="Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'error' stops and names the "
+            "columns. That is outside the guarantee, because one row decides whether the command succeeds.",
+        ),
+    ] = MissingChoice.drop
+    # Dropping is the default now; the option is kept for scripts that pass it.
+    drop_missing: Annotated[bool, typer.Option("--drop-missing", hidden=True)] = False
+    engine: Annotated[
+        EngineName,
+        typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
+    ] = EngineName.auto
+    master: Annotated[
+        str | None,
+        typer.Option("--master", help="Address of a Spark cluster, such as spark://host:7077. Implies Spark."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Center:
+    """The center alone, for a survey."""
+
+    center: Annotated[
+        str | None,
+        typer.Option(
+            "--center", help="Public origin of the norms: numbers separated by commas, or a file that contains them."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(Center):
+    """Public facts about the rows."""
+
+    radius: Annotated[
+        float | None,
+        typer.Option(
+            "--radius",
+            help="Public bound on the distance of a row from the center; rows beyond it are clipped. The noise grows "
+            "with the radius: a loose bound costs more than the survey that finds a tight one.",
+        ),
+    ] = None
+    norms: Annotated[
+        str | None,
+        typer.Option(
+            "--norms", help="Public guess of the norms: quantiles at even levels from 0 to 1, separated by commas."
+        ),
+    ] = None
+    n_rows: Annotated[float | None, typer.Option("--n-rows", help="Public number of rows. Needs --norms.")] = None
+    survey: Annotated[
+        Path | None,
+        typer.Option("--survey", help="File with facts from `pais survey`. Its price counts within --epsilon."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMeans(Facts):
+    """Settings of a private k-means; `KMeansSettings` checks them."""
+
+    n_clusters: Annotated[int | None, typer.Option("--n-clusters", help="Number of clusters.")] = None
+    epsilon: Annotated[
+        float | None, typer.Option("--epsilon", help="Guarantee for everything that is released, survey included.")
+    ] = None
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            "--delta",
+            help="Default: with Gaussian noise the smaller of 1e-6 and 1 / (10 * number of rows, stated or surveyed); "
+            "0 with 'laplace' and 'l2'.",
+        ),
+    ] = None
+    sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
+    sample_size: Annotated[
+        float | None,
+        typer.Option("--sample-size", help="Expected rows in the sample. Default: as few as need no extra noise."),
+    ] = None
+    max_epsilon_if_kept: Annotated[
+        float | None,
+        typer.Option(
+            "--max-epsilon-if-kept",
+            help="Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
+            "Default: epsilon + 15.",
+        ),
+    ] = None
+    mechanism: Annotated[
+        MechanismChoice,
+        typer.Option("--mechanism", help="Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon."),
+    ] = MechanismChoice.gaussian
+    algorithm: Annotated[
+        AlgorithmChoice, typer.Option("--algorithm", help="'paper' is plain DP-Lloyd; it needs 'laplace' or 'l2'.")
+    ] = AlgorithmChoice.refined
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What a command prints."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print no progress and no summary, only warnings.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run(Output):
+    """A command that draws random bits."""
+
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release."),
+    ] = None
+
+
 Ledger = Annotated[
     Path | None,
-    typer.Option("--ledger", help="The budget of these rows, from `pais ledger`; charged before anything is written."),
+    typer.Option("--ledger", help="Budget of these rows, from `pais ledger`. It is charged before noise is drawn."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files of an earlier run.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no summary; warnings stay.")]
+
+
+def grouped(function: Callable[..., None]) -> Callable[..., None]:
+    """Turn each parameter of a command that is a dataclass into the options that its fields declare."""
+    hints = get_type_hints(function, include_extras=True)
+    groups = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in groups:
+            parameters += [_parameter(groups[name], field) for field in fields(groups[name])]
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(function)
+    def command(**values: Any) -> None:
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})  # type: ignore[operator]  # a class
+        function(**values)
+
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # read by typer
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _parameter(group: Any, field: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if field.default is MISSING else field.default
+    annotation = get_type_hints(group, include_extras=True)[field.name]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -1,60 +1,54 @@
-"""Open the rows that a command processes. The screen shows no more about them than a rate and a time."""
+"""Open the rows that a command reads, and parse the facts that the user states about them."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
+from pais._base.files import read_text
+from pais._base.numerics import FloatArray
 from pais._base.randomness import bit_source
+from pais.cli import options
 from pais.cli.files import WEIGHT_COLUMN
-from pais.cli.options import EngineName, MissingChoice
+from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.columns import listed
 from pais.data.engines import Engine, WeightedRows
 from pais.data.sources import source
 from pais.errors import ArgumentError
+from pais.privacy.norms import NormDistribution
 
 # Common names of columns with row identifiers; pandas writes "Unnamed: 0" for an index without a name.
 _IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The rows and columns that the user selected, and the engine to process them with."""
-
-    data: str
-    columns: str | None
-    missing: MissingChoice
-    engine: EngineName
-    master: str | None
-    carry: str | None = None
-
-    def open(self, bar: Watch) -> Engine:
-        """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
-        data: object = self.data
-        if self.engine is EngineName.spark or self.master is not None:
-            if self.engine not in (EngineName.spark, EngineName.auto):
-                raise ArgumentError("--master goes with --engine spark. Leave one of the two out.")
-            data = _spark_frame(self.data, self.master)
-        opened = source(
-            data,
-            columns=names_of("--columns", self.columns),
-            carry=names_of("--carry", self.carry) or (),
-            missing=self.missing.value,
-            on_rows=bar.rows,
+def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Engine:
+    """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
+    data: object = wanted.data
+    if wanted.engine is EngineName.spark or wanted.master is not None:
+        if wanted.engine not in (EngineName.spark, EngineName.auto):
+            raise ArgumentError("--master goes with --engine spark. Leave one of the two out.")
+        data = _spark_frame(wanted.data, wanted.master)
+    engine = source(
+        data,
+        columns=names_of("--columns", wanted.columns),
+        carry=names_of("--carry", carry) or (),
+        missing=wanted.missing.value,
+        on_rows=bar.rows,
+    )
+    ids = identifiers(engine.names or ())
+    if wanted.columns is None and ids:
+        bar.warn(
+            f"column(s) {listed(ids)} look like ids and are used as features. If that is not meant, name the "
+            "features with --columns."
         )
-        found = identifiers(opened.names or ())
-        if self.columns is None and found:
-            bar.warn(
-                f"column(s) {listed(found)} look like ids and are used as features. If that is not meant, name the "
-                "features with --columns."
-            )
-        return opened.held() if self.engine is EngineName.memory else opened
+    return engine.held() if wanted.engine is EngineName.memory else engine
 
 
 def _spark_frame(data: str, master: str | None) -> object:
@@ -100,3 +94,48 @@ def sample_table(kept: WeightedRows, ball: Ball, names: tuple[str, ...], seed: i
         for name in beside.column_names:
             table = table.append_column(name, beside.column(name))
     return table
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def numbers(name: str, text: str) -> tuple[float, ...]:
+    """Parse numbers separated by commas or spaces; the brackets of a JSON list are allowed."""
+    parts = text.strip().removeprefix("[").removesuffix("]").replace(",", " ").split()
+    if not parts or not all(_is_number(part) and math.isfinite(float(part)) for part in parts):
+        raise ArgumentError(f"{name} is not a list of finite numbers. Pass numbers with commas between them.")
+    return tuple(float(part) for part in parts)
+
+
+def center_of(text: str | None) -> tuple[float, ...] | None:
+    """Parse a center from a list of numbers, or from a file that contains one."""
+    if text is None:
+        return None
+    try:
+        is_file = Path(text).is_file()
+    except OSError:
+        # A long list of numbers is not a valid file name.
+        is_file = False
+    return numbers("--center", read_text(Path(text)) if is_file else text)
+
+
+def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) -> NormDistribution | None:
+    """Build the norm distribution from quantiles at evenly spaced levels, linear in between."""
+    if norms is None and n_rows is None:
+        return None
+    if norms is None or n_rows is None or radius is None:
+        raise ArgumentError("--norms and --n-rows need each other, and --radius. State all three, or pass --survey.")
+    values = np.asarray(numbers("--norms", norms))
+    if values.size < 2 or np.any(np.diff(values) < 0.0):
+        raise ArgumentError("--norms must hold two or more numbers that never fall. Pass quantiles from level 0 to 1.")
+    levels = np.linspace(0.0, 1.0, values.size)
+
+    def quantile(level: FloatArray) -> FloatArray:
+        return np.asarray(np.interp(level, levels, values))
+
+    return NormDistribution.from_quantiles(quantile, n_rows=n_rows, radius=radius)

@@ -27,9 +27,7 @@ from rich.text import Text
 
 from pais._base.numerics import raised
 from pais.data.columns import listed
-from pais.norm_survey import Survey
-from pais.pipeline import Plan
-from pais.planning.fit import KMeansFit
+from pais.planning import KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
 
@@ -153,7 +151,7 @@ def release_or_json(
             {
                 "certificate": json.loads(fit.certificate.to_json()),
                 "columns": list(names),
-                "expected_rows": expected_rows(fit.plan),
+                "expected_rows": fit.plan.expected_rows,
                 "files": paths,
             }
         )
@@ -161,17 +159,10 @@ def release_or_json(
         release_table(fit, names, paths)
 
 
-def expected_rows(plan: Plan) -> float | None:
-    """Expected number of rows in a plan's sample, from its public norms; the actual number is secret."""
-    return None if plan.norms is None else plan.norms.expected_size(plan.rule)
-
-
 def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Print a plan as a table, or as JSON without the fields that only pais reads from the plan file."""
     if as_json:
-        request = {name: value for name, value in described["request"].items() if name != "facts"}
-        shown = {name: value for name, value in described.items() if name != "explanation"}
-        print_json({**shown, "request": request})
+        print_json({name: value for name, value in described.items() if name not in ("explanation", "norms")})
     elif not quiet:
         say("\n".join(described["explanation"]))
 
@@ -185,7 +176,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     """Print the summary of a release: public values only."""
     certificate, plan = fit.certificate, fit.plan
     facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
-    facts += [(f"  {part['what']}", price(part)) for part in certificate.parts]
+    facts += [(f"  {part.what}", price(part.to_dict())) for part in certificate.parts]
     if certificate.epsilon_if_kept > certificate.epsilon * (1.0 + 1e-6):
         facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for a row that was kept"))
     facts += [
@@ -195,7 +186,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         ("features", listed(names)),
         ("clusters", str(len(fit.value.centers))),
     ]
-    expected = expected_rows(plan)
+    expected = plan.expected_rows
     if plan.norms is not None and expected is not None:
         n_rows = plan.norms.n_rows
         facts.append(("rows kept", f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"))
@@ -203,23 +194,23 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     facts_table("Private k-means", facts)
 
 
-def survey_summary(found: Survey, names: tuple[str, ...] | None, out: Path | None) -> None:
+def survey_summary(survey: Survey, out: Path | None) -> None:
     """Print the results of a survey and its price."""
-    origin = "the origin" if found.ball.center is None else f"a center of {len(found.ball.center)} numbers"
+    origin = "the origin" if survey.ball.center is None else f"a center of {len(survey.ball.center)} numbers"
     facts_table(
         "Norm survey",
         [
-            ("price", f"epsilon {raised(found.epsilon)}, delta 0"),
-            ("randomness", "secure randomness" if found.secure_randomness else "seeded, not private"),
-            *([] if names is None else [("features", listed(names))]),
-            ("rows", f"about {found.norms.n_rows:,.0f}"),
-            ("mean square norm", f"about {found.norms.mean_square_norm:.6g}"),
-            ("radius", f"{found.ball.radius:.6g} (l{found.ball.order:g}) about {origin}"),
+            ("price", f"epsilon {raised(survey.epsilon)}, delta 0"),
+            ("randomness", "secure randomness" if survey.secure_randomness else "seeded, not private"),
+            *([] if survey.columns is None else [("features", listed(survey.columns))]),
+            ("rows", f"about {survey.norms.n_rows:,.0f}"),
+            ("mean square norm", f"about {survey.norms.mean_square_norm:.6g}"),
+            ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}"),
         ],
     )
-    say(histogram(found.norms))
+    say(histogram(survey.norms))
     say(
-        f"This spent epsilon {found.epsilon:g} of every row's budget. It counts in what you release next from these "
+        f"This spent epsilon {survey.epsilon:g} of every row's budget. It counts in what you release next from these "
         + (f"rows: pass --survey {out}." if out is not None else "rows.")
     )
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pais._base import validate
+from pais._base import files, validate
 from pais._base.numerics import ULP, FloatArray
 from pais._base.rowwise import norms_of, rough_norms_of, rough_slack, rough_square_sums, square_sums
 from pais.errors import ArgumentError, DataError
@@ -124,9 +125,16 @@ class Ball:
         """Return the largest computed norm for which a row is certainly inside the ball."""
         return self.radius * (1.0 - 2 * (n_features + 16) * ULP)  # [note: ball-3]
 
-    def describe(self) -> dict[str, object]:
-        order = "infinity" if math.isinf(self.order) else self.order
-        return {"radius": self.radius, "order": order, "center": None if self.center is None else list(self.center)}
+    def to_dict(self) -> dict[str, Any]:
+        """Public description of the ball, for certificates and files."""
+        return {"radius": self.radius, "order": files.plain(self.order), "center": files.plain(self.center)}
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Ball:
+        """Rebuild a ball from its description."""
+        center = described["center"]
+        order = files.number(described["order"])
+        return cls(radius=described["radius"], order=order, center=None if center is None else tuple(center))
 
 
 def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
+from pais._base import files
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
 from pais.data.engines import WeightedRows
@@ -63,6 +66,14 @@ class Mechanism(ABC):
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
         """Compute the noised value. `release` calls this once per sample."""
 
-    @abstractmethod
-    def describe(self) -> dict[str, object]:
-        """Public description of the mechanism."""
+    def to_dict(self) -> dict[str, Any]:
+        """Public description of the mechanism, for certificates and files.
+
+        A mechanism of your own is described by its name and class, and by what a method `describe` of it returns.
+        """
+        return {**files.to_dict(self, "mechanism"), "mechanism": self.name}
+
+    @staticmethod
+    def from_dict(described: Mapping[str, Any]) -> Mechanism:
+        """Rebuild a mechanism of this package from its description."""
+        return cast(Mechanism, files.from_dict(described, "mechanism"))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, cast
 
 import mpmath as mp
 import numpy as np
 from scipy import special
 
-from pais._base import validate
+from pais._base import files, validate
+from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais._base.numerics import ULP, FloatArray, divide_up, multiply_down
 from pais._base.randomness import BitSource
@@ -54,9 +57,14 @@ class NoiseLaw(ABC):
     def deviation(self, d: int) -> float:
         """Standard deviation of one coordinate of a vector of d."""
 
-    @abstractmethod
-    def describe(self) -> dict[str, object]:
-        """Public description of the law."""
+    def to_dict(self) -> dict[str, Any]:
+        """Public description of the law, for certificates and files."""
+        return {**files.to_dict(self, "law"), "scale": self.scale}
+
+    @staticmethod
+    def from_dict(described: Mapping[str, Any]) -> NoiseLaw:
+        """Rebuild a noise law of this package from its description."""
+        return cast(NoiseLaw, files.from_dict(described, "law"))
 
     def draw(self, shape: tuple[int, int], bits: BitSource) -> FloatArray:
         """Noise vectors as doubles, one in each row. For studies only: releases use `draw_steps`."""
@@ -98,6 +106,8 @@ def _normal_exactly(tail: mp.mpf) -> mp.mpf:
     return mp.sqrt(2) * mp.erfinv(1 - 2 * tail)
 
 
+@stored("law", "lp")
+@stored("law", "laplace")
 @dataclass(frozen=True, kw_only=True)
 class LpNoise(NoiseLaw):
     """Density proportional to exp(-||noise||_p / scale): pure epsilon, for any p >= 1.
@@ -208,11 +218,11 @@ class LpNoise(NoiseLaw):
         # Increased so that the rounding errors of later products cannot make the loss too small.
         return float(divide_up(1.0 + 8 * ULP, self.scale))  # [note: noise-4]
 
-    def describe(self) -> dict[str, object]:
-        name = "laplace" if self.p == 1.0 else "lp"
-        return {"law": name, "p": "infinity" if math.isinf(self.p) else self.p, "scale": self.scale}
+    def to_dict(self) -> dict[str, Any]:
+        return {**super().to_dict(), "law": "laplace" if self.p == 1.0 else "lp"}
 
 
+@stored("law", "gaussian")
 @dataclass(frozen=True, kw_only=True)
 class GaussianNoise(NoiseLaw):
     """Independent normal coordinates with standard deviation `scale`, for (epsilon, delta) and the l2 norm."""
@@ -248,9 +258,6 @@ class GaussianNoise(NoiseLaw):
     @property
     def _price(self) -> float:
         return float(multiply_down(self.scale, 1.0 - 8 * ULP))  # [note: noise-5]
-
-    def describe(self) -> dict[str, object]:
-        return {"law": "gaussian", "scale": self.scale}
 
 
 def laplace_noise(scale: float) -> LpNoise:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base import validate
+from pais._base.files import stored
 from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
@@ -22,6 +23,7 @@ from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
 
 
+@stored("mechanism", "count")
 @dataclass(frozen=True, kw_only=True)
 class WeightedCount(Mechanism):
     """Sum of weights plus noise: an unbiased count of all rows."""
@@ -48,10 +50,8 @@ class WeightedCount(Mechanism):
         steps = lattice.encode(content.weights).sum() + self.noise.draw_steps((1, 1), lattice, bits)[0]
         return float(lattice.decode(steps)[0])
 
-    def describe(self) -> dict[str, object]:
-        return {"mechanism": self.name, "noise": self.noise.describe()}
 
-
+@stored("mechanism", "sum")
 @dataclass(frozen=True, kw_only=True)
 class WeightedSum(Mechanism):
     """Weighted sum of the rows, relative to the ball's center, plus noise."""
@@ -78,9 +78,6 @@ class WeightedSum(Mechanism):
         steps = lattice.encode(content.rows * content.weights[:, None]).sum(axis=0)
         return lattice.decode(steps + self.noise.draw_steps((1, steps.size), lattice, bits)[0])
 
-    def describe(self) -> dict[str, object]:
-        return {"mechanism": self.name, "noise": self.noise.describe()}
-
 
 @dataclass(frozen=True, kw_only=True)
 class MeanValue:
@@ -91,6 +88,7 @@ class MeanValue:
     noisy_sum: FloatArray
 
 
+@stored("mechanism", "mean")
 @dataclass(frozen=True, kw_only=True)
 class WeightedMean(Mechanism):
     """Mean of all rows: noisy sum divided by noisy count, clipped to the ball, in the coordinates of the rows."""
@@ -123,14 +121,8 @@ class WeightedMean(Mechanism):
         center = 0.0 if ball.center is None else np.asarray(ball.center)
         return MeanValue(noisy_mean=inside + center, noisy_count=noisy_count, noisy_sum=noisy_sum)
 
-    def describe(self) -> dict[str, object]:
-        return {
-            "mechanism": self.name,
-            "count_noise": self.count_noise.describe(),
-            "sum_noise": self.sum_noise.describe(),
-        }
 
-
+@stored("mechanism", "joint")
 @dataclass(frozen=True, kw_only=True)
 class Joint(Mechanism):
     """Several mechanisms on one sample, paid for together. Use it to compute more than one value from a sample."""
@@ -162,9 +154,6 @@ class Joint(Mechanism):
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> tuple[object, ...]:
         return tuple(part.measure(content, ball, bits) for part in self.parts)
-
-    def describe(self) -> dict[str, object]:
-        return {"mechanism": self.name, "parts": [part.describe() for part in self.parts]}
 
 
 def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:

@@ -1,1 +1,24 @@
 """Plans: everything that is decided before a row is read."""
+
+from pais.planning.facts import Facts, Survey
+from pais.planning.fit import Fit
+from pais.planning.kmeans import KMeansSettings, plan_kmeans
+from pais.planning.losses import losses_if_kept, record_losses
+from pais.planning.plan import Plan
+from pais.planning.settings import Settings
+
+#: The name of a fit of k-means.
+KMeansFit = Fit
+
+__all__ = [
+    "Facts",
+    "Fit",
+    "KMeansFit",
+    "KMeansSettings",
+    "Plan",
+    "Settings",
+    "Survey",
+    "losses_if_kept",
+    "plan_kmeans",
+    "record_losses",
+]

@@ -1,19 +1,22 @@
-"""Planning of a private k-means: all decisions made before a row is sampled, from public quantities only."""
+"""Settings of a private k-means, and the plan that follows from them: noise, sampling rule, cells and rounds."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 
 from pais._base import validate
-from pais.accounting.certificate import Spent, own_limit
+from pais.accounting import Part
+from pais.accounting.price import own_limit
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, laplace_noise
-from pais.pipeline import Plan
+from pais.planning.facts import Facts
+from pais.planning.plan import Plan
+from pais.planning.settings import MechanismName, Settings
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import chosen_delta
 from pais.privacy.norms import NormDistribution
@@ -21,7 +24,6 @@ from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import Rule
 from pais.privacy.rules.simple import largest_coreset_size
 
-MechanismName = Literal["gaussian", "laplace", "l2"]
 Algorithm = Literal["refined", "paper"]
 
 #: A typical |center| / radius, which determines the split of the noise between counts and sums.
@@ -41,7 +43,7 @@ _ROOM = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Facts:
+class _Problem:
     """Public numbers that determine the schedule of rounds."""
 
     n_clusters: int
@@ -53,87 +55,131 @@ class _Facts:
     epsilon: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class KMeansSettings(Settings):
+    """Settings of a private k-means that the user chooses; public.
+
+    Attributes
+    ----------
+    n_clusters : int
+        Number of clusters k.
+    algorithm : {"refined", "paper"}
+        "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
+    n_iterations : int
+        Number of rounds of the algorithm "paper".
+    epsilon, delta, radius, center, norms, sampling, sample_size, mechanism, max_epsilon_if_kept
+        See `Settings`. Without a `sample_size`, the sample has at most half a gigabyte of numbers.
+    """
+
+    n_clusters: int
+    algorithm: Algorithm = "refined"
+    n_iterations: int = 10
+
+    def require(self) -> None:
+        validate.count("n_clusters", self.n_clusters)
+        super().require()
+        if self.algorithm not in ("refined", "paper") or (self.algorithm == "paper" and self.mechanism == "gaussian"):
+            raise ArgumentError(
+                f"algorithm={self.algorithm!r} is not available for {self.mechanism!r}. Pass 'refined'."
+            )
+        validate.count("n_iterations", self.n_iterations)
+
+    def plan(self, facts: Facts, n_features: int) -> Plan:
+        """Choose the noise, sampling rule, cells and rounds from public facts."""
+        return replace(self, epsilon=self.epsilon_after(facts.survey)).release_plan(
+            ball=facts.ball,
+            norms=facts.norms,
+            n_features=n_features,
+            spent=facts.spent,
+            columns=None if facts.survey is None else facts.survey.columns,
+        )
+
+    def release_plan(
+        self,
+        *,
+        ball: Ball,
+        norms: NormDistribution,
+        n_features: int,
+        spent: tuple[Part, ...] = (),
+        columns: tuple[str, ...] | None = None,
+    ) -> Plan:
+        """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
+        self.require()
+        d = validate.count("n_features", n_features)
+        norms = _norms_on(ball, norms, self)
+        if ball.center is not None and len(ball.center) != d:
+            raise ArgumentError(
+                f"the center has {len(ball.center)} numbers where there are {d} features. State one for each."
+            )
+        delta = chosen_delta(
+            self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
+        )
+        unit = _unit_profile(self.mechanism, d, ball.radius)
+        limit = own_limit(self.max_epsilon_if_kept, spent)
+        calibration = _calibrated(self, unit, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta.used, limit=limit)
+        problem = _Problem(
+            n_clusters=int(self.n_clusters),
+            n_features=d,
+            n_rows=norms.n_rows,
+            radius=ball.radius,
+            mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
+            sample_size=calibration.sample_size,
+            epsilon=float(self.epsilon),
+        )
+        # [note: plan-2]
+        return Plan(
+            ball=ball,
+            rule=calibration.rule,
+            mechanism=_mechanism(problem, unit, calibration, self),
+            epsilon=problem.epsilon,
+            delta=delta.used,
+            norms=norms,
+            spent=spent,
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
+            certified_delta=None if delta.certified == delta.used else delta.certified,
+            delta_basis=delta.basis,
+            columns=columns,
+        )
+
+
 def plan_kmeans(
-    *,
-    n_clusters: int,
-    n_features: int,
-    epsilon: float,
-    delta: float | None = None,
-    ball: Ball,
-    norms: NormDistribution,
-    sampling: Sampling | Literal["none"] | Rule = "constrained",
-    sample_size: float | None = None,
-    mechanism: MechanismName = "gaussian",
-    algorithm: Algorithm = "refined",
-    n_iterations: int = 10,
-    spent: tuple[Spent, ...] = (),
-    max_epsilon_if_kept: float | None = None,
+    *, n_features: int, ball: Ball, norms: NormDistribution, spent: tuple[Part, ...] = (), **settings: Any
 ) -> Plan:
     """Choose the noise, sampling rule, cells and rounds of a private k-means.
 
     Parameters
     ----------
-    n_clusters, n_features : int
-        k and d.
-    epsilon, delta : float
-        The guarantee of this release alone; the cost of a survey is added through `spent`. If delta is None, it is 0
-        for the pure mechanisms, and for Gaussian noise the smaller of 1e-6 and one tenth of 1 / number of rows in
-        `norms`. If `spent` contains earlier releases, that number counts as surveyed, and 1e-6 is certified.
+    n_features : int
+        Number of columns d.
     ball : Ball
         Public bounds; order 2, or 1 for the Laplace mechanism.
     norms : NormDistribution
         Public or surveyed norms about the ball's center.
-    sampling : {"constrained", "coreset", "uniform", "none"} or Rule
-        Sampling rule, which decides the probability with which each row is kept.
-    sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, and at most
-        `MOST_SAMPLE_NUMBERS` / d. The constrained rule never keeps more rows than are needed to avoid extra noise.
-    mechanism : {"gaussian", "laplace", "l2"}
-        Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
-    algorithm : {"refined", "paper"}
-        "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
-    spent : tuple of Spent
-        Earlier releases on the same rows; the certificate adds their costs.
-    max_epsilon_if_kept : float, optional
-        Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
-        epsilon. With this limit, a small sample of a large table has more noise.
+    spent : tuple of Part
+        Earlier releases on the same rows; the certificate adds their prices. If there are any, the number of rows
+        counts as surveyed, and a default delta is certified as 1e-6.
+    **settings
+        Arguments of `KMeansSettings`: n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm,
+        n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without `spent`.
 
     Notes
     -----
     Guarantee. The plan costs at most (epsilon, delta) on the whole ball; the constructor of `Plan` checks this:
     `tests/theory/test_planning.py`. No argument depends on the rows except through released values.
+
+    Examples
+    --------
+    >>> import pais
+    >>> norms = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0], [50_000, 50_000])
+    >>> plan = pais.plan_kmeans(n_clusters=5, n_features=3, epsilon=1.0, ball=pais.Ball(radius=2.0), norms=norms)
+    >>> plan.price.epsilon <= 1.0
+    True
     """
-    require_wishes(n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm)
-    d = validate.count("n_features", n_features)
-    norms = _norms_on(ball, norms, mechanism)
-    delta_choice = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent))
-    epsilon, used = float(epsilon), float(delta_choice.used)
-    plain_rounds = None if algorithm == "refined" else validate.count("n_iterations", n_iterations)
-    unit = _unit_profile(mechanism, d, ball.radius)
-    most_rows, limit = MOST_SAMPLE_NUMBERS / d, own_limit(max_epsilon_if_kept, spent)
-    chosen = _calibrated(unit, norms, sampling, sample_size, most_rows, epsilon, used, limit)
-    facts = _Facts(
-        n_clusters=int(n_clusters),
-        n_features=d,
-        n_rows=norms.n_rows,
-        radius=ball.radius,
-        mean_square_norm=_mean_square_norm(mechanism, d, norms),
-        sample_size=chosen.sample_size,
-        epsilon=epsilon,
-    )
-    # [note: plan-2]
-    return Plan(
-        ball=ball,
-        rule=chosen.rule,
-        mechanism=_mechanism(facts, unit, chosen, mechanism, plain_rounds),
-        epsilon=epsilon,
-        delta=used,
-        norms=norms,
-        spent=spent,
-        max_epsilon_if_kept=max_epsilon_if_kept,
-        certified_delta=None if delta_choice.certified == used else delta_choice.certified,
-        delta_basis=delta_choice.basis,
-    )
+    stated_twice = [name for name in ("radius", "center") if name in settings]
+    if stated_twice:
+        raise ArgumentError(f"{stated_twice[0]} is part of the ball. Pass ball=pais.Ball(radius=..., center=...).")
+    wanted = KMeansSettings(**settings)
+    return wanted.release_plan(ball=ball, norms=norms, n_features=n_features, spent=spent)
 
 
 def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution) -> float:
@@ -142,11 +188,15 @@ def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution)
     return max(norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * norms.radius**2)
 
 
-def _norms_on(ball: Ball, norms: NormDistribution, mechanism: MechanismName) -> NormDistribution:
+def _norms_on(ball: Ball, norms: NormDistribution, settings: Settings) -> NormDistribution:
     """Norms clipped to a ball. Raises if ball, norms and mechanism do not match."""
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
-    _require_order(mechanism, ball)
+    if ball.order != settings.order:
+        raise MismatchError(
+            f"mechanism={settings.mechanism!r} does not go with a ball of order {ball.order:g}. Use order 1 for "
+            "'laplace' and 2 for the others."
+        )
     return _clipped(norms, ball.radius)
 
 
@@ -159,43 +209,6 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
     if norms.radius == radius:
         return norms
     return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
-
-
-def require_wishes(
-    n_clusters: int,
-    epsilon: float,
-    delta: float | None,
-    sampling: object,
-    sample_size: float | None,
-    mechanism: str,
-    algorithm: str,
-) -> None:
-    """Validate the arguments that do not depend on the data, before paying for a survey."""
-    validate.count("n_clusters", n_clusters)
-    validate.target_epsilon(epsilon)
-    if delta is not None:
-        delta = validate.target_delta(delta)
-    if sample_size is not None:
-        validate.positive("sample_size", sample_size)
-    if not isinstance(sampling, Rule) and sampling not in ("constrained", "coreset", "uniform", "none"):
-        raise ArgumentError(f"sampling={sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'.")
-    if mechanism not in ("gaussian", "laplace", "l2"):
-        raise ArgumentError(f"mechanism={mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
-    if algorithm not in ("refined", "paper") or (algorithm == "paper" and mechanism == "gaussian"):
-        raise ArgumentError(f"algorithm={algorithm!r} is not available for {mechanism!r}. Pass 'refined'.")
-    if delta is not None and (mechanism == "gaussian") != (delta > 0.0):
-        raise MismatchError(
-            f"mechanism={mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
-            "'laplace' and 'l2' need delta = 0; leave delta out for a default."
-        )
-
-
-def _require_order(mechanism: str, ball: Ball) -> None:
-    if ball.order != (1.0 if mechanism == "laplace" else 2.0):
-        raise MismatchError(
-            f"mechanism={mechanism!r} does not go with a ball of order {ball.order:g}. Use order 1 for "
-            "'laplace' and 2 for the others."
-        )
 
 
 def _unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
@@ -212,15 +225,16 @@ def _unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianPr
 
 
 def _calibrated(
+    settings: KMeansSettings,
     profile: GaussianProfile | LinearProfile,
     norms: NormDistribution,
-    sampling: Sampling | Literal["none"] | Rule,
-    sample_size: float | None,
+    *,
     most_rows: float,
-    epsilon: float,
     delta: float,
     limit: float | None,
 ) -> Calibration:
+    sampling, sample_size, epsilon = settings.sampling, settings.sample_size, float(settings.epsilon)
+
     def solve(kind: Sampling | Rule, size: float | None) -> Calibration:
         return calibrate(
             kind, profile, norms, epsilon=epsilon, delta=delta, sample_size=size, max_epsilon_if_kept=limit
@@ -250,20 +264,19 @@ def _calibrated(
 
 
 def _mechanism(
-    facts: _Facts,
+    problem: _Problem,
     unit: GaussianProfile | LinearProfile,
     calibration: Calibration,
-    mechanism: MechanismName,
-    plain_rounds: int | None,
+    settings: KMeansSettings,
 ) -> KMeans:
-    largest_weight = 1.0 / calibration.rule.smallest_probability(facts.radius)
+    largest_weight = 1.0 / calibration.rule.smallest_probability(problem.radius)
     noise = calibration.noise * (1.0 + _ROOM)  # [note: plan-1]
-    if mechanism == "gaussian":
-        return _gaussian(facts, unit, noise, largest_weight)
-    return _pure(facts, unit, noise, largest_weight, mechanism, plain_rounds)
+    if settings.mechanism == "gaussian":
+        return _gaussian(problem, unit, noise, largest_weight)
+    return _pure(problem, unit, noise, largest_weight, settings)
 
 
-def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) -> KMeans:
+def _gaussian(problem: _Problem, unit: object, noise: float, largest_weight: float) -> KMeans:
     """Schedule for Gaussian noise: up to two cells per cluster, and a start from a noisy second moment.
 
     The number of rounds depends on the noise. The gain of a round falls geometrically with the number of rounds, and
@@ -273,9 +286,9 @@ def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) 
     """
     assert isinstance(unit, GaussianProfile)
     count, total = unit.count_scale * noise, unit.sum_scale * noise
-    k, d, n = facts.n_clusters, facts.n_features, facts.n_rows
+    k, d, n = problem.n_clusters, problem.n_features, problem.n_rows
     cells = int(min(2 * k, max(k, n / (1.5 * count))))
-    signal = n * math.sqrt(facts.mean_square_norm / cells)
+    signal = n * math.sqrt(problem.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
     n_rounds = round(float(np.clip(3.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 10)))
     shares = _GROWTH ** np.arange(n_rounds)
@@ -291,20 +304,18 @@ def _gaussian(facts: _Facts, unit: object, noise: float, largest_weight: float) 
         n_clusters=k,
         n_features=d,
         rounds=rounds,
-        radius=facts.radius,
+        radius=problem.radius,
         cells=cells,
         explore=min(n_rounds - 1, max(4, (n_rounds + 1) // 2)),
-        moment_noise=GaussianNoise(scale=facts.radius * total / math.sqrt(_MOMENT_SHARE)),
+        moment_noise=GaussianNoise(scale=problem.radius * total / math.sqrt(_MOMENT_SHARE)),
         n_rows=n,
-        mean_square_norm=facts.mean_square_norm,
+        mean_square_norm=problem.mean_square_norm,
         trust=1.5,
         largest_weight=largest_weight,
     )
 
 
-def _pure(
-    facts: _Facts, unit: object, noise: float, largest_weight: float, mechanism: MechanismName, plain_rounds: int | None
-) -> KMeans:
+def _pure(problem: _Problem, unit: object, noise: float, largest_weight: float, settings: KMeansSettings) -> KMeans:
     """Schedule for pure noise: one round of sectors, which gives the starting centers, and few further rounds.
 
     The rounds are few because in pure DP the noise of a round grows with the number of rounds. The noise level is the
@@ -312,13 +323,15 @@ def _pure(
     round reduces the distance to a good solution by about a constant factor.
     """
     assert isinstance(unit, LinearProfile)
-    k, d = facts.n_clusters, facts.n_features
-    kept = min(1.0, facts.sample_size / facts.n_rows)
-    log_budget = facts.epsilon + math.log(-math.expm1(-facts.epsilon)) - math.log(kept)
+    k, d = problem.n_clusters, problem.n_features
+    kept = min(1.0, problem.sample_size / problem.n_rows)
+    log_budget = problem.epsilon + math.log(-math.expm1(-problem.epsilon)) - math.log(kept)
     budget = kept * float(np.logaddexp(0.0, log_budget))
-    center_noise = 2 * k * math.sqrt(d) * _sum_noise(mechanism, facts.radius).deviation(d) / (budget * facts.n_rows)
-    level = center_noise / math.sqrt(facts.mean_square_norm)
-    if plain_rounds is None:
+    center_noise = (
+        2 * k * math.sqrt(d) * _sum_noise(settings.mechanism, problem.radius).deviation(d) / (budget * problem.n_rows)
+    )
+    level = center_noise / math.sqrt(problem.mean_square_norm)
+    if settings.algorithm == "refined":
         n_rounds = int(np.clip(round(2.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
         later = 1.2 ** np.arange(n_rounds - 1)
         first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
@@ -326,12 +339,12 @@ def _pure(
         cells = (2 if level > 0.2 else 3) * k
         explore = (n_rounds + 1) // 3 if n_rounds > 2 else 1
     else:
-        shares = [1.0 / plain_rounds] * plain_rounds
+        shares = [1.0 / settings.n_iterations] * settings.n_iterations
         cells, explore = k, 0
     rounds = tuple(
         Round(
             count_noise=laplace_noise(noise / (share * unit.intercept)),
-            sum_noise=_sum_noise(mechanism, noise / (share * unit.slope)),
+            sum_noise=_sum_noise(settings.mechanism, noise / (share * unit.slope)),
         )
         for share in shares
     )
@@ -339,11 +352,11 @@ def _pure(
         n_clusters=k,
         n_features=d,
         rounds=rounds,
-        radius=facts.radius,
+        radius=problem.radius,
         cells=cells,
         explore=explore,
-        n_rows=facts.n_rows,
-        mean_square_norm=facts.mean_square_norm,
+        n_rows=problem.n_rows,
+        mean_square_norm=problem.mean_square_norm,
         # Three scales of Laplace noise, expressed in standard deviations.
         trust=3.0 / math.sqrt(2.0),
         largest_weight=largest_weight,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,6 +92,23 @@ class NormDistribution:
         masses = np.append(np.bincount(cell, minlength=N_KNOTS) - upper, 0.0)
         masses[1:] += upper
         return cls(norms=knot_norms(radius, N_KNOTS), masses=np.maximum(masses, 0.0), radius=radius)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, NormDistribution) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash((self.radius, self.n_rows))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The norms with positive mass, for files."""
+        held = self.masses > 0.0
+        return {"radius": self.radius, "norms": self.norms[held].tolist(), "masses": self.masses[held].tolist()}
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> NormDistribution:
+        """Rebuild a distribution from its description."""
+        norms, masses = (np.asarray(described[name], dtype=np.float64) for name in ("norms", "masses"))
+        return cls(norms=norms, masses=masses, radius=described["radius"])
 
     @property
     def n_rows(self) -> float:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pais._base import validate
 from pais.errors import ArgumentError
-from pais.planning.fit import KMeansFit
+from pais.planning import KMeansFit
 from pais.report import sections
 from pais.report.style import style_sheet
 from pais.report.text import escaped, number, price

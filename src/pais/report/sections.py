@@ -10,8 +10,8 @@ import numpy as np
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Certificate
 from pais.mechanisms import KMeans, NoiseLaw
-from pais.pipeline import assumption_lines, record_losses
-from pais.planning.fit import KMeansFit
+from pais.planning import KMeansFit, record_losses
+from pais.planning.explain import assumption_lines
 from pais.report.charts import LineChart, stacked_bar, swatch
 from pais.report.heat import heat_map
 from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table
@@ -270,7 +270,7 @@ def noise(fit: KMeansFit) -> str:
 
 
 def _law(law: NoiseLaw) -> str:
-    described = law.describe()
+    described = law.to_dict()
     name = described["law"]
     return escaped(f"l{described['p']} law" if name == "lp" else name).replace(".0", "")
 

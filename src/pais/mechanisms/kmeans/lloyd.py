@@ -6,11 +6,14 @@ import functools
 import math
 import operator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from pais._base import validate
+from pais._base.files import stored, to_dict
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
@@ -31,12 +34,20 @@ _MOMENT_BITS = 18
 _MOMENT_ROWS = 2**16
 
 
+@stored("round", "Lloyd")
 @dataclass(frozen=True, kw_only=True)
 class Round:
     """Noise laws of one round, for the count and for the sum of each cluster."""
 
     count_noise: NoiseLaw
     sum_noise: NoiseLaw
+
+    def to_dict(self) -> dict[str, Any]:
+        return to_dict(self, "round")
+
+    def __post_init__(self) -> None:
+        for name in ("count_noise", "sum_noise"):
+            validate.instance(name, getattr(self, name), NoiseLaw, "Pass laplace_noise(b), LpNoise or GaussianNoise.")
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:

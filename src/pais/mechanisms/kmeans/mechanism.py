@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pais._base import validate
+from pais._base.files import stored
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.data.engines import WeightedRows
-from pais.errors import MismatchError
+from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.kmeans import refine
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round, Summary, add_profiles, count_lattice, sum_lattice
@@ -30,6 +32,7 @@ class KMeansValue:
     noisy_counts: FloatArray
 
 
+@stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment_noise": "second_moment_noise"})
 @dataclass(frozen=True, kw_only=True)
 class KMeans(Mechanism):
     """Compute k centers in rounds of noisy counts and sums.
@@ -69,11 +72,28 @@ class KMeans(Mechanism):
     name = "k-means"
 
     def __post_init__(self) -> None:
+        self._validate()
         orders = {round_.sum_noise.order for round_ in self.rounds}
         if self.moment_noise is not None:
             orders.add(self.moment_noise.order)
         if len(orders) != 1:
             raise MismatchError("k-means needs rounds, all with noise for one norm. Use one kind of noise on sums.")
+
+    def _validate(self) -> None:
+        """Check the numbers: they may come from a file."""
+        for name in ("n_clusters", "n_features", "cells"):
+            validate.count(name, getattr(self, name))
+        for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight"):
+            validate.positive(name, getattr(self, name))
+        for round_ in self.rounds:
+            validate.instance("an entry of rounds", round_, Round, "Pass a Round with the noise of counts and sums.")
+        if self.moment_noise is not None:
+            validate.instance("moment_noise", self.moment_noise, GaussianNoise, "Pass a GaussianNoise, or None.")
+        if type(self.explore) is not int or not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
+            raise ArgumentError(
+                f"explore={self.explore!r} and cells={self.cells!r} do not fit {len(self.rounds)} rounds and "
+                f"{self.n_clusters} clusters. Explore in some of the rounds, with at least n_clusters cells."
+            )
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -125,19 +145,6 @@ class KMeans(Mechanism):
             moved = summary.noisy_sums / np.where(filled, counts, 1.0)[:, None]
             centers = np.where(filled[:, None], refine.into_ball(moved, self.radius), centers)
         return centers, counts
-
-    def describe(self) -> dict[str, object]:
-        return {
-            "mechanism": self.name,
-            "n_clusters": self.n_clusters,
-            "cells": self.cells,
-            "exploring_rounds": self.explore,
-            "second_moment_noise": None if self.moment_noise is None else self.moment_noise.describe(),
-            "rounds": [
-                {"count_noise": round_.count_noise.describe(), "sum_noise": round_.sum_noise.describe()}
-                for round_ in self.rounds
-            ],
-        }
 
 
 @dataclass

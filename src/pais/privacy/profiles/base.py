@@ -7,12 +7,14 @@ A profile gives the privacy loss of a record as a function of its weight and nor
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any, cast
 
 from numpy.typing import ArrayLike
 
-from pais._base import validate
+from pais._base import files, validate
 from pais._base.numerics import FloatArray
 
 
@@ -99,6 +101,15 @@ class Profile(ABC):
     @abstractmethod
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """Report what is known about the paper's assumptions on the ball of this radius, for this target."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Public description of the profile, for certificates and files."""
+        return files.to_dict(self, "profile")
+
+    @staticmethod
+    def from_dict(described: Mapping[str, Any]) -> Profile:
+        """Rebuild a profile of this package from its description."""
+        return cast(Profile, files.from_dict(described, "profile"))
 
     def __call__(self, weight: ArrayLike, norm: ArrayLike) -> FloatArray:
         """Return the loss at each weight and norm (broadcast)."""

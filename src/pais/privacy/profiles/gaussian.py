@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from pais._base import validate
+from pais._base.files import stored
 from pais._base.numerics import (
     ULP,
     FloatArray,
@@ -24,6 +25,7 @@ from pais.privacy.amplification import log_amplified_delta
 from pais.privacy.profiles.base import Assumptions, Finding, Profile, Verdict
 
 
+@stored("profile", "gaussian", null_is_infinite=("count_scale", "sum_scale"))
 @dataclass(frozen=True)
 class GaussianProfile(Profile):
     """mu = weight * sqrt(n_iterations * (1/count_scale**2 + norm**2/sum_scale**2)).

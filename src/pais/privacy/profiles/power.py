@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base import validate
+from pais._base.files import stored
 from pais._base.numerics import FloatArray, divide_up, multiply_add_up, multiply_up, round_up
 from pais.errors import ArgumentError
 from pais.privacy.profiles.base import Assumptions, Finding, PureProfile, Verdict
 
 
+@stored("profile", "power")
 @dataclass(frozen=True)
 class PowerProfile(PureProfile):
     """epsilon = weight**power * (intercept + slope * norm).
@@ -131,6 +133,7 @@ class PowerProfile(PureProfile):
         )
 
 
+@stored("profile", "linear", implied=("power",))
 class LinearProfile(PowerProfile):
     """epsilon = weight * (intercept + slope * norm): a record of weight w has the loss of w records.
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pais._base import validate
+from pais._base import files, validate
 from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
 
@@ -51,9 +53,14 @@ class Rule(ABC):
         The probability may jump at a breakpoint, on either side, unless the rule is `continuous`.
         """
 
-    @abstractmethod
-    def describe(self) -> dict[str, object]:
-        """Public description of the rule, for a certificate."""
+    def to_dict(self) -> dict[str, Any]:
+        """Public description of the rule, for certificates and files."""
+        return files.to_dict(self, "rule")
+
+    @staticmethod
+    def from_dict(described: Mapping[str, Any]) -> Rule:
+        """Rebuild a rule of this package from its description."""
+        return cast(Rule, files.from_dict(described, "rule"))
 
     def probability(self, norm: ArrayLike) -> FloatArray:
         """Inclusion probability of each norm, in (0, 1].

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base import validate
+from pais._base.files import stored
 from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.rules.base import SMALLEST_PROBABILITY, Rule
 
 
+@stored("rule", "uniform", renamed={"rate": "probability"}, null_is_infinite=("radius",))
 @dataclass(frozen=True, kw_only=True)
 class UniformRule(Rule):
     """Every record has the same probability."""
@@ -51,10 +53,8 @@ class UniformRule(Rule):
     def breakpoints(self, radius: float) -> FloatArray:
         return np.array([0.0, radius])
 
-    def describe(self) -> dict[str, object]:
-        return {"rule": "uniform", "probability": self.rate}
 
-
+@stored("rule", "coreset")
 @dataclass(frozen=True, kw_only=True)
 class CoresetRule(Rule):
     """q(norm) = m/n (uniform_share + (1 - uniform_share) norm**2 / mean_square_norm): CORESET-BOUND.
@@ -104,16 +104,6 @@ class CoresetRule(Rule):
 
     def breakpoints(self, radius: float) -> FloatArray:
         return np.array([0.0, radius])
-
-    def describe(self) -> dict[str, object]:
-        return {
-            "rule": "coreset",
-            "sample_size": self.sample_size,
-            "n_rows": self.n_rows,
-            "mean_square_norm": self.mean_square_norm,
-            "uniform_share": self.uniform_share,
-            "radius": self.radius,
-        }
 
 
 def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pais._base import validate
+from pais._base.files import stored
 from pais._base.numerics import ULP, FloatArray, round_up
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, kept_limit
@@ -75,6 +76,7 @@ def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.i
     return index
 
 
+@stored("rule", "constrained", null_is_infinite=("max_epsilon_if_kept",))
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedRule(Rule):
     """The rule that keeps every record within a guarantee and samples as few rows as possible (CONSTRAINED).
@@ -157,18 +159,6 @@ class ConstrainedRule(Rule):
     def breakpoints(self, radius: float) -> FloatArray:
         return np.append(self._knots[self._knots < radius], radius)
 
-    def describe(self) -> dict[str, object]:
-        limit = kept_limit(self.epsilon, self.max_epsilon_if_kept)
-        return {
-            "rule": "constrained",
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "radius": self.radius,
-            # JSON has no infinity.
-            "max_epsilon_if_kept": None if math.isinf(limit) else limit,
-            "profile": repr(self.profile),
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class FunctionRule(Rule):
@@ -216,9 +206,10 @@ class FunctionRule(Rule):
     def breakpoints(self, radius: float) -> FloatArray:
         return np.append(self._knots[self._knots < radius], radius)
 
-    def describe(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
+        """Name of the function and a fingerprint of its table: a function cannot be read from a file."""
         return {
-            "rule": "function",
+            **super().to_dict(),
             "function": getattr(self.function, "__name__", type(self.function).__name__),
             "radius": self.radius,
             "n_knots": self.n_knots,

@@ -1,0 +1,178 @@
+"""Classes as dictionaries, and dictionaries as JSON files.
+
+A class that is written to a file has `to_dict` and `from_dict`. The classes of a family (rules, profiles, noise laws,
+mechanisms) share both methods: a dictionary names its family and its kind, such as ``{"rule": "uniform", ...}``, and
+holds the fields of the dataclass.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pais.errors import ArgumentError, PaisError
+
+#: Format of the files that this version writes. Files of format 1 do not state a format.
+FORMAT = 2
+
+#: The kind of a class that this package does not define. It can be described, but not rebuilt.
+OTHER = "other"
+
+C = TypeVar("C", bound=type)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Kind:
+    family: str
+    name: str
+    # Fields that have another name in files; fields for which earlier versions wrote null for infinity; fields that the
+    # class determines, which are not written.
+    renamed: Mapping[str, str]
+    null_is_infinite: Sequence[str]
+    implied: Sequence[str]
+
+
+_KINDS: dict[type, _Kind] = {}
+_CLASSES: dict[tuple[str, str], type] = {}
+
+
+def stored(
+    family: str,
+    name: str,
+    *,
+    renamed: Mapping[str, str] | None = None,
+    null_is_infinite: Sequence[str] = (),
+    implied: Sequence[str] = (),
+) -> Callable[[C], C]:
+    """Register a dataclass of a family, so that it can be rebuilt from its dictionary."""
+
+    def register(cls: C) -> C:
+        _KINDS[cls] = _Kind(family, name, renamed or {}, null_is_infinite, implied)
+        _CLASSES[family, name] = cls
+        return cls
+
+    return register
+
+
+def to_dict(value: object, family: str) -> dict[str, Any]:
+    """Describe an object of a registered class by its fields, and any other by its class and its method `describe`.
+
+    A subclass of a registered class counts as another class, because it may behave differently.
+    """
+    kind = _KINDS.get(type(value))
+    if kind is None:
+        described = value.describe() if hasattr(value, "describe") else {}
+        return {**described, family: OTHER, "class": type(value).__name__}
+    described = {family: kind.name}
+    for field in fields(value):  # type: ignore[arg-type]  # registered classes are dataclasses
+        if field.init and field.name not in kind.implied:
+            described[kind.renamed.get(field.name, field.name)] = plain(getattr(value, field.name))
+    return described
+
+
+def plain(value: object) -> Any:
+    """Convert a public value to what JSON can hold; infinity becomes a word."""
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return "infinity" if isinstance(value, float) and math.isinf(value) else value
+
+
+def from_dict(described: Mapping[str, Any], family: str) -> Any:
+    """Rebuild an object of a family; raise if its kind is not known or its fields are not right."""
+    if not isinstance(described, Mapping):
+        raise ArgumentError(f"the description of a {family} is not an object with names. Pass what to_dict returned.")
+    cls = _CLASSES.get((family, str(described.get(family))))
+    if cls is None or "class" in described:
+        raise ArgumentError(f"a {family} that pais does not define cannot be read from a file. Build it in Python.")
+    kind = _KINDS[cls]
+    names = {stored_name: name for name, stored_name in kind.renamed.items()}
+    values = {names.get(key, key): _rebuilt(value) for key, value in described.items() if key != family}
+    for key in kind.null_is_infinite:
+        values[key] = math.inf if values[key] is None else values[key]
+    return cls(**values)
+
+
+def _rebuilt(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        family = next((name for name, _ in _CLASSES if name in value), None)
+        return from_dict(value, family) if family else {key: _rebuilt(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return tuple(_rebuilt(item) for item in value)
+    return number(value)
+
+
+def number(value: Any) -> Any:
+    """Convert the word for infinity back; return anything else unchanged."""
+    return math.inf if value == "infinity" else value
+
+
+def parse_json(text: str) -> dict[str, Any]:
+    """Parse a JSON object. Infinite numbers, NaN and duplicate names raise `ValueError`: readers disagree on them."""
+    try:
+        content = json.loads(text, parse_float=_finite, parse_constant=_finite, object_pairs_hook=_without_repeats)
+    except RecursionError:
+        raise ValueError from None
+    if not isinstance(content, dict):
+        raise ValueError
+    return content
+
+
+def read_json(path: str | Path) -> dict[str, Any]:
+    """Read a JSON object from a file."""
+    try:
+        return parse_json(read_text(path))
+    except ValueError:
+        raise ArgumentError(f"{path} is not a JSON object. Pass a file that pais wrote.") from None
+
+
+def read_text(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ArgumentError(f"{path} cannot be read as text. Check the path.") from None
+
+
+def load(path: str | Path, kind: str, build: Callable[[dict[str, Any]], T]) -> T:
+    """Read an object from a JSON file. An error names the file."""
+    content = read_json(path)
+    try:
+        return build(content)
+    except PaisError as error:
+        raise ArgumentError(f"{path} cannot be used as a {kind}: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise ArgumentError(f"{path} is not a {kind}. Pass a {kind} file that pais wrote.") from None
+
+
+def require_format(content: Mapping[str, Any], kind: str) -> int:
+    """Return the format of a file's content; raise if it is of another kind or of a later format."""
+    if content.get("kind", kind) != kind:
+        raise ArgumentError(f"it is a {content['kind']}. Pass a {kind}.")
+    version = content.get("format", 1)
+    if type(version) is not int or not 1 <= version <= FORMAT:
+        raise ArgumentError("it was written by a later version of pais. Install that version to read it.")
+    return version
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    content = dict(pairs)
+    if len(content) != len(pairs):
+        raise ValueError
+    return content

@@ -1,0 +1,115 @@
+"""The price of one release on the rows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pais._base import validate
+from pais.data.ball import Ball
+from pais.errors import ArgumentError, PaisError
+from pais.privacy.profiles import Profile
+from pais.privacy.rules import Rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What one release cost, or will cost, each record: a survey, or a mechanism on a sample. Public.
+
+    With rule, profile and ball, the loss is known for every norm. Without them, only the price is known.
+
+    Attributes
+    ----------
+    what : str
+        Short description of the release.
+    epsilon, delta : float
+        Certified price: epsilon in [0, 1e6], delta in [0, 1).
+    secure_randomness : bool
+        False if the randomness came from a seed.
+    release : str
+        Random name of the release, by which a ledger recognises that it was charged before; empty if it has none.
+    epsilon_if_kept : float, optional
+        Certified loss of a record given that it was kept in the sample. None if all rows were used.
+    rule, profile, ball : optional
+        The sampling rule, the privacy loss of a record, and the ball that contains the rows. Give all three or none.
+    n_features : int, optional
+        Number of columns.
+    follows : bool
+        Whether the rule or the noise was chosen using the result of an earlier release on these rows.
+    """
+
+    what: str
+    epsilon: float
+    delta: float = 0.0
+    secure_randomness: bool = True
+    release: str = ""
+    epsilon_if_kept: float | None = None
+    rule: Rule | None = None
+    profile: Profile | None = None
+    ball: Ball | None = None
+    n_features: int | None = None
+    follows: bool = False
+
+    def __post_init__(self) -> None:
+        validate.text("what", self.what)
+        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))  # [note: release-8]
+        object.__setattr__(self, "delta", validate.price_delta(self.delta))
+        validate.flag("secure_randomness", self.secure_randomness)
+        validate.flag("follows", self.follows)
+        if not isinstance(self.release, str) or not self.release.isprintable():
+            raise ArgumentError("release is not a printable text. Leave it out.")
+
+    def __getitem__(self, name: str) -> Any:
+        """``part["epsilon"]`` is ``part.epsilon``: the parts of a certificate were dictionaries once."""
+        return self.to_dict()[name]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether equal descriptions mean equal releases: all classes in it are defined by this package."""
+        described = self.to_dict()
+        inside = [described.get("rule", {}), described.get("profile", {})]
+        return all("class" not in part and "class" not in part.get("profile", {}) for part in inside)
+
+    def price(self) -> Part:
+        """The same price without the numbers from which it was computed."""
+        return Part(what=self.what, epsilon=self.epsilon, delta=self.delta)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Public description, for certificates and ledgers."""
+        described: dict[str, Any] = {"what": self.what, "epsilon": self.epsilon, "delta": self.delta}
+        if self.rule is not None and self.profile is not None and self.ball is not None:
+            described["rule"] = self.rule.to_dict()
+            described["profile"] = self.profile.to_dict()
+            described["ball"] = self.ball.to_dict()
+            described["n_features"] = self.n_features
+            described["follows"] = self.follows
+        if self.release or not self.secure_randomness:
+            described["secure_randomness"], described["release"] = self.secure_randomness, self.release
+        return described
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Part:
+        """Rebuild a part. If its rule or profile cannot be rebuilt, its price remains, which is an upper bound."""
+        known = {name: described[name] for name in ("what", "epsilon", "delta")}
+        known |= {name: described[name] for name in ("secure_randomness", "release") if name in described}
+        if "rule" not in described:
+            return cls(**known)
+        columns = described["n_features"]
+        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, PaisError):
+            known |= {
+                "rule": Rule.from_dict(described["rule"]),
+                "profile": Profile.from_dict(described["profile"]),
+                "ball": Ball.from_dict(described["ball"]),
+                "n_features": None if columns is None else validate.count("n_features", columns),
+                "follows": described["follows"] is not False,
+            }
+        return cls(**known)
+
+
+def require_parts(spent: object) -> None:
+    """Raise unless `spent` is a tuple of `Part`, whose constructor has checked the prices."""
+    validate.instance("spent", spent, tuple, "Pass a tuple of pais.Part.")
+    for part in spent:  # type: ignore[attr-defined]  # a tuple
+        validate.instance("an entry of spent", part, Part, "Pass pais.Part(what=..., epsilon=...).")

@@ -1,0 +1,245 @@
+"""The work of the commands: read options, follow the pipeline, write files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from pais.accounting import Ledger, Part
+from pais.auditing import audit as run_audit
+from pais.cli import books, files, options, show
+from pais.cli.explain import explain_file, explanation, require_values
+from pais.cli.guard import FAILED
+from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms
+from pais.data.engines import Engine
+from pais.errors import ArgumentError
+from pais.norm_survey import survey as survey_rows
+from pais.pipeline import fit, run as run_plan
+from pais.planning import Facts, Fit, KMeansSettings, Plan, Survey
+from pais.sampler import sample as draw
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyRequest:
+    """A survey that the user asks for."""
+
+    epsilon: float
+    center: str | None
+    quantile: float
+    mechanism: str
+    ledger: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """A k-means that is ready to run, with the prices that the ledger must pay and its number of passes."""
+
+    prices: tuple[Part, ...]
+    passes: int
+    run: Callable[[Engine, Ledger | None], Fit]
+
+
+def warn_of_seed(seed: int | None) -> None:
+    if seed is not None:
+        show.warn(show.SEED_WARNING)
+
+
+def survey(
+    wanted: options.Rows, request: SurveyRequest, run: options.Run, out: Path | None, *, overwrite: bool
+) -> None:
+    warn_of_seed(run.seed)
+    if out is not None:
+        files.require_free([out], overwrite=overwrite)
+    elif run.quiet and not run.as_json:
+        raise ArgumentError("the survey would be paid for and not shown. Pass --out or --json, or leave out --quiet.")
+    center = center_of(request.center)
+    book = books.opened(request.ledger, Part(what="survey", epsilon=request.epsilon))
+    with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
+        bar.begin("open")
+        rows = open_rows(wanted, bar)
+        bar.begin("survey")
+        bar.expect(passes(rows, 3 if center is None else 1))
+        result = survey_rows(
+            rows,
+            epsilon=request.epsilon,
+            center=center,
+            quantile=request.quantile,
+            order=1.0 if request.mechanism == "laplace" else 2.0,
+            random_state=run.seed,
+            ledger=book,
+        )
+        bar.begin("write")
+        if out is not None:
+            files.write_json(out, result.to_dict())
+    if not result.above_noise:
+        show.warn(show.NOISE_WARNING)
+    if run.as_json:
+        show.print_json(result.to_dict())
+    elif not run.quiet:
+        show.survey_summary(result, out)
+
+
+def settings_of(wanted: options.KMeans) -> KMeansSettings:
+    """Settings of k-means from the options of the same names."""
+    if wanted.n_clusters is None or wanted.epsilon is None:
+        raise ArgumentError("nothing to run. Pass --n-clusters and --epsilon, or --plan where a command takes one.")
+    names = {field.name for field in fields(KMeansSettings)}
+    stated: dict[str, Any] = {name: value for name, value in vars(wanted).items() if name in names}
+    stated |= {name: value.value for name, value in stated.items() if isinstance(value, Enum)}
+    stated["center"] = center_of(wanted.center)
+    stated["norms"] = stated_norms(wanted.norms, wanted.n_rows, wanted.radius)
+    return KMeansSettings(**stated)
+
+
+def surveyed(wanted: options.KMeans, *, rehearsal: bool) -> Survey | None:
+    """The survey that the user passes, if any. It brings all facts, so no other may be stated."""
+    if wanted.survey is None:
+        return None
+    if any(value is not None for value in (wanted.radius, wanted.center, wanted.norms, wanted.n_rows)):
+        raise ArgumentError("--survey brings radius, center and norms. Leave out the facts that you state beside it.")
+    survey = Survey.load(wanted.survey)
+    _require_secure(wanted.survey, survey.price, rehearsal=rehearsal)
+    return survey
+
+
+def _require_secure(path: Path, price: Part, *, rehearsal: bool) -> None:
+    """Raise if a seeded survey would be used for a release, since a certificate could not include it."""
+    if not price.secure_randomness and not rehearsal:
+        raise ArgumentError(f"{path} was made with a seed and is not private. Survey again without --seed.")
+
+
+def plan(
+    wanted: options.KMeans, output: options.Output, n_features: int | None, out: Path | None, *, overwrite: bool
+) -> None:
+    if out is not None:
+        files.require_free([out], overwrite=overwrite)
+    settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=True)
+    if survey is None and (settings.radius is None or settings.norms is None):
+        raise ArgumentError("a plan needs facts. State --radius, --norms and --n-rows, or pass --survey survey.json.")
+    facts = Facts.of(survey) if survey is not None else settings.facts(None)
+    center = facts.ball.center
+    if n_features is None and center is None:
+        raise ArgumentError("the number of columns is not known. Pass --n-features.")
+    result = settings.plan(facts, len(center or ()) if n_features is None else n_features)
+    show.warn_of_weak(settings.epsilon, result)
+    content = result.to_dict()
+    if out is not None:
+        files.write_json(out, content)
+    show.plan_or_json(content, as_json=output.as_json, quiet=output.quiet)
+
+
+def sample(
+    wanted: options.Rows, run: options.Run, path: Path, out: Path, *, carry: str | None, overwrite: bool
+) -> None:
+    warn_of_seed(run.seed)
+    files.require_free([out], overwrite=overwrite)
+    with show.watch(quiet=run.quiet) as bar:
+        bar.begin("plan")
+        plan = Plan.load(path)
+        bar.begin("open")
+        rows = open_rows(wanted, bar, carry)
+        names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
+        plan.require_columns(rows)
+        bar.begin("sample")
+        bar.expect(passes(rows, 1))
+        content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=run.seed).spend("a file of its owner")
+        bar.begin("write")
+        files.write_secret_sample(out, sample_table(content, plan.ball, names, run.seed))
+    show.warn(show.SAMPLE_WARNING)
+    expected = plan.expected_rows
+    if run.as_json:
+        show.print_json({"sample": str(out), "expected_rows": expected, "warning": show.SAMPLE_WARNING})
+    elif not run.quiet:
+        show.say(f"{out}: about {expected:,.0f} rows expected, clipped to the ball, each with its weight 1/probability")
+
+
+def prepare_release(out: Path, *, overwrite: bool, seed: int | None) -> None:
+    """Warn about a seed, and refuse to replace an earlier release unless `overwrite` is set."""
+    warn_of_seed(seed)
+    files.require_free([out / name for name in files.RELEASE], overwrite=overwrite)
+
+
+def work_of_settings(wanted: options.KMeans, *, seed: int | None) -> Work:
+    """Prepare a k-means from settings and, if given, an earlier survey."""
+    settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=seed is not None)
+    facts = None if survey is None else Facts.of(survey)
+    prices: tuple[Part, ...] = (settings.price,)
+    if survey is not None:
+        own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
+        prices = (survey.price, own)
+    return Work(
+        prices=prices,
+        passes=1 + (settings.survey_passes if survey is None else 0),
+        # Not counted among fits without a ledger: a command is a separate process and makes one fit.
+        run=lambda rows, ledger: fit(rows, settings, random_state=seed, ledger=ledger, facts=facts, counted=False),
+    )
+
+
+def work_of_plan(path: Path, *, seed: int | None) -> Work:
+    """Prepare the k-means that a plan file describes."""
+    plan = Plan.load(path)
+    for part in plan.spent:
+        _require_secure(path, part, rehearsal=seed is not None)
+    show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)
+    return Work(
+        prices=plan.due,
+        passes=1,
+        run=lambda rows, ledger: Fit.of(plan, run_plan(plan, rows, random_state=seed, ledger=ledger)),
+    )
+
+
+def refuse_beside_plan(context: typer.Context) -> None:
+    """Raise if an option repeats or contradicts a setting of the plan."""
+    decided = {field.name for field in fields(options.KMeans)}
+    given = [name for name in context.params if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"]
+    beside = [f"--{name.replace('_', '-')}" for name in given if name in decided]
+    if beside:
+        raise ArgumentError(f"--plan decides {', '.join(beside)}. Leave these options out, or plan again.")
+
+
+def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path) -> None:
+    """Open the rows, run the k-means and write the files; then print the release, its columns and the paths."""
+    book = books.opened(ledger, *work.prices)
+    with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
+        bar.begin("open")
+        rows = open_rows(wanted, bar)
+        names = files.require_names(rows.names, files.COUNT_COLUMN)
+        bar.begin("survey, plan, sample, rounds")
+        bar.expect(passes(rows, work.passes))
+        result = work.run(rows, book)
+        bar.begin("write")
+        paths = files.write_release(out, result, names)
+    if result.survey is not None and not result.survey.above_noise:
+        show.warn(show.NOISE_WARNING)
+    show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
+
+
+def audit(
+    path: Path, output: options.Output, *, runs: int, seconds: float | None, confidence: float, seed: int | None
+) -> None:
+    plan = Plan.load(path)
+    with show.stages(total=1, quiet=output.quiet) as begin:
+        begin("audit")
+        report = run_audit(plan, runs=runs, seconds=seconds, confidence=confidence, random_state=seed)
+    if output.as_json:
+        show.print_json(report.describe())
+    elif not output.quiet:
+        show.say(str(report))
+    if report.violates:
+        raise typer.Exit(FAILED)
+
+
+def explain(file: Path, values: Path | None, *, as_json: bool) -> None:
+    if values is not None:
+        require_values(file, values)
+    if as_json:
+        show.print_json(explanation(file))
+        return
+    show.say(explain_file(file))
+    if values is not None:
+        show.say(f"\n{values} holds the values that this certificate was issued for.")

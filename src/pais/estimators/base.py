@@ -1,0 +1,198 @@
+"""What the estimators have in common: reading tables, the interface of scikit-learn, and ledgers in pickles."""
+
+from __future__ import annotations
+
+import copy
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pais._base import validate
+from pais._base.numerics import FloatArray
+from pais.accounting import Accounts, travelling
+from pais.data.columns import Table, from_array, is_frame, read
+from pais.data.engines import Engine
+from pais.data.sources import is_streamed, source
+from pais.errors import DataError, SurveyWarning
+from pais.pipeline import fit
+from pais.planning import Fit, Settings
+from pais.report import write_report
+
+# Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
+_HARMLESS = re.compile(
+    r"X has \d+ features, but \w+ is expecting \d+ features as input\.?$|The feature names should match those that "
+    r"were passed during fit\.|Feature names are only supported if all input features have string names"
+)
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
+    """Base class of the estimators. A subclass builds its settings from its parameters, in `_settings`."""
+
+    ledger: Any
+    random_state: Any
+
+    def _fit(self, X: Any, settings: Settings, charged: Accounts) -> Fit:
+        """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
+        charged.check(settings.price)
+        rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
+        fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
+        self.certificate_ = fitted.certificate
+        self.plan_ = fitted.plan
+        self.fit_ = fitted
+        if fitted.survey is not None and not fitted.survey.above_noise:
+            warnings.warn(
+                "there are too few rows for this price: the survey found nothing above its noise, and columns of unit "
+                "size were assumed. Raise epsilon, or state radius, center and norms.",
+                SurveyWarning,
+                stacklevel=4,
+            )
+        return fitted
+
+    def __getstate__(self) -> Any:
+        """State for pickling. An unfitted model carries the active ledger, so that fits elsewhere are charged to it.
+
+        A fitted model can be loaded and used to predict where the ledger is not available; it needs the ledger only
+        when it is fitted again.
+        """
+        state = dict(super().__getstate__())
+        if not hasattr(self, "certificate_"):
+            state["ledger"] = travelling(self.ledger)
+            return state
+        ledger = travelling(None) if self.ledger is None else self.ledger
+        state["ledger"] = None if ledger is None else ledger.left_behind()
+        return state
+
+    def __copy__(self) -> Any:
+        """Copy within this process. Unlike pickling, copying does not attach the ledgers that are active now."""
+        copied = type(self).__new__(type(self))
+        copied.__dict__.update(self.__dict__)
+        return copied
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
+
+    def write_report(self, path: str | Path) -> Path:
+        """Write a self-contained HTML report about the fit. It contains public values only."""
+        check_is_fitted(self)
+        return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+    def _seed(self) -> Any:
+        # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
+        if isinstance(self.random_state, np.random.RandomState):
+            return int(self.random_state.randint(2**31))
+        return self.random_state
+
+    def _streamed(self, X: Any) -> Engine:
+        """Open rows that are not in memory as an engine, and record their column names."""
+        engine = source(X)
+        self.n_features_in_ = engine.n_features
+        if engine.names is not None:
+            self.feature_names_in_ = np.asarray(engine.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return engine
+
+    def _doubles(self, X: Any) -> FloatArray:
+        """Rows as doubles. The cast does not warn: a signalling NaN is treated as any other missing value."""
+        with np.errstate(invalid="ignore"):
+            return self._rows(X, reset=False).astype(np.float64, copy=False)
+
+    def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
+        """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
+        if is_streamed(X) and not isinstance(X, (str, Path)):
+            raise DataError(
+                "labels and distances need rows in memory. Read a part of the rows and pass that; score and pais.cost "
+                "take any source."
+            )
+        if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
+            return self._named_rows(read(X), reset=reset)
+        rows, message = _numbers(X), None
+        try:
+            # Check only names and width: the cells are already numbers.
+            validate_data(self, X if _is_frame(X) else rows, reset=reset, skip_check_array=True)
+        except MemoryError:
+            raise
+        except Exception as error:
+            message = str(error)
+        # Raise outside the except block, so that scikit-learn's error, which may quote values, is not kept as context.
+        if message is not None:
+            raise _refusal(message)
+        return rows
+
+    def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
+        """Rows of a file or an Arrow table, whose column names scikit-learn does not check."""
+        rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
+        if not reset and (
+            rows.shape[1] != self.n_features_in_ or not np.array_equal(getattr(self, "feature_names_in_", names), names)
+        ):
+            raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
+        if reset:
+            self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
+        return rows
+
+
+def _is_frame(X: Any) -> bool:
+    """Whether X is a pandas or polars frame, whose column names scikit-learn checks."""
+    return is_frame(X, "pandas", "polars")
+
+
+def _numbers(X: Any) -> NDArray[np.generic]:
+    """Cells of a frame or an array as numbers, NaN where a cell has none."""
+    if sparse.issparse(X):
+        raise DataError("Sparse data are not supported. Pass a dense array, such as X.toarray().")
+    if _is_frame(X):
+        _require_columns(X.shape[1])
+        if all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in X.dtypes):
+            return np.asarray(X)
+        return read(X).rows
+    array = from_array(X)
+    if array.dtype.kind == "c":
+        raise DataError("Complex data not supported. Pass real numbers.")
+    if array.ndim != 2:
+        raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")
+    _require_columns(array.shape[1])
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"X must hold real numbers, and it holds {validate.kind_of(array)}. Convert them to floats.")
+    return array
+
+
+def _require_columns(width: int) -> None:
+    if width == 0:
+        # The message of scikit-learn without the number of rows.
+        raise DataError("X has 0 feature(s) (shape=(, 0)) while a minimum of 1 is required. Pass at least one column.")
+
+
+def _refusal(message: str) -> DataError:
+    """Error that replaces one of scikit-learn, with the original message if it reveals nothing about the rows."""
+    if _HARMLESS.match(message):
+        return DataError(message)
+    return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
+
+
+def require_finite(rows: FloatArray, names: Any) -> None:
+    """Raise if a column has NaN or infinity. A finite sum of all cells is a fast check that there is none."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(rows.sum()):
+            return
+    places = [place for place in range(rows.shape[1]) if not np.isfinite(rows[:, place]).all()]
+    if places:
+        shown = ", ".join(str(place if names is None else names[place]) for place in places)
+        raise DataError(
+            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Every row needs an "
+            "answer: correct them, or leave those rows out."
+        )

@@ -1,0 +1,142 @@
+"""Plans in plain words."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pais._base.numerics import raised
+from pais.accounting.amounts import sum_up
+from pais.planning.losses import losses_if_kept, record_losses
+from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
+from pais.privacy.profiles import Finding, Verdict
+
+if TYPE_CHECKING:
+    from pais.planning.plan import Plan
+
+
+def explain(plan: Plan) -> str:
+    """Describe the numbered stages of a plan and the loss of a record by its norm. Public values only."""
+    size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
+    center = "a stated or surveyed center" if plan.spent else "a stated center"
+    origin = "the origin" if plan.ball.center is None else center
+    lines = [
+        f"0. earlier    {part.what}: epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)} (already released)"
+        for part in plan.spent
+    ]
+    lines += [
+        "1. rows       secret      read once by this release",
+        f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
+        f"3. rule       public      {_in_words(plan.rule.to_dict())}",
+        f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
+        *_noise_lines(plan.mechanism.to_dict()),
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for "
+        "adding or removing one row",
+        *_delta_lines(plan.delta_choice),
+        *kept_lines(plan),
+        *_together_lines(plan),
+        "",
+        "   norm / radius   kept with probability   epsilon of such a record   epsilon if it is known to be kept",
+    ]
+    share = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
+    norm = share * plan.ball.radius
+    columns = share, plan.rule.probability(norm), record_losses(plan, norm), losses_if_kept(plan, norm)
+    for part, kept, loss, if_kept in zip(*columns, strict=True):
+        lines.append(f"   {part:13.2f}   {kept:21.5g}   {raised(loss):>24}   {raised(if_kept):>33}")
+    return "\n".join([*lines, "", *assumption_lines(plan)])
+
+
+def _delta_lines(delta: DeltaChoice) -> list[str]:
+    """How delta was chosen, if the user did not state it."""
+    if delta.basis in (STATED, PURE_NOISE):
+        return []
+    return [f"              noise made for delta {raised(delta.used, 3)}: the {delta.basis}"]
+
+
+def _together_lines(plan: Plan) -> list[str]:
+    """Totals that the certificate will state, if there were earlier releases."""
+    if not plan.spent:
+        return []
+    earlier = [part.epsilon for part in plan.spent]
+    total, kept = sum_up([*earlier, plan.epsilon]), sum_up([*earlier, plan.epsilon_if_kept])
+    return [f"              together with the earlier releases: epsilon {raised(total)}, if kept {raised(kept)}"]
+
+
+def kept_lines(plan: Plan) -> list[str]:
+    """Describe how much of the guarantee depends on the secrecy of the sample."""
+    if plan.epsilon_if_kept <= plan.epsilon * (1.0 + 1e-6):
+        return ["              if the sample becomes known: the same, since sampling adds no protection here"]
+    return [
+        f"              if it becomes known that a record was kept, it pays up to epsilon "
+        f"{raised(plan.epsilon_if_kept)}: keep the sample secret"
+    ]
+
+
+# Parts of a description that other lines show, or that say nothing to a reader.
+_SKIPPED = {
+    "class",
+    "largest_weight",
+    "mean_square_norm",
+    "mechanism",
+    "n_features",
+    "n_knots",
+    "n_rows",
+    "probabilities_sha256",
+    "profile",
+    "radius",
+    "rounds",
+    "trust",
+}
+
+
+def _in_words(described: dict[str, Any]) -> str:
+    """Format a public description on one line."""
+    words = [str(described["mechanism"])] if "mechanism" in described else []
+    for key, value in described.items():
+        name = key.replace("_", " ")
+        if key in _SKIPPED or value is None or value == "infinity":
+            continue
+        if isinstance(value, dict):
+            words.append(f"{name} {value.get('law', '')} {value.get('scale', 0.0):.6g}")
+        else:
+            words.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{key} {value}")
+    return ", ".join(words)
+
+
+def _noise_lines(described: dict[str, Any]) -> list[str]:
+    lines = [f"5. mechanism  protected   {_in_words(described)}"]
+    for number, noise in enumerate(described.get("rounds", ()), 1):
+        count, total = noise["count_noise"], noise["sum_noise"]
+        lines.append(
+            f"              round {number:<2d}    {count['law']} noise {count['scale']:.6g} on counts, "
+            f"{total['law']} {total['scale']:.6g} on sums"
+        )
+    return lines
+
+
+# Consequence for the user if a condition of the paper does not hold, where that needs an explanation.
+_IF_NOT = {
+    "feasible": "it is the sampling that meets it",
+    "unbounded": "a record that pays nothing is kept as rarely as the rule likes",
+    "strongly_convex": "weights are searched for, and each one found is checked",
+    "sampling_can_lower": "keeping fewer rows spares work, not epsilon",
+}
+
+
+def assumption_lines(plan: Plan) -> list[str]:
+    """List the assumption of the guarantee, then the paper's conditions that only concern how rows can be kept."""
+    assumptions = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
+    lines = ["assumes", f"   {assumptions.monotone}", ""]
+    lines.append('not needed for the guarantee, and no fault where it says "no": further conditions of the paper')
+    for field in fields(assumptions):
+        finding: Finding = getattr(assumptions, field.name)
+        if finding is assumptions.monotone:
+            continue
+        answer = {Verdict.PROVED: "yes", Verdict.REFUTED: "no"}.get(finding.verdict, finding.verdict.value)
+        consequence = _IF_NOT.get(field.name) if finding.verdict is Verdict.REFUTED else None
+        lines.append(
+            f"   {finding.statement}: {answer} ({finding.reason}){'' if consequence is None else f'; {consequence}'}"
+        )
+    return lines

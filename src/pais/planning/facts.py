@@ -1,0 +1,132 @@
+"""Facts about the rows that a plan needs: stated by the user, or released by a survey."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pais._base import files, validate
+from pais._version import __version__
+from pais.accounting import Part, new_name
+from pais.accounting.entries import SECURE, SEEDED
+from pais.data.ball import Ball
+from pais.privacy.norms import NormDistribution
+
+
+@dataclass(frozen=True, kw_only=True)
+class Survey:
+    """Result of a survey. It is public, and each record has paid `epsilon` for it.
+
+    Attributes
+    ----------
+    ball : Ball
+        Center (stated, or a noisy mean) and radius (a quantile of the noisy norms).
+    norms : NormDistribution
+        Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm.
+    epsilon : float
+        Privacy cost of the survey for each record (pure epsilon).
+    secure_randomness : bool
+        False if a seed was given; then nothing here is private.
+    above_noise : bool
+        False if there were too few rows for the price; then columns of unit size are assumed.
+    name : str
+        Random name of this survey, by which a ledger recognises that the survey was paid for.
+    columns : tuple of str, optional
+        Names of the columns that the survey read. The center refers to them in this order.
+    ledger_entries : tuple of str
+        Ids of the ledger entries charged for the survey in this process.
+    """
+
+    ball: Ball
+    norms: NormDistribution
+    epsilon: float
+    secure_randomness: bool
+    above_noise: bool = True
+    name: str = field(default_factory=new_name, repr=False, compare=False)
+    columns: tuple[str, ...] | None = None
+    ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
+        validate.flag("secure_randomness", self.secure_randomness)
+        validate.flag("above_noise", self.above_noise)
+        validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
+        validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
+        validate.instance("name", self.name, str, "Leave it out for a new name.")
+
+    @property
+    def price(self) -> Part:
+        """The price of the survey, which counts in every later release from the same rows."""
+        return Part(
+            what="survey" if self.above_noise else "survey (too few rows for its price)",
+            epsilon=self.epsilon,
+            secure_randomness=self.secure_randomness,
+            release=self.name,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """All released values and the names of the columns, for files."""
+        return {
+            "kind": "survey",
+            "format": files.FORMAT,
+            "columns": files.plain(self.columns),
+            "note": SECURE if self.secure_randomness else SEEDED,
+            "secure_randomness": self.secure_randomness,
+            "epsilon": self.epsilon,
+            "above_noise": self.above_noise,
+            "noisy_rows": self.norms.n_rows,
+            "noisy_mean_square_norm": self.norms.mean_square_norm,
+            "ball": self.ball.to_dict(),
+            "norms": self.norms.to_dict(),
+            "name": self.name,
+            "version": __version__,
+        }
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Survey:
+        """Rebuild a survey from its dictionary. Surveys of earlier versions can be read too."""
+        files.require_format(described, "survey")
+        names = described.get("columns")
+        return cls(
+            ball=Ball.from_dict(described["ball"]),
+            norms=NormDistribution.from_dict(described["norms"]),
+            epsilon=validate.positive("epsilon", described["epsilon"]),
+            secure_randomness=described["secure_randomness"],
+            above_noise=described["above_noise"],
+            name=described.get("name", ""),
+            columns=None if names is None else tuple(map(str, names)),
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write the survey to a JSON file, which `load` and the command line read."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Survey:
+        """Read a survey from a JSON file."""
+        return files.load(path, "survey", cls.from_dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is public about the rows: the ball that bounds them and the distribution of their norms.
+
+    `survey` is the survey that released some of it, or None if the user stated everything.
+    """
+
+    ball: Ball
+    norms: NormDistribution
+    survey: Survey | None = None
+
+    @property
+    def spent(self) -> tuple[Part, ...]:
+        """The price of the survey."""
+        return () if self.survey is None else (self.survey.price,)
+
+    @classmethod
+    def of(cls, survey: Survey) -> Facts:
+        """Facts that a survey released."""
+        return cls(ball=survey.ball, norms=survey.norms, survey=survey)

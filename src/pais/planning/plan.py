@@ -1,0 +1,245 @@
+"""The plan of a release: everything that is decided before a row is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pais._base import files, validate
+from pais._version import __version__
+from pais.accounting import Certificate, Part
+from pais.accounting.amounts import sum_up
+from pais.accounting.digest import digest
+from pais.accounting.entries import SECURE, SEEDED
+from pais.accounting.part import require_parts
+from pais.accounting.price import certified_price, own_limit
+from pais.data.ball import Ball
+from pais.data.engines import Engine
+from pais.errors import ArgumentError, MismatchError
+from pais.mechanisms import Mechanism
+from pais.planning.explain import explain
+from pais.planning.losses import losses_if_kept, record_losses
+from pais.privacy.amplification import kept_limit
+from pais.privacy.guarantee import STATED, DeltaChoice
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import Rule
+
+NEIGHBOURS = "one row added or removed"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Everything that is decided before a row is read. Public.
+
+    Attributes
+    ----------
+    ball : Ball
+        Bounds the rows.
+    rule : Rule
+        Maps the norm of a row to its inclusion probability.
+    mechanism : Mechanism
+        Computes the noised value; its profile gives the loss of a record.
+    epsilon, delta : float
+        The guarantee required of this release; delta is 0 for pure noise. The constructor raises if the plan costs
+        more. An epsilon of None is replaced by the certified price.
+    norms : NormDistribution, optional
+        Assumed distribution of the norms, used for the expected sample size.
+    spent : tuple of Part
+        Prices of earlier releases on the same rows, such as a survey.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
+        epsilon. The constructor raises if the plan exceeds it.
+    price : Part
+        Certified price of the plan, computed by the constructor.
+    certified_delta : float, optional
+        The delta that is certified and charged, if it is larger than `delta`. It is larger when delta was chosen from a
+        surveyed number of rows; it is then the largest delta that could have been chosen. None means `delta`.
+    delta_basis : str
+        How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+    columns : tuple of str, optional
+        Names of the columns that the survey behind this plan read. `run` refuses a table with other columns.
+
+    Examples
+    --------
+    >>> import pais
+    >>> ball, half = pais.Ball(radius=1.0, order=1), pais.UniformRule(rate=0.5)
+    >>> mechanism = pais.WeightedSum(noise=pais.laplace_noise(4.0))
+    >>> plan = pais.Plan(ball=ball, rule=half, mechanism=mechanism, epsilon=1.0)
+    >>> pais.Plan.from_dict(plan.to_dict()) == plan
+    True
+    """
+
+    ball: Ball
+    rule: Rule
+    mechanism: Mechanism
+    epsilon: float
+    delta: float = 0.0
+    norms: NormDistribution | None = None
+    spent: tuple[Part, ...] = ()
+    max_epsilon_if_kept: float | None = None
+    certified_delta: float | None = None
+    delta_basis: str = STATED
+    columns: tuple[str, ...] | None = None
+    price: Part = field(init=False, repr=False, compare=False)
+
+    @property
+    def delta_choice(self) -> DeltaChoice:
+        """The delta that the noise is calibrated for, and the delta that is certified."""
+        certified = self.delta if self.certified_delta is None else self.certified_delta
+        return DeltaChoice(used=self.delta, certified=certified, basis=self.delta_basis)
+
+    @property
+    def due(self) -> tuple[Part, ...]:
+        """What a ledger must hold once the plan was run: surveys that it can recognise, and the price."""
+        return (*(part for part in self.spent if part.release), self.price)
+
+    @property
+    def epsilon_if_kept(self) -> float:
+        """Certified epsilon of this release for a record, given that it was kept in the sample."""
+        return self.price.epsilon if self.price.epsilon_if_kept is None else self.price.epsilon_if_kept
+
+    @property
+    def expected_rows(self) -> float | None:
+        """Expected number of rows in the sample, from the assumed norms. The actual number is secret."""
+        return None if self.norms is None else self.norms.expected_size(self.rule)
+
+    def __post_init__(self) -> None:
+        require_parts(self.spent)
+        delta = self.delta_choice  # Raises if the certified delta is below `delta`.
+        price = certified_price(
+            self.mechanism,
+            self.rule,
+            self.ball,
+            delta=delta.used,
+            budget=None if self.epsilon is None else validate.target_epsilon(self.epsilon),
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
+            spent=self.spent,
+        )  # [note: release-6]
+        object.__setattr__(self, "price", replace(price, delta=delta.certified))
+        if self.epsilon is None:
+            object.__setattr__(self, "epsilon", price.epsilon)
+
+    def explain(self) -> str:
+        """Describe the plan in words: what is read, public and protected, and the loss of a record."""
+        return explain(self)
+
+    def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
+        """Certificate of a value that this plan released. `secure` says whether all randomness was."""
+        earlier = [part.epsilon for part in self.spent]
+        limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
+        parts = tuple(part.price() for part in (*self.spent, self.price))
+        return Certificate(
+            epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
+            delta=sum_up(part.delta for part in parts),
+            # Earlier releases used all rows, so their cost does not depend on which rows are kept.
+            epsilon_if_kept=sum_up([*earlier, self.epsilon_if_kept]),
+            max_epsilon_if_kept=self.max_epsilon_if_kept or sum_up([*earlier, limit]),
+            delta_used=self.delta,
+            delta_basis=self.delta_basis,
+            parts=parts,
+            neighbours=NEIGHBOURS,
+            note=SECURE if secure else SEEDED,
+            secure_randomness=secure,
+            mechanism=self.mechanism.to_dict(),
+            rule=self.rule.to_dict(),
+            ball=self.ball.to_dict(),
+            values_sha256=digest(value),
+            ledger_entries=list(entries),
+            version=__version__,
+        )
+
+    def require_columns(self, rows: Engine) -> None:
+        """Raise if the rows have other columns, or another order of columns, than the survey behind this plan."""
+        planned = getattr(self.mechanism, "n_features", rows.n_features)
+        if rows.n_features != planned:
+            raise ArgumentError(f"the plan is for {planned} features. Choose as many columns.")
+        if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
+            raise MismatchError(
+                f"the plan was made for other columns, or in another order. Choose {','.join(self.columns or ())}, or "
+                "survey and plan again."
+            )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as a dictionary, for files: what `from_dict` needs, and what a reader wants to know."""
+        norm = np.linspace(0.0, 1.0, 11) * self.ball.radius
+        return {
+            "kind": "plan",
+            "format": files.FORMAT,
+            "epsilon": self.epsilon,
+            "delta": self.price.delta,
+            "delta_used": self.delta,
+            "delta_basis": self.delta_basis,
+            "epsilon_if_kept": self.epsilon_if_kept,
+            "max_epsilon_if_kept": self.max_epsilon_if_kept,
+            "spent": [part.to_dict() for part in self.spent],
+            "neighbours": NEIGHBOURS,
+            "columns": files.plain(self.columns),
+            "expected_rows": self.expected_rows,
+            "n_rows": None if self.norms is None else self.norms.n_rows,
+            "mechanism": self.mechanism.to_dict(),
+            "rule": self.rule.to_dict(),
+            "ball": self.ball.to_dict(),
+            "norms": None if self.norms is None else self.norms.to_dict(),
+            "by_norm": {
+                "norm": norm.tolist(),
+                "probability": self.rule.probability(norm).tolist(),
+                "epsilon": record_losses(self, norm).tolist(),
+                "epsilon_if_kept": losses_if_kept(self, norm).tolist(),
+            },
+            "explanation": self.explain().splitlines(),
+            "version": __version__,
+        }
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Plan:
+        """Rebuild a plan, and certify it again. Raises if the numbers shown to readers are not those of the plan."""
+        if files.require_format(described, "plan") < 2:
+            raise ArgumentError("an earlier version of pais wrote it. Plan again with `pais plan` or pais.plan_kmeans.")
+        names, norms, used = described["columns"], described["norms"], described["delta_used"]
+        plan = cls(
+            ball=Ball.from_dict(described["ball"]),
+            rule=Rule.from_dict(described["rule"]),
+            mechanism=Mechanism.from_dict(described["mechanism"]),
+            epsilon=validate.target_epsilon(described["epsilon"]),
+            delta=used,
+            norms=None if norms is None else NormDistribution.from_dict(norms),
+            spent=tuple(Part.from_dict(part) for part in described["spent"]),
+            max_epsilon_if_kept=described["max_epsilon_if_kept"],
+            certified_delta=None if described["delta"] == used else described["delta"],
+            delta_basis=described["delta_basis"],
+            columns=None if names is None else tuple(map(str, names)),
+        )
+        shown = plan.to_dict()
+        if any(not _alike(described.get(name), shown[name]) for name in shown if name != "version"):
+            raise ArgumentError(
+                "it was edited, or another version of pais wrote it: it does not say what would be run. Plan again."
+            )
+        return plan
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan to a JSON file, which `load` and the command line read."""
+        content = self.to_dict()
+        self.from_dict(content)  # Raises if a class of the user's own cannot be read back.
+        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Plan:
+        """Read a plan from a JSON file."""
+        return files.load(path, "plan", cls.from_dict)
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two JSON values are equal, up to rounding differences between machines."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=1e-9)
+    return bool(one == other)

@@ -1,0 +1,149 @@
+"""Settings that every private fit has in common: the guarantee, the facts that the user states, and the sampling."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal
+
+from pais._base import validate
+from pais.accounting import Part
+from pais.accounting.amounts import what_is_left
+from pais.data.ball import Ball
+from pais.errors import ArgumentError, BudgetError, MismatchError
+from pais.planning.facts import Facts, Survey
+from pais.planning.plan import Plan
+from pais.privacy.calibration import Sampling
+from pais.privacy.guarantee import asked_delta
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import Rule
+
+MechanismName = Literal["gaussian", "laplace", "l2"]
+
+SAMPLINGS = ("constrained", "coreset", "uniform", "none")
+MECHANISMS = ("gaussian", "laplace", "l2")
+
+# Shares of epsilon spent on a survey of center, radius and norms, and on a survey of the norms alone.
+_FULL_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.06, 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(ABC):
+    """Settings of a private fit that the user chooses; public.
+
+    Attributes
+    ----------
+    epsilon : float
+        Guarantee for everything that the fit releases, the survey included.
+    delta : float, optional
+        None means 0 for the pure mechanisms. For Gaussian noise it means the smaller of 1e-6 and
+        1 / (10 * number of rows). The number of rows is taken from `norms` if radius and norms are both stated.
+        Otherwise it comes from the survey, and 1e-6 is certified and charged.
+    radius, center, norms : optional
+        Public facts about the rows. A survey releases those that are missing: the norms, unless radius and norms are
+        both stated, and center and radius, unless a radius is stated. With a radius and no center, the center is 0.
+    sampling : {"constrained", "coreset", "uniform", "none"} or Rule
+        Sampling rule, which decides the probability with which each row is kept.
+    sample_size : float, optional
+        Expected number of rows in the sample. None keeps as few rows as possible without extra noise.
+    mechanism : {"gaussian", "laplace", "l2"}
+        Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon of a record for the whole fit, given that it was kept in the sample; None = epsilon + 15.
+    """
+
+    epsilon: float
+    delta: float | None = None
+    radius: float | None = None
+    center: tuple[float, ...] | None = None
+    norms: NormDistribution | None = None
+    sampling: Sampling | Literal["none"] | Rule = "constrained"
+    sample_size: float | None = None
+    mechanism: MechanismName = "gaussian"
+    max_epsilon_if_kept: float | None = None
+
+    @abstractmethod
+    def plan(self, facts: Facts, n_features: int) -> Plan:
+        """Choose noise, rule and rounds. The survey behind the facts and the plan together cost at most epsilon."""
+
+    @property
+    def order(self) -> float:
+        """Order of the norm that the noise is calibrated for."""
+        return 1.0 if self.mechanism == "laplace" else 2.0
+
+    @property
+    def price(self) -> Part:
+        """Price of the whole fit, to check with the ledgers before a row is read."""
+        stated = self.norms if self.radius is not None else None
+        # `norms` is not validated yet; any other type is refused later.
+        n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
+        delta = asked_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_rows)
+        return Part(what="fit", epsilon=validate.target_epsilon(self.epsilon), delta=delta)
+
+    @property
+    def survey_share(self) -> float:
+        """Share of epsilon that the survey uses: zero if all facts are stated."""
+        if self.radius is None:
+            return _FULL_SURVEY_SHARE if self.center is None else _NORMS_SURVEY_SHARE
+        return _NORMS_SURVEY_SHARE if self.norms is None else 0.0
+
+    @property
+    def survey_passes(self) -> int:
+        """Number of passes over the rows that the survey needs: three if neither center nor radius is stated."""
+        if self.radius is None:
+            return 3 if self.center is None else 1
+        return 1 if self.norms is None else 0
+
+    def require(self) -> None:
+        """Validate everything that does not depend on the data, before paying for a survey."""
+        validate.target_epsilon(self.epsilon)
+        delta = None if self.delta is None else validate.target_delta(self.delta)
+        if self.sample_size is not None:
+            validate.positive("sample_size", self.sample_size)
+        if not isinstance(self.sampling, Rule) and self.sampling not in SAMPLINGS:
+            raise ArgumentError(
+                f"sampling={self.sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'."
+            )
+        if self.mechanism not in MECHANISMS:
+            raise ArgumentError(f"mechanism={self.mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
+        if delta is not None and (self.mechanism == "gaussian") != (delta > 0.0):
+            raise MismatchError(
+                f"mechanism={self.mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
+                "'laplace' and 'l2' need delta = 0; leave delta out for a default."
+            )
+        validate.kept_limit(self.max_epsilon_if_kept, finite=True)
+        self.stated_ball()
+
+    def stated_ball(self) -> Ball:
+        """The ball that the user states; a missing radius counts as 1."""
+        return Ball(radius=1.0 if self.radius is None else self.radius, order=self.order, center=self.center)
+
+    def facts(self, survey: Survey | None) -> Facts:
+        """The facts that the user states, completed by a survey. Stated facts come first."""
+        if self.radius is None:
+            assert survey is not None
+            return Facts.of(survey)
+        norms = self.norms
+        if survey is not None:
+            surveyed = survey.norms
+            norms = NormDistribution(norms=surveyed.norms, masses=surveyed.masses, radius=self.radius)
+        assert norms is not None
+        return Facts(ball=self.stated_ball(), norms=norms, survey=survey)
+
+    def epsilon_after(self, survey: Survey | None) -> float:
+        """The part of epsilon that a survey leaves for the release. Raises if nothing is left."""
+        epsilon = validate.target_epsilon(self.epsilon)
+        if survey is None:
+            return epsilon
+        if survey.ball.order != self.order:
+            raise MismatchError(
+                f"the survey is in the l{survey.ball.order:g} norm and mechanism={self.mechanism!r} needs "
+                f"l{self.order:g}. Survey again for this mechanism."
+            )
+        if not survey.epsilon < epsilon:
+            raise BudgetError(
+                f"the survey cost epsilon={survey.epsilon!r}, and epsilon={epsilon!r} is the limit for everything. "
+                "Raise epsilon.",
+                cost=survey.epsilon,
+            )
+        return what_is_left(epsilon, survey.epsilon)
