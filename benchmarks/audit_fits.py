@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 import pais
 from benchmarks.audit_cases import Case
 from pais.data.ball import Ball
-from pais.norm_survey import Survey, charged_survey
-from pais.planning.fit import surveyed_facts
+from pais.norm_survey import charged_survey, surveyed_facts
+from pais.planning import Survey
 from pais.sampler import WeightedSample, sample
 
 _KMEANS, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("kmeans", "pipeline"))

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pais
 from benchmarks.kmeans import source_state
-from pais.accounting.certificate import what_is_left
+from pais.accounting.amounts import what_is_left
 from pais.cli import app
 from pais.cli.files import CERTIFICATE, RELEASE
 from pais.planning.fit import FULL_SURVEY_SHARE

@@ -83,11 +83,11 @@ class AuditReport:
     def best(self) -> Finding:
         return max(self.findings, key=lambda finding: finding.lower_bound)
 
-    def describe(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         return {**asdict(self), "findings": [asdict(part) for part in self.findings], "violates": self.violates}
 
     def to_json(self) -> str:
-        return json.dumps(self.describe(), indent=2)
+        return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
         best = self.best

@@ -227,7 +227,7 @@ def audit(
         begin("audit")
         report = run_audit(plan, runs=runs, seconds=seconds, confidence=confidence, random_state=seed)
     if output.as_json:
-        show.print_json(report.describe())
+        show.print_json(report.to_dict())
     elif not output.quiet:
         show.say(str(report))
     if report.violates:
