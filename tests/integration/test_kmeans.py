@@ -18,7 +18,8 @@ import pais
 from pais import KMeansFit, KMeansSettings, NormDistribution, private_kmeans
 from pais._base.randomness import bit_source
 from pais.data.engines import WeightedRows
-from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, laplace_noise, refine
+from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, laplace_noise
+from pais.mechanisms.kmeans import refine
 from pais.mechanisms.kmeans.lloyd import LloydSample, Summary
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "certificate.schema.json").read_text())

@@ -16,7 +16,6 @@ import os
 import pickle
 import re
 import struct
-import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
@@ -34,7 +33,7 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 import pais
-from pais import DPKMeans
+from pais import DPKMeans, norm_survey
 from pais.accounting.digest import digest
 from pais.cli import app, files
 from pais.data.columns import read
@@ -813,7 +812,7 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
         assert_no_size(lambda: pais.sample(ROWS, ball=ball, rule=every))
         assert_no_size(lambda: pais.source(data[1]).held())
     with monkeypatch.context() as change:
-        change.setattr(sys.modules["pais.survey"]._NormCounts, "of", runs_out)
+        change.setattr(norm_survey._NormCounts, "of", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
             assert_no_size(lambda rows=rows: fitted(rows))
