@@ -16,12 +16,11 @@ from numpy.typing import NDArray
 
 import pais
 from benchmarks.audit_cases import Case
-from pais.data.ball import Ball
 from pais.norm_survey import charged_survey, surveyed_facts
 from pais.planning import Survey
 from pais.sampler import WeightedSample, sample
 
-_KMEANS, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("kmeans", "pipeline"))
+_SURVEY, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("norm_survey", "pipeline"))
 
 _ALL_ROWS = pais.UniformRule(rate=1.0)
 
@@ -41,7 +40,7 @@ class DearSurvey(pais.DPKMeans):
     share = 0.5
 
     def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
-        with patch.object(_KMEANS, "survey_share", lambda settings: self.share):
+        with patch.object(pais.KMeansSettings, "survey_share", self.share):
             return super().fit(X)
 
 
@@ -51,11 +50,10 @@ class UnchargedSurvey(DearSurvey):
     share = 4.0
 
     def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
-        def uncharged(*arguments: Any) -> tuple[Ball, pais.NormDistribution, None]:
-            ball, norms, _ = surveyed_facts(*arguments)
-            return ball, norms, None
+        def uncharged(*arguments: Any) -> pais.Facts:
+            return replace(surveyed_facts(*arguments), survey=None)
 
-        with patch.object(_KMEANS, "surveyed_facts", uncharged):
+        with patch.object(_PIPELINE, "surveyed_facts", uncharged):
             return super().fit(X)
 
 
@@ -78,7 +76,7 @@ class ExactRadius(pais.DPKMeans):
             norms = pais.NormDistribution(norms=survey.norms.norms, masses=survey.norms.masses, radius=radius)
             return replace(survey, ball=replace(survey.ball, radius=radius), norms=norms)
 
-        with patch.object(_KMEANS, "charged_survey", surveyed):
+        with patch.object(_SURVEY, "charged_survey", surveyed):
             return super().fit(X)
 
 
@@ -101,7 +99,7 @@ class DrawsAgain(pais.DPKMeans):
                 if len(content.rows):
                     return WeightedSample(content, rule=kept.rule, ball=kept.ball, private=kept.private)
 
-        with patch.object(_PIPELINE, "sample", until_a_row):
+        with patch.object(_PIPELINE, "draw", until_a_row):
             return super().fit(X)
 
 

@@ -27,7 +27,6 @@ from benchmarks.kmeans import source_state
 from pais.accounting.amounts import what_is_left
 from pais.cli import app
 from pais.cli.files import CERTIFICATE, RELEASE
-from pais.planning.fit import FULL_SURVEY_SHARE
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -53,7 +52,7 @@ def price_of(number: int) -> float:
 
 def parts_of(price: float, surveyed: bool) -> list[float]:
     """What such a run charges: for the survey, if there is one, and last for the release."""
-    survey = FULL_SURVEY_SHARE * price
+    survey = pais.KMeansSettings(n_clusters=1, epsilon=price).survey_share * price
     return [survey, what_is_left(price, survey)] if surveyed else [price]
 
 

@@ -11,7 +11,7 @@ import signal
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +21,17 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 from typer.main import get_command
 
+import pais
 from benchmarks.fuzz.mutations import changed_arguments, changed_document, changed_text, paths_of, text_of
 from pais.accounting import Ledger
 from pais.accounting.entries import parts_of
 from pais.cli import app, books
 from pais.cli.explain import explain_file
-from pais.cli.facts import read_survey
 from pais.cli.guard import BAD_ARGUMENT, OUT_OF_REACH
-from pais.cli.plans import plan_description, read_request
 from pais.errors import PaisError
 
 #: Share of all cases. Those that plan or run take milliseconds, those that read take a fraction of one.
-SHARES = {"request": 0.28, "explain": 0.28, "survey": 0.27, "ledger": 0.148, "plan": 0.002, "arguments": 0.02}
+SHARES = {"certificate": 0.28, "explain": 0.28, "survey": 0.27, "ledger": 0.14, "plan": 0.01, "arguments": 0.02}
 LONGEST = 60.0
 
 # Plain usage errors: the boxes of rich take longer than most commands.
@@ -144,11 +143,11 @@ def corpus_in(home: Path) -> Corpus:
         _write_documents(home)
     corpus = Corpus(home)
     corpus.keep()
-    requests = [corpus.files[name] for name in corpus.files if name.startswith("plan")]
+    plans = [corpus.files[name] for name in corpus.files if name.startswith("plan")]
     for target, texts in {
-        "request": requests,
-        "plan": requests,
-        "explain": [corpus.files["certificate.json"], corpus.files["survey.json"], *requests],
+        "certificate": [corpus.files["certificate.json"]],
+        "plan": plans,
+        "explain": [corpus.files["certificate.json"], corpus.files["survey.json"], *plans],
         "survey": [corpus.files["survey.json"]],
         "ledger": [corpus.files["budget.json"]],
     }.items():
@@ -217,12 +216,12 @@ def invoked(arguments: Sequence[str]) -> tuple[int, str]:
 
 def _shorten(path: Path) -> None:
     """Twelve norms instead of thousands, so that a case is quick and a change hits something else now and then."""
-    document = json.loads(path.read_text())
-    facts = document["request"]["facts"] if "request" in document else document
-    norms = facts["norms"]
-    step = max(1, len(norms["norms"]) // 12)
-    norms["norms"], norms["masses"] = norms["norms"][::step], [mass * step for mass in norms["masses"][::step]]
-    path.write_text(json.dumps(document))
+    document = pais.Plan.load(path) if path.name.startswith("plan") else pais.Survey.load(path)
+    norms = document.norms
+    assert norms is not None
+    step = max(1, norms.norms.size // 12)
+    shorter = replace(norms, norms=norms.norms[::step], masses=step * norms.masses[::step])
+    replace(document, norms=shorter).save(path)
 
 
 def outcome_of(corpus: Corpus, target: str, case: int, seed: int) -> tuple[str, Crash | None]:
@@ -271,13 +270,8 @@ def run_text(corpus: Corpus, target: str, text: bytes, case: int) -> tuple[str, 
     return "success", None
 
 
-def _read_request(path: Path, case: int) -> None:
-    read_request(path)
-
-
-def _make_plan(path: Path, case: int) -> None:
-    request = read_request(path)
-    json.dumps(plan_description(request, request.plan()))
+def _read_plan(path: Path, case: int) -> None:
+    json.dumps(pais.Plan.load(path).to_dict())
 
 
 def _explain(path: Path, case: int) -> None:
@@ -285,7 +279,11 @@ def _explain(path: Path, case: int) -> None:
 
 
 def _read_survey(path: Path, case: int) -> None:
-    read_survey(path, rehearsal=case % 2 == 0)
+    json.dumps(pais.Survey.load(path).to_dict())
+
+
+def _read_certificate(path: Path, case: int) -> None:
+    pais.Certificate.load(path).to_json()
 
 
 def _open_ledger(path: Path, case: int) -> None:
@@ -298,8 +296,8 @@ def _open_ledger(path: Path, case: int) -> None:
 
 
 _READERS: dict[str, Callable[[Path, int], None]] = {
-    "request": _read_request,
-    "plan": _make_plan,
+    "plan": _read_plan,
+    "certificate": _read_certificate,
     "explain": _explain,
     "survey": _read_survey,
     "ledger": _open_ledger,

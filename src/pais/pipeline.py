@@ -33,7 +33,7 @@ def fit(
     -----
     Guarantee. The costs of the parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. Survey and
     release are charged separately, each before its noise is drawn. Anything that an exception or a value reveals about
-    the rows was charged before: `tests/unit/test_ledger.py`.
+    the rows was charged before: `tests/unit/accounting/test_ledger_charging.py`.
     """
     charged = accounts(ledger)
     if facts is None:
@@ -68,9 +68,9 @@ def run(
 
     Notes
     -----
-    Guarantee. The ledger, and every active one, is checked before a row is read and charged before noise is drawn. A
-    run that fails before the charge is not charged; a run that fails after it is: `tests/unit/test_ledger.py`. A survey
-    in `plan.spent` is charged too, to each ledger that does not hold it yet.
+    Guarantee. Ledgers are checked before a row is read and charged before noise is drawn. A run that fails before the
+    charge is not charged, and one that fails after it is: `tests/unit/accounting/test_ledger_charging.py`. A survey in
+    `plan.spent` is charged too, to each ledger that does not hold it yet.
     """
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged = accounts(ledger)
@@ -98,8 +98,8 @@ def release(
     Notes
     -----
     Guarantee. The certificate states the certified worst case of the sample's rule under the mechanism's profile,
-    whether or not the rule was planned for it: `tests/integration/test_release.py`. A release that is refused does not
-    spend the sample: `tests/unit/test_ledger.py`.
+    whether or not the rule was planned for it: `tests/unit/test_pipeline.py`. A release that is refused does not
+    spend the sample: `tests/unit/accounting/test_ledger_charging.py`.
     """
     validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     price = {"epsilon": epsilon, "delta": delta, "spent": spent, "max_epsilon_if_kept": max_epsilon_if_kept}

@@ -213,7 +213,7 @@ def test_breakpoints_of_a_smaller_ball_end_at_its_radius(rule: Rule) -> None:
 
 
 def test_the_description_is_json_and_public(rule: Rule) -> None:
-    described = rule.describe()
+    described = rule.to_dict()
     assert json.loads(json.dumps(described, allow_nan=False)) == described
     assert isinstance(described["rule"], str)
 
@@ -239,7 +239,7 @@ def test_the_description_is_json_and_public(rule: Rule) -> None:
     ids=["float32", "int64", "fraction", "coreset", "function", "constrained"],
 )
 def test_rules_made_of_numpy_scalars_describe_themselves_in_json_too(make: Callable[[], Rule]) -> None:
-    described = make().describe()
+    described = make().to_dict()
     assert json.loads(json.dumps(described)) == described
 
 

@@ -24,7 +24,7 @@ from pais._base.numerics import (
     multiply_down,
     multiply_up,
 )
-from pais.accounting.certificate import certified_epsilon
+from pais.accounting.price import certified_epsilon
 from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile
 from tests.oracles import remove_delta
 

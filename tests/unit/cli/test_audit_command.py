@@ -1,0 +1,66 @@
+"""`pais audit`: what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import pais
+from pais.cli import app, commands
+
+
+def run(*arguments: object) -> Any:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "plan.json"
+    facts = ("--n-features", 2, "--n-rows", 50, "--radius", 1, "--norms", "0,0.3,0.6,1")
+    made = run("plan", "--n-clusters", 2, *facts, "--epsilon", 1, "--delta", 1e-3, "--out", path)
+    assert made.exit_code == 0
+    return path
+
+
+def test_audit_prints_a_lower_bound_beside_the_certified_epsilon(plan: Path) -> None:
+    found = run("audit", plan, "--runs", 20, "--seed", 0)
+    assert found.exit_code == 0
+    assert "epsilon is at least" in found.stdout
+    assert "claimed: 1" in found.stdout
+
+
+def test_audit_prints_json_for_programs(plan: Path) -> None:
+    found = run("audit", plan, "--runs", 20, "--seed", 0, "--json")
+    described = json.loads(found.stdout)
+    assert described["certified"] == 1.0
+    assert described["delta"] == 1e-3
+    assert described["violates"] is False
+
+
+def test_a_time_limit_ends_the_runs_and_those_made_count(plan: Path) -> None:
+    found = run("audit", plan, "--runs", 10**7, "--seconds", 0.3, "--seed", 0, "--json")
+    assert found.exit_code == 0
+    described = json.loads(found.stdout)
+    assert 1 <= described["runs"] < 5 * 10**6
+    assert described["first_runs"] >= 1
+
+
+def test_a_refuted_plan_ends_with_code_1(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport:
+        return replace(pais.audit(made, runs=4, random_state=0), lower_bound=2.0)
+
+    monkeypatch.setattr(commands, "run_audit", refuted)
+    found = run("audit", plan)
+    assert found.exit_code == 1
+    assert "VIOLATED" in found.stdout
+
+
+def test_a_file_that_is_no_plan_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text("{}")
+    assert run("audit", path).exit_code == 2

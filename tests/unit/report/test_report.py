@@ -1,0 +1,341 @@
+"""The report of a private k-means: complete, self-contained, safe to open, and free of rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pais
+from pais.pipeline import private_kmeans
+from pais.planning import KMeansFit, KMeansSettings
+from pais.report import report_html, write_report
+from pais.report.heat import standardised
+from pais.report.sections import best_guess
+from pais.report.style import DARK, DARK_HEAT, LIGHT, LIGHT_HEAT
+from pais.report.text import number, price
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+NAMES = ["age", "<b>&", '"quoted" onload=x', "height"]
+ROWS = np.random.default_rng(0).normal(size=(40_000, 4)) + 4.0 * np.repeat(np.eye(4), 10_000, axis=0)
+NORMS = pais.NormDistribution.from_quantiles(lambda level: 6.0 * level, n_rows=40_000, radius=6.0)
+
+
+def fitted(rows: np.ndarray = ROWS, *, seed: int | None = None, **changes) -> KMeansFit:
+    settings = {"n_clusters": 3, "epsilon": 1.25, "delta": 1e-6, **changes}
+    return private_kmeans(rows, KMeansSettings(**settings), random_state=seed)
+
+
+@pytest.fixture(scope="module")
+def fit() -> KMeansFit:
+    return fitted()
+
+
+def variants() -> dict[str, dict]:
+    return {
+        "gaussian": {},
+        "laplace": {"mechanism": "laplace", "delta": 0.0},
+        "l2": {"mechanism": "l2", "delta": 0.0, "sampling": "coreset"},
+        "paper": {"mechanism": "l2", "delta": 0.0, "algorithm": "paper"},
+        "uniform": {"sampling": "uniform", "sample_size": 500.0},
+        "all rows": {"sampling": "none"},
+        "stated": {"radius": 6.0, "norms": NORMS},
+        "one cluster": {"n_clusters": 1},
+        "no privacy to speak of": {"epsilon": 900.0, "mechanism": "l2", "delta": 0.0},
+    }
+
+
+VOID = {"meta", "br", "hr", "img", "link", "input"}
+DRAWN = {"line", "rect", "polyline"}
+
+
+class Balanced(HTMLParser):
+    """Every tag that opens is closed, in order; ids are used once and what is referred to exists."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.wanted: list[str] = []
+        self.tags: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._seen(tag, attrs)
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in DRAWN, f"<{tag}/> closes itself, and HTML does not know that"
+        self._seen(tag, attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+    def _seen(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), f"{tag} has a handler {name}"
+            if name == "id":
+                self.ids.append(value or "")
+            if name == "aria-labelledby":
+                self.wanted += (value or "").split()
+
+
+def parsed(page: str) -> Balanced:
+    parser = Balanced()
+    parser.feed(page)
+    parser.close()
+    return parser
+
+
+@pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
+@pytest.mark.parametrize("name", variants())
+def test_every_kind_of_fit_gives_a_page_of_balanced_tags_with_all_sections(name: str) -> None:
+    source = report_html(fitted(**variants()[name]))
+    page = parsed(source)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.wanted) <= set(page.ids)
+    for section in ("guarantee", "budget", "norms", "sampling", "centers", "noise", "limits", "certificate"):
+        assert section in page.ids
+    assert not {"script", "link", "img", "iframe", "object", "form"} & set(page.tags)
+    # An infinite or missing number would be written as one of these, in text or in a drawing.
+    assert not re.search(r"\b(nan|inf|None)\b", re.sub(r"<pre>.*?</pre>", "", source, flags=re.DOTALL))
+
+
+def test_the_page_holds_the_numbers_of_the_certificate(fit: KMeansFit) -> None:
+    page = report_html(fit)
+    text = " ".join(parsed(page).text)
+    assert "1.25" in text
+    assert number(1e-6) == "10⁻⁶"
+    assert "10⁻⁶" in text
+    for part in fit.certificate.parts:
+        assert str(part["what"]) in text
+        assert price(float(str(part["epsilon"]))) in text
+    shown = re.search(r"<pre>(.*?)</pre>", page, re.DOTALL)
+    assert shown is not None
+    assert json.loads(html.unescape(shown[1])) == json.loads(fit.certificate.to_json())
+    for count in fit.value.noisy_counts:
+        assert number(count) in text
+    assert number(fit.plan.norms.expected_size(fit.plan.rule)) in text
+    for round_ in fit.plan.mechanism.rounds:
+        assert number(round_.sum_noise.scale) in text
+
+
+def test_a_loss_is_never_shown_smaller_than_it_is() -> None:
+    assert price(0.1 + 0.2) == "0.3"
+    assert price(0.123451) == "0.12346"
+    assert price(1.0000001) == "1.0001"
+    assert price(1234.5678) == "1,234.6"
+    assert price(1.0000001e-6) == "1.0001 \u00d7 10⁻⁶"
+    assert price(0.0) == "0"
+    for value in np.exp(np.random.default_rng(0).uniform(-5, 5, 200)):
+        assert float(price(value).replace(",", "")) >= value * (1 - 1e-11)
+
+
+def test_the_best_guess_is_that_of_randomised_response() -> None:
+    # Randomised response attains (e^epsilon + delta)/(e^epsilon + 1): tell all with probability delta, else toss.
+    assert best_guess(np.log(3.0), 0.0) == "75.0%"
+    assert best_guess(0.0, 0.5) == "75.0%"
+    assert best_guess(1.0, 0.0) == "73.2%"
+    assert best_guess(800.0, 0.0) == "100.0%"
+
+
+def test_the_page_refers_to_nothing_outside_itself(fit: KMeansFit) -> None:
+    page = report_html(fit, feature_names=NAMES)
+    outside = r"(src|href|action|data|poster)\s*=|@import|url\(|<script|<link|<base|https?://|//[a-z]+\."
+    assert not re.search(outside, page, re.IGNORECASE)
+    assert "default-src 'none'" in page
+
+
+def test_names_and_titles_are_text_and_never_markup(fit: KMeansFit) -> None:
+    page = report_html(fit, feature_names=NAMES, title="</title><script>alert(1)</script>")
+    assert "<b>&<" not in page
+    assert "&lt;b&gt;&amp;" in page
+    assert "<script" not in page
+    assert '"quoted"' not in page
+    text = " ".join(parsed(page).text)
+    assert "<b>&" in text
+    assert '"quoted" onload=x' in text
+
+
+def test_what_a_certificate_says_in_words_is_text_too(fit: KMeansFit) -> None:
+    part = {"what": "<i>survey", "epsilon": 1.25, "delta": 1e-6}
+    certificate = dataclasses.replace(fit.certificate, parts=[part], note="<i>note", version="<i>1")
+    assert "<i>" not in report_html(dataclasses.replace(fit, certificate=certificate))
+
+
+def test_names_that_do_not_match_the_features_are_refused(fit: KMeansFit) -> None:
+    with pytest.raises(pais.ArgumentError, match="3 entries and the centers have 4 features"):
+        report_html(fit, feature_names=["a", "b", "c"])
+    with pytest.raises(pais.ArgumentError, match="feature_names"):
+        report_html(fit, feature_names="abcd")
+    with pytest.raises(pais.ArgumentError, match="private_kmeans"):
+        report_html(fit.value)  # type: ignore[arg-type]  # on purpose
+
+
+def test_a_seeded_run_says_so_loudly_and_a_secure_one_does_not(fit: KMeansFit) -> None:
+    loud = 'role="alert"'
+    assert loud not in report_html(fit)
+    assert "Seeded, not private" not in report_html(fit)
+    page = report_html(fitted(seed=7))
+    assert loud in page
+    assert page.index("Seeded, not private") < page.index("<h2")
+
+
+def test_a_seeded_survey_alone_is_enough_for_the_banner(fit: KMeansFit) -> None:
+    survey = dataclasses.replace(fit.survey, secure_randomness=False)
+    assert 'role="alert"' in report_html(dataclasses.replace(fit, survey=survey))
+
+
+def test_no_value_of_a_row_is_on_the_page() -> None:
+    rows = ROWS.copy()
+    canary = [5.4321987, -4.8765123, 3.1928374, 2.7364519]
+    rows[17] = canary
+    page = report_html(fitted(rows, seed=3, radius=6.0, norms=NORMS, sampling="none"))
+    norm = float(np.linalg.norm(canary))
+    for value in [*canary, norm, norm / 6.0]:
+        # As printed in full, and as the first seven digits of it.
+        assert repr(value) not in page
+        assert f"{abs(value):.7g}" not in page
+
+
+def test_the_same_fit_gives_the_same_page(fit: KMeansFit) -> None:
+    assert report_html(fit) == report_html(fit)
+
+
+def test_centers_stand_by_noisy_count_under_their_number_in_the_model(fit: KMeansFit) -> None:
+    page = report_html(fit)
+    shown = [int(index) for index in re.findall(r'<th scope="row"><b>(\d+)</b>', page)]
+    assert shown == np.argsort(-fit.value.noisy_counts).tolist()
+
+
+def test_a_count_within_its_noise_is_marked(fit: KMeansFit) -> None:
+    def page(*counts: float) -> str:
+        value = dataclasses.replace(fit.value, noisy_counts=np.array(counts))
+        return report_html(dataclasses.replace(fit, value=value))
+
+    assert "within noise" not in page(20_000.0, 12_000.0, 8_000.0)
+    assert page(20_000.0, -3.0, 8_000.0).count("within noise") == 1
+
+
+def test_a_survey_that_missed_most_rows_is_pointed_out(fit: KMeansFit) -> None:
+    words = "The survey found few of the rows"
+    assert words not in report_html(fit)
+    norms = pais.NormDistribution(norms=np.array([1.0]), masses=np.array([1.0]), radius=fit.plan.ball.radius)
+    plan = dataclasses.replace(fit.plan, norms=norms)
+    assert words in report_html(dataclasses.replace(fit, plan=plan))
+    assert words not in report_html(dataclasses.replace(fit, plan=plan, survey=None))
+
+
+def test_colours_compare_centers_feature_by_feature() -> None:
+    centers = np.array([[1.0, 5.0, 1e9], [3.0, 5.0, 3e9]])
+    assert standardised(centers).tolist() == [[-1.0, 0.0, -1.0], [1.0, 0.0, 1.0]]
+
+
+def test_a_hundred_features_stay_one_scrolling_table_on_screen_and_blocks_on_paper() -> None:
+    rows = np.random.default_rng(1).normal(size=(40_000, 100))
+    page = report_html(fitted(rows))
+    screen, paper = page.split('<div class="on-paper">')
+    assert screen.count('<table class="heat">') == 1
+    assert paper.count('<table class="heat">') == 12
+    assert len(re.findall(r'<td class="heat-\d"', screen)) == len(re.findall(r'<td class="heat-\d"', paper)) == 300
+
+
+def luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def test_all_text_has_the_contrast_that_accessibility_rules_ask_for() -> None:
+    for colours, heat in ((LIGHT, LIGHT_HEAT), (DARK, DARK_HEAT)):
+        for back, ink in heat:
+            assert contrast(back, ink) >= 4.5, (back, ink)
+        for ink in ("text", "soft", "accent", "alarm"):
+            for back in ("page", "card", "code"):
+                assert contrast(colours[ink], colours[back]) >= 4.5, (ink, back)
+        assert contrast(colours["alarm"], colours["alarm-text"]) >= 7.0
+
+
+def test_the_report_is_written_whole(fit: KMeansFit, tmp_path: Path) -> None:
+    target = tmp_path / "report.html"
+    assert write_report(target, fit, feature_names=NAMES, title="T") == target
+    assert target.read_text(encoding="utf-8") == report_html(fit, feature_names=NAMES, title="T")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+@pytest.mark.parametrize("call", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_the_old_report_and_no_part_of_a_new_one(
+    fit: KMeansFit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, call, fails)
+    for before in (None, "the old report"):
+        target = tmp_path / "report.html"
+        if before is not None:
+            target.write_text(before)
+        with pytest.raises(OSError, match="disk full"):
+            write_report(target, fit)
+        assert [path.read_text() for path in tmp_path.iterdir()] == ([] if before is None else [before])
+
+
+def chromium(page: Path, folder: Path, *options: str) -> bytes:
+    """Standard output of a headless Chromium that opens the page with a profile of its own."""
+    quiet = "--disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
+    command = [str(CHROMIUM), "--headless", "--no-sandbox", *quiet.split(), "--disable-sync", "--disable-dev-shm-usage"]
+    where = [f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
+    return subprocess.run([*command, *where], check=True, capture_output=True, timeout=120).stdout
+
+
+def pixels(picture: bytes) -> tuple[int, int, set[bytes]]:
+    """Width, height and the distinct lines of a PNG, filters left as they are."""
+    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height, depth, kind = struct.unpack(">IIBB", picture[16:26])
+    data, at = b"", 8
+    while at < len(picture):
+        (length,) = struct.unpack(">I", picture[at : at + 4])
+        if picture[at + 4 : at + 8] == b"IDAT":
+            data += picture[at + 8 : at + 8 + length]
+        at += 12 + length
+    lines = zlib.decompress(data)
+    size = 1 + width * (depth // 8) * {2: 3, 6: 4}[kind]
+    return width, height, {lines[i : i + size] for i in range(0, len(lines), size)}
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: the page is not opened in a browser")
+@pytest.mark.parametrize(("width", "height"), [(1200, 2400), (400, 3000)])
+def test_a_browser_shows_the_page(fit: KMeansFit, tmp_path: Path, width: int, height: int) -> None:
+    page = write_report(tmp_path / "report.html", fit, feature_names=NAMES)
+    picture = tmp_path / "page.png"
+    chromium(page, tmp_path, f"--screenshot={picture}", f"--window-size={width},{height}", "--hide-scrollbars")
+    shown_width, shown_height, lines = pixels(picture.read_bytes())
+    assert (shown_width, shown_height) == (width, height)
+    assert len(lines) > height / 10, "the page is blank"
+    shown = chromium(page, tmp_path, "--dump-dom").decode()
+    assert "The guarantee" in shown
+    assert "<strong>any one row</strong>" in shown
+    assert "&lt;b&gt;&amp;" in shown
