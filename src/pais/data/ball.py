@@ -141,9 +141,7 @@ def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]
 
 
 def norm_order(value: object) -> float:
-    return validate.number(
-        "order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf, open_low=False, open_high=False
-    )
+    return validate.number("order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf)
 
 
 def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
