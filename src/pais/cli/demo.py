@@ -17,7 +17,7 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from pais._base.numerics import FloatArray
-from pais.data.columns import Table, read
+from pais.data.tables import Table, read
 from pais.planning.fit import KMeansFit, KMeansSettings, fit_kmeans
 from pais.privacy.calibration import Sampling
 from pais.privacy.profiles import GaussianProfile

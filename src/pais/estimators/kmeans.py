@@ -18,10 +18,10 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts, travelling
-from pais.data.columns import Table, from_array, is_frame, read
 from pais.data.cost import cost
 from pais.data.engines import Engine
 from pais.data.sources import is_streamed, source
+from pais.data.tables import Table, from_array, is_frame, read
 from pais.errors import DataError, SurveyWarning
 from pais.planning.fit import KMeansSettings, asked_delta_of, private_kmeans
 from pais.report import write_report

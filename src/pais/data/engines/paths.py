@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.fs as pa_fs
 
 from pais._base.validate import attempt
-from pais.data.columns import is_csv
+from pais.data.headers import is_csv
 from pais.errors import DataError
 
 
