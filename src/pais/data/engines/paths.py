@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from pathlib import Path
 
 import pyarrow.fs as pa_fs
@@ -15,49 +14,45 @@ from pais.errors import DataError
 def files_of(source: str | Path) -> list[tuple[pa_fs.FileSystem, str]]:
     """Return the files that a path, a directory, a pattern or an address refers to, sorted by name."""
     text = str(source)
-    if "://" in text:
-        return _files_at(*_filesystem(text), text)
-    local = pa_fs.LocalFileSystem()
-    path = Path(text)
-    there = attempt(path.exists)
-    if there is False and any(mark in text for mark in "*?["):
-        home = Path(path.anchor) if path.is_absolute() else Path()
-        pattern = str(path.relative_to(path.anchor))
-        found = attempt(lambda: sorted(str(file) for file in home.glob(pattern) if file.is_file()))
-        if not found:
-            raise DataError(f"no file matches {text}. Check the pattern.")
-        return [(local, name) for name in found]
-    if there is None:
-        raise DataError(f"{text} cannot be looked at. Check the path and your access to it.")
-    if not there:
-        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, a directory of them, or a pattern.")
-    return _files_at(local, text, text)
+    is_address = "://" in text
+    filesystem, path = _filesystem(text) if is_address else (pa_fs.LocalFileSystem(), text)
+    if not is_address and any(mark in text for mark in "*?[") and attempt(Path(text).exists) is False:
+        names = _matching(Path(text))
+        hint = f"no file matches {text}. Check the pattern."
+    else:
+        names = _files_at(filesystem, path, text)
+        hint = f"{text} has no Parquet or CSV file. Check the directory."
+    if not names:
+        raise DataError(hint)
+    return [(filesystem, name) for name in sorted(names)]
 
 
-def _filesystem(text: str) -> tuple[pa_fs.FileSystem, str]:
-    found = attempt(lambda: pa_fs.FileSystem.from_uri(text))
-    if found is None:
-        raise DataError(f"{text} is not an address that can be opened. Check its scheme and your access.")
-    filesystem, path = found
-    return filesystem, path
+def _filesystem(address: str) -> tuple[pa_fs.FileSystem, str]:
+    opened: tuple[pa_fs.FileSystem, str] | None = attempt(lambda: pa_fs.FileSystem.from_uri(address))
+    if opened is None:
+        raise DataError(f"{address} cannot be opened. Check the scheme of the address and your access.")
+    return opened
 
 
-def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[tuple[pa_fs.FileSystem, str]]:
+def _matching(pattern: Path) -> list[str]:
+    start = Path(pattern.anchor) if pattern.is_absolute() else Path()
+    inner = str(pattern.relative_to(pattern.anchor))
+    return attempt(lambda: [str(file) for file in start.glob(inner) if file.is_file()]) or []
+
+
+def _files_at(filesystem: pa_fs.FileSystem, path: str, text: str) -> list[str]:
     info = attempt(lambda: filesystem.get_file_info(path))
     if info is None:
-        raise DataError(f"{text} cannot be looked at. Check the address and your access to it.")
+        raise DataError(f"{text} cannot be accessed. Check the path and your permissions.")
     if info.type == pa_fs.FileType.NotFound:
-        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, or a directory of them.")
+        raise DataError(f"{text} does not exist. Pass a Parquet or CSV file, a directory of them, or a pattern.")
     if info.type != pa_fs.FileType.Directory:
-        return [(filesystem, path)]
-    inside = attempt(lambda: filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True)))
-    if inside is None:
-        raise DataError(f"{text} cannot be listed. Check your access to the directory and those in it.")
-    files = [one.path for one in inside if one.type == pa_fs.FileType.File]
-    names = sorted(name for name in files if _is_data(name.removeprefix(path)))
-    if not names:
-        raise DataError(f"{text} holds no Parquet or CSV file. Check the directory.")
-    return [(filesystem, name) for name in names]
+        return [path]
+    contents = attempt(lambda: filesystem.get_file_info(pa_fs.FileSelector(path, recursive=True)))
+    if contents is None:
+        raise DataError(f"{text} cannot be listed. Check your permissions for the directory and its subdirectories.")
+    files = [entry.path for entry in contents if entry.type == pa_fs.FileType.File]
+    return [name for name in files if _is_data(name.removeprefix(path))]
 
 
 def _is_data(inner: str) -> bool:
@@ -66,8 +61,7 @@ def _is_data(inner: str) -> bool:
     Spark, Hive and Delta give the latter, or their directories, names that begin with a dot or an underscore. An
     exception is a partition directory such as `_name=value`, whose files are data.
     """
-    *homes, name = inner.strip("/").split("/")
-    aside = [home for home in homes if home.startswith(".") or (home.startswith("_") and "=" not in home)]
-    if aside or name.startswith((".", "_")):
+    *directories, name = inner.strip("/").split("/")
+    if any(folder.startswith(".") or (folder.startswith("_") and "=" not in folder) for folder in directories):
         return False
-    return fnmatch.fnmatch(name.lower(), "*.parquet*") or is_csv(name)
+    return not name.startswith((".", "_")) and (".parquet" in name.lower() or is_csv(name))
