@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais.cli import demo, facts
-from pais.data.columns import Table
+from pais.data.tables import Table
 from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
 
 CERTIFICATE_KEYS = {
