@@ -20,7 +20,7 @@ from benchmarks.tables import Table, verdict
 from pais._base.randomness import BitSource, bit_source
 from pais._base.threads import in_threads
 from pais.data.engines import Engine, Fold, Thinning, WeightedRows
-from pais.data.engines.arrow import _BATCH_ROWS as BATCH_ROWS
+from pais.data.engines.files import _BATCH_ROWS as BATCH_ROWS
 
 LARGEST = 1 << 21
 EPSILON, DELTA, N_CLUSTERS = 1.0, 1e-6, 25

@@ -20,7 +20,7 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, DataError, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, bit_source
-from pais.data.engines import Engine, Fold, WeightedRows, arrow
+from pais.data.engines import Engine, Fold, WeightedRows, files
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.sources import source
 
@@ -124,8 +124,8 @@ LAYOUTS: dict[str, Callable[[Path], Engine]] = {
 @pytest.fixture(autouse=True, params=[64, 1 << 17], ids=["small batches", "large batches"])
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the batch size."""
-    monkeypatch.setattr(arrow, "_BATCH_ROWS", request.param)
-    monkeypatch.setattr(arrow, "_CSV_BLOCK_BYTES", 40 * request.param)
+    monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
+    monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 40 * request.param)
 
 
 def sorted_rows(kept: WeightedRows) -> tuple[Floats, Floats]:

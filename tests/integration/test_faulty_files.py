@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
-from pais.data.engines.places import files_of
+from pais.data.engines.paths import files_of
 from tests.integration.fault_cases import CANARY, N, before_pass, pais, parquet, refused, snapshot, table, texts_of
 
 
@@ -91,7 +91,7 @@ def test_text_in_one_file_and_numbers_in_others_is_refused_by_file_and_column(tm
     home = three_files(tmp_path / "data")
     text = pa.table({"a": [str(CANARY)], "b": [1.0], "id": [1]})
     parquet(home / "part-1.parquet", text)
-    refused(home, names="part-1.parquet hold no numbers", work=tmp_path)
+    refused(home, names="part-1.parquet are not numeric", work=tmp_path)
     with pytest.raises(DataError, match=r"column\(s\) 'a' \(type string\) of file"):
         source(home, columns=["a", "b"])
 

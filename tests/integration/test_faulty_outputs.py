@@ -152,11 +152,11 @@ def test_outputs_that_go_while_they_are_written_do_not_take_earlier_ones_along(
 SLOW = """
 import sys, time
 from pathlib import Path
-from pais.data.engines import arrow
+from pais.data.engines import files
 from pais.cli import main
 
 mark = Path(sys.argv.pop(1))
-real = arrow.DataFile._each
+real = files.DataFile._each
 
 def slowly(file, stream):
     for batch in real(file, stream):
@@ -164,9 +164,9 @@ def slowly(file, stream):
         time.sleep(0.05)
         yield batch
 
-arrow.DataFile._each = slowly
-arrow._CSV_BLOCK_BYTES = 2048
-arrow._BATCH_ROWS = 50
+files.DataFile._each = slowly
+files._CSV_BLOCK_BYTES = 2048
+files._BATCH_ROWS = 50
 main()
 """
 

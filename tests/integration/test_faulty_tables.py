@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
-from pais.data.engines import arrow
+from pais.data.engines import files
 from tests.integration.fault_cases import CANARY, STATED, N, pais, parquet, refused, rows, table, texts_of
 
 # -- CSV files -----------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ def test_a_bad_csv_file_is_named(
 ) -> None:
     # With small blocks the fault is met in the middle of a pass, not when columns are looked at.
     if small_blocks:
-        monkeypatch.setattr(arrow, "_CSV_BLOCK_BYTES", 4096)
+        monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 4096)
     home = tmp_path / "data"
     home.mkdir()
     (home / "part-0.csv").write_text(f"a,b\n{LINES}\n")
@@ -51,7 +51,7 @@ def test_a_bad_line_of_a_csv_file_is_left_out(
     fault: str, small_blocks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if small_blocks:
-        monkeypatch.setattr(arrow, "_CSV_BLOCK_BYTES", 4096)
+        monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 4096)
     (tmp_path / "rows.csv").write_text(BAD_LINES[fault])
     kept = sample(tmp_path / "rows.csv", ball=Ball(radius=1e9), rule=UniformRule(rate=1.0)).spend("a test")
     assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(rows(3000)[:, 0]))
@@ -72,7 +72,7 @@ def test_a_csv_column_without_numbers_at_first_and_one_of_truth_values_are_read(
 def test_a_directory_without_data_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "notes.md").write_text("nothing")
-    refused(tmp_path / "data", names="data holds no Parquet or CSV file", work=tmp_path)
+    refused(tmp_path / "data", names="data has no Parquet or CSV file", work=tmp_path)
 
 
 def test_a_pattern_that_matches_nothing_is_named(tmp_path: Path) -> None:
@@ -105,15 +105,15 @@ def test_a_key_with_missing_values_is_an_error_on_demand_by_file_and_column(tmp_
     whole = table().set_column(2, "id", pa.array([None, *range(1, N)], pa.int64()))
     data = parquet(tmp_path / "rows.parquet", whole)
     for columns in (["a", "b"], None):
-        with pytest.raises(DataError, match=r"column 'id' of file .*rows\.parquet, the key, has missing") as caught:
+        with pytest.raises(DataError, match=r"the key column 'id' of file .*rows\.parquet has missing") as caught:
             source(data, columns=columns, key="id", missing="error")
         assert "8675309" not in texts_of(caught.value)
         opened = source(data, columns=columns, key="id")
         kept = sample(opened, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0), random_state=1).spend("a test")
         assert len(kept.rows) == N - 1
-    with pytest.raises(DataError, match="column 'id' of the source, the key, has missing values"):
+    with pytest.raises(DataError, match="the key column 'id' of the source has missing values"):
         source(whole, key="id", missing="error")
-    with pytest.raises(DataError, match=r"column 'a' of file .*rows\.parquet holds no whole numbers"):
+    with pytest.raises(DataError, match=r"column 'a' of file .*rows\.parquet does not hold integers"):
         source(data, columns=["b"], key="a")
 
 

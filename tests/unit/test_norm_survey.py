@@ -170,7 +170,7 @@ def test_an_empty_table_is_surveyed() -> None:
     [
         (np.empty((3, 0)), "no columns"),
         (np.ones(3), "two-dimensional"),
-        (np.array([["a"]] * 3), "hold no numbers"),
+        (np.array([["a"]] * 3), "are not numeric"),
         (np.array([["2020-01-01"]], dtype="datetime64[D]"), "real numbers"),
         (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
     ],

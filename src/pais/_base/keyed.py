@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._base.randomness import RowBits, StreamBits
+from pais._base.randomness import IdentityBits, StreamBits
 
 Words32 = NDArray[np.uint32]
 Words64 = NDArray[np.uint64]
@@ -43,11 +43,13 @@ def siphash24(key: bytes, messages: Words64) -> Words64:
     array of shape (n,)
         64 bits for each message.
     """
-    n, words = messages.shape
+    n_messages, n_words = messages.shape
     halves = 2 * (int.from_bytes(key[:8], "little"), int.from_bytes(key[8:16], "little"))
-    v0, v1, v2, v3 = (np.full(n, start ^ half, dtype=np.uint64) for start, half in zip(_START, halves, strict=True))
-    spare = np.empty(n, dtype=np.uint64)
-    length = np.full(n, (8 * words % 256) << 56, dtype=np.uint64)
+    v0, v1, v2, v3 = (
+        np.full(n_messages, start ^ half, dtype=np.uint64) for start, half in zip(_START, halves, strict=True)
+    )
+    spare = np.empty(n_messages, dtype=np.uint64)
+    length = np.full(n_messages, (8 * n_words % 256) << 56, dtype=np.uint64)
     for word in (*messages.T, length):
         v3 ^= word
         _sip_rounds(2, v0, v1, v2, v3, spare)
@@ -67,10 +69,10 @@ def _sip_rounds(rounds: int, v0: Words64, v1: Words64, v2: Words64, v3: Words64,
         _rotate_left(v2, 32, spare)
 
 
-def _add_rotate_xor(one: Words64, other: Words64, bits: int, spare: Words64) -> None:
-    one += other
-    _rotate_left(other, bits, spare)
-    other ^= one
+def _add_rotate_xor(left: Words64, right: Words64, bits: int, spare: Words64) -> None:
+    left += right
+    _rotate_left(right, bits, spare)
+    right ^= left
 
 
 def _rotate_left(word: Words64, bits: int, spare: Words64) -> None:
@@ -99,22 +101,19 @@ class ContentHash:
 
     def of(self, columns: Sequence[NDArray[np.generic]]) -> tuple[Words64, Words32]:
         """Return the first 64 and the last 32 bits of each row's hash. Takes up to `CHUNK` rows, passed as columns."""
-        one, two, three = self._sums(columns)
-        return (one & ~_LOW) | (two >> _HALF), (three >> _HALF).astype(np.uint32)
-
-    def _sums(self, columns: Sequence[NDArray[np.generic]]) -> Words64:
         totals = np.repeat(self._key[0][:, np.newaxis], len(columns[0]), axis=1)
         product = np.empty(len(columns[0]), dtype=np.uint64)
-        for place, column in enumerate(columns):
-            # -0.0 + 0.0 is 0.0, so both zeros hash alike.
+        for position, column in enumerate(columns):
+            # -0.0 + 0.0 is 0.0, so both zeros have the same hash.
             word = (np.asarray(column, dtype=np.float64) + 0.0).view(np.uint64)
             for half, characters in enumerate((word & _LOW, word >> _HALF)):
-                for number, key in enumerate(self._key[1 + 2 * place + half]):
-                    totals[number] += np.multiply(characters, key, out=product)  # [note: content-hash-1]
-        return totals
+                for total, key in zip(totals, self._key[1 + 2 * position + half], strict=True):
+                    total += np.multiply(characters, key, out=product)  # [note: content-hash-1]
+        first, second, third = totals
+        return (first & ~_LOW) | (second >> _HALF), (third >> _HALF).astype(np.uint32)
 
 
-class SecretBits(RowBits):
+class SecretBits(IdentityBits):
     """Bits from SipHash-2-4 of each row's id. They do not depend on when or in which order they are requested.
 
     An identity has two 64-bit words. Each partition and each turn of a draw has its own key, derived from the secret
@@ -128,19 +127,11 @@ class SecretBits(RowBits):
         Number of the partition. It gives equal rows in different partitions different draws.
     """
 
-    private = True
-
     def __init__(self, key: bytes, *, partition: int) -> None:
         self._key, self._partition = key, partition
         self._keys: dict[int, bytes] = {}
 
-    def first(self, identity: Words64) -> NDArray[np.uint8]:
-        return (self._words(identity, 0) >> np.uint64(56)).astype(np.uint8)
-
-    def more(self, identity: Words64, turn: int) -> Words64:
-        return self._words(identity, turn) >> np.uint64(11)
-
-    def _words(self, identity: Words64, turn: int) -> Words64:
+    def words(self, identity: Words64, turn: int) -> Words64:
         if turn not in self._keys:
             stream = StreamBits(self._key, context=b"draws %d %d" % (self._partition, turn))
             self._keys[turn] = stream.raw(16)  # [note: spark-1]

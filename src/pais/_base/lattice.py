@@ -123,15 +123,15 @@ class Lattice:
         """Build the lattice for a noise scale. The step is a power of two, so that converting back is exact."""
         finest = scale / STEPS_PER_SCALE
         if finest < sys.float_info.min:
-            raise ArgumentError(f"scale={scale!r} of the noise is too small for a lattice. Raise the noise.")
+            raise ArgumentError(f"the noise scale {scale!r} is too small for a lattice. Increase the noise.")
         return cls(step=2.0 ** math.floor(math.log2(finest)))
 
     def require(self, largest: float) -> None:
         """Raise an error if contributions up to `largest` do not fit into integers. Uses public numbers only."""
         if largest / self.step >= _MOST_STEPS:  # [note: lattice-4]
             raise ArgumentError(
-                f"a contribution of up to {largest:.3g} with a lattice step of {self.step:.3g} does not fit 64-bit "
-                "integers. Raise the noise, or lower the radius or the largest weight."
+                f"a contribution of up to {largest:.3g} does not fit into 64-bit integers with a lattice step of "
+                f"{self.step:.3g}. Increase the noise, or reduce the radius or the largest weight."
             )
 
     def encode(self, contributions: FloatArray) -> IntArray:
@@ -141,6 +141,3 @@ class Lattice:
     def decode(self, steps: IntArray) -> FloatArray:
         """Convert released steps to doubles. This is post-processing."""
         return steps.astype(np.float64) * self.step
-
-    def steps(self, scale: float) -> float:
-        return scale / self.step

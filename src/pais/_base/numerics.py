@@ -43,26 +43,26 @@ _TINY = 2.0**-900
 _SPLITTER = 2.0**27 + 1.0
 
 
-def _product_error(one: FloatArray, other: FloatArray, product: FloatArray) -> FloatArray:
-    """The exact value of one * other - product, where product is the rounded product of numbers near 1 (Dekker)."""
-    one_high = one * _SPLITTER - (one * _SPLITTER - one)
-    other_high = other * _SPLITTER - (other * _SPLITTER - other)
-    one_low, other_low = one - one_high, other - other_high
-    error: FloatArray = one_high * other_high - product
-    return error + one_high * other_low + one_low * other_high + one_low * other_low
+def _product_error(x: FloatArray, y: FloatArray, product: FloatArray) -> FloatArray:
+    """The exact value of x * y - product, where product is the rounded product of numbers near 1 (Dekker)."""
+    x_high = x * _SPLITTER - (x * _SPLITTER - x)
+    y_high = y * _SPLITTER - (y * _SPLITTER - y)
+    x_low, y_low = x - x_high, y - y_high
+    error: FloatArray = x_high * y_high - product
+    return error + x_high * y_low + x_low * y_high + x_low * y_low
 
 
-def _sum_error(one: FloatArray, other: FloatArray, total: FloatArray) -> FloatArray:
-    """The exact value of one + other - total, where total is the rounded sum (Knuth)."""
-    part = total - one
-    error: FloatArray = (one - (total - part)) + (other - part)
+def _sum_error(x: FloatArray, y: FloatArray, total: FloatArray) -> FloatArray:
+    """The exact value of x + y - total, where total is the rounded sum (Knuth)."""
+    part = total - x
+    error: FloatArray = (x - (total - part)) + (y - part)
     return error
 
 
 def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray, *, up: bool) -> FloatArray:
     """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
-    toward, wrong = (np.inf, error > 0.0) if up else (0.0, error < 0.0)
-    value: FloatArray = np.ldexp(np.where(wrong, np.nextafter(mantissa, toward), mantissa), exponent)
+    toward, on_wrong_side = (np.inf, error > 0.0) if up else (0.0, error < 0.0)
+    value: FloatArray = np.ldexp(np.where(on_wrong_side, np.nextafter(mantissa, toward), mantissa), exponent)
     # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
     unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
     if not up:
@@ -70,15 +70,15 @@ def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray
     return np.where(unsure, np.nextafter(value, toward), value)
 
 
-def _directed_product(one: ArrayLike, other: ArrayLike, *, up: bool) -> FloatArray:
-    (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
+def _directed_product(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
+    (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
     with np.errstate(all="ignore"):
         product = a * b
         return _scaled(product, a_exponent + b_exponent, _product_error(a, b, product), up=up)
 
 
-def _directed_quotient(one: ArrayLike, other: ArrayLike, *, up: bool) -> FloatArray:
-    (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
+def _directed_quotient(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
+    (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
     with np.errstate(all="ignore"):
         quotient = a / b
         product = quotient * b
@@ -87,33 +87,33 @@ def _directed_quotient(one: ArrayLike, other: ArrayLike, *, up: bool) -> FloatAr
         return _scaled(quotient, a_exponent - b_exponent, remainder, up=up)  # [note: round-1]
 
 
-def multiply_up(one: ArrayLike, other: ArrayLike) -> FloatArray:
+def multiply_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
     """The smallest double that is not below the product of two numbers >= 0 (near 1e-308, one of the smallest two)."""
-    return _directed_product(one, other, up=True)
+    return _directed_product(x, y, up=True)
 
 
-def multiply_down(one: ArrayLike, other: ArrayLike) -> FloatArray:
+def multiply_down(x: ArrayLike, y: ArrayLike) -> FloatArray:
     """The largest double that is not above the product of two numbers >= 0; finite for finite numbers."""
-    return _directed_product(one, other, up=False)
+    return _directed_product(x, y, up=False)
 
 
-def divide_up(one: ArrayLike, other: ArrayLike) -> FloatArray:
-    """The smallest double that is not below one / other, for one >= 0 and other > 0."""
-    return _directed_quotient(one, other, up=True)
+def divide_up(x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """The smallest double that is not below x / y, for x >= 0 and y > 0."""
+    return _directed_quotient(x, y, up=True)
 
 
-def divide_down(one: ArrayLike, other: ArrayLike) -> FloatArray:
-    """The largest double that is not above one / other, for one >= 0 and other > 0."""
-    return _directed_quotient(one, other, up=False)
+def divide_down(x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """The largest double that is not above x / y, for x >= 0 and y > 0."""
+    return _directed_quotient(x, y, up=False)
 
 
-def multiply_add_up(addend: ArrayLike, one: ArrayLike, other: ArrayLike) -> FloatArray:
-    """The smallest double that is not below addend + one * other, for numbers >= 0.
+def multiply_add_up(addend: ArrayLike, x: ArrayLike, y: ArrayLike) -> FloatArray:
+    """The smallest double that is not below addend + x * y, for numbers >= 0.
 
     A product below 2**-900 is rounded up first. The result is then an upper bound, but it may not be the smallest.
     """
     first = np.asarray(addend, dtype=np.float64)
-    (a, a_exponent), (b, b_exponent) = np.frexp(one), np.frexp(other)
+    (a, a_exponent), (b, b_exponent) = np.frexp(x), np.frexp(y)
     with np.errstate(all="ignore"):
         mantissa, exponent = a * b, a_exponent + b_exponent
         product = np.ldexp(mantissa, exponent)
@@ -129,9 +129,9 @@ def multiply_add_up(addend: ArrayLike, one: ArrayLike, other: ArrayLike) -> Floa
         near = total + tail
         rest = _sum_error(total, tail, near)
         above = (rest > 0.0) | ((rest == 0.0) & (last > 0.0))  # [note: round-2]
-        raised: FloatArray = np.where(above, np.nextafter(near, np.inf), near)
+        rounded: FloatArray = np.where(above, np.nextafter(near, np.inf), near)
     # The error of an infinite total cannot be computed.
-    return np.where(np.isfinite(total), raised, total)
+    return np.where(np.isfinite(total), rounded, total)
 
 
 def log_expm1(x: FloatArray) -> FloatArray:
@@ -245,18 +245,18 @@ def exact(value: float) -> Fraction:
 
 def raised(value: float, digits: int = 6) -> str:
     """Format a privacy cost for display, rounded up to `digits` digits."""
-    return _shown(value, digits, ROUND_CEILING)
+    return _formatted(value, digits, ROUND_CEILING)
 
 
 def lowered(value: float, digits: int = 6) -> str:
     """Format a value such as a remaining budget for display, rounded down to `digits` digits."""
-    return _shown(value, digits, ROUND_FLOOR)
+    return _formatted(value, digits, ROUND_FLOOR)
 
 
-def _shown(value: float, digits: int, way: str) -> str:
+def _formatted(value: float, digits: int, rounding: str) -> str:
     if not math.isfinite(value):
         return str(value)
     # Round to twelve digits first, so that 0.30000000000000004 is shown as 0.3.
-    near = Context(prec=digits, rounding=way).plus(Decimal(f"{value:.12g}"))
+    near = Context(prec=digits, rounding=rounding).plus(Decimal(f"{value:.12g}"))
     # A decimal of at most `digits` digits does not change when it is converted to a double and back.
     return f"{float(near):.{digits}g}"

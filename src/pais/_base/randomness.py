@@ -105,7 +105,7 @@ class StreamBits(BitSource):
 
     def __init__(self, key: bytes, *, context: bytes = b"") -> None:
         if len(key) != 32:
-            raise ArgumentError("key must have 32 bytes. Draw them from the operating system's generator.")
+            raise ArgumentError(f"key must have 32 bytes, but it has {len(key)}. Draw 32 bytes with os.urandom.")
         # All parts have a fixed or stated length, so no two streams have the same prefix.
         self._prefix = b"pais/stream/1" + key + len(context).to_bytes(8, "little") + context
         self._counter = 0
@@ -118,9 +118,9 @@ class StreamBits(BitSource):
             self._counter += 1
             parts.append(block)
             length += len(block)
-        found = b"".join(parts)
-        self._left = found[n_bytes:]
-        return found[:n_bytes]
+        stream = b"".join(parts)
+        self._left = stream[n_bytes:]
+        return stream[:n_bytes]
 
 
 def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> BitSource:
@@ -139,15 +139,13 @@ def bit_source(random_state: RandomState | BitSource, *, stream: int = 0) -> Bit
         seed = np.random.SeedSequence(int(random_state), spawn_key=(stream,))
         return SeededBits(np.random.default_rng(seed))
     raise ArgumentError(
-        f"random_state must be None, a whole number >= 0 or a numpy Generator, and it is of type "
-        f"{type(random_state).__name__}. Leave it None for a private run."
+        f"random_state must be None, an integer >= 0 or a numpy Generator, but its type is "
+        f"{type(random_state).__name__}. Use None for a private run."
     )
 
 
 class RowBits(ABC):
     """Bits for the draws that decide which rows are kept."""
-
-    private: bool
 
     @abstractmethod
     def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
@@ -163,7 +161,6 @@ class FreshBits(RowBits):
 
     def __init__(self, bits: BitSource) -> None:
         self._bits = bits
-        self.private = bits.private
 
     def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
         return self._bits.words8(identity.size)
@@ -172,24 +169,30 @@ class FreshBits(RowBits):
         return self._bits.words53(identity.size)
 
 
-class KeyedBits(RowBits):
+class IdentityBits(RowBits):
+    """Bits that are determined by the identity of a row and the turn of its draw."""
+
+    @abstractmethod
+    def words(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        """Return 64 bits for each of these rows."""
+
+    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        return (self.words(identity, 0) >> np.uint64(56)).astype(np.uint8)
+
+    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        return self.words(identity, turn) >> np.uint64(11)
+
+
+class KeyedBits(IdentityBits):
     """Bits that depend only on a key and the row's identity, not on batch, file, thread or partition. NOT PRIVATE.
 
     They are mixed as in SplitMix64, which is fast and passes statistical tests but is not cryptographic.
     """
 
-    private = False
-
     def __init__(self, key: bytes) -> None:
         self._key = int.from_bytes(key[:8], "little")
 
-    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
-        return (self._mixed(identity, 0) >> np.uint64(56)).astype(np.uint8)
-
-    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
-        return self._mixed(identity, turn) >> np.uint64(11)
-
-    def _mixed(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+    def words(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
         return mixed64(mixed64(identity + np.uint64(self._key)) + np.uint64(turn))
 
 

@@ -47,8 +47,8 @@ def norms_of(rows: FloatArray, order: float) -> FloatArray:
         return largest
     scale = np.where(largest > 0.0, largest, 1.0)
 
-    def terms(part: FloatArray, place: slice, out: FloatArray) -> None:
-        np.divide(np.abs(part), scale[place, None], out=out)
+    def terms(part: FloatArray, piece: slice, out: FloatArray) -> None:
+        np.divide(np.abs(part), scale[piece, None], out=out)
         np.copyto(out, _power(out, order))
 
     return largest * _power(_sums(rows, terms), 1.0 / order)
@@ -85,24 +85,24 @@ def _sums(rows: FloatArray, terms: _Terms) -> FloatArray:
     # Padded, because with rows of a multiple of 512 bytes the numbers of a column would share few cache sets.
     scratch = np.empty((step, width + 8 * (width % 64 == 0)))
     for start in range(0, n, step):
-        place = slice(start, min(start + step, n))
-        lanes = _lanes(rows[place], place, terms, scratch[: place.stop - start, :width])
-        sums = total[place]
+        piece = slice(start, min(start + step, n))
+        lanes = _lanes(rows[piece], piece, terms, scratch[: piece.stop - start, :width])
+        sums = total[piece]
         for lane in range(lanes.shape[1]):
             sums += lanes[:, lane]  # [note: ball-6]
     return total
 
 
-def _lanes(rows: FloatArray, place: slice, terms: _Terms, scratch: FloatArray) -> FloatArray:
+def _lanes(rows: FloatArray, piece: slice, terms: _Terms, scratch: FloatArray) -> FloatArray:
     """Return the sums of every `LANES`-th column, one output column per lane."""
     d, width = rows.shape[1], scratch.shape[1]
     if d <= LANES:
-        terms(rows, place, scratch)
+        terms(rows, piece, scratch)
         return scratch
     lanes = np.zeros((len(rows), LANES + 8))[:, :LANES]
     for first in range(0, d, width):
         part = scratch[:, : d - first]
-        terms(rows[:, first : first + width], place, part)
+        terms(rows[:, first : first + width], piece, part)
         for start in range(0, part.shape[1], LANES):
             chunk = part[:, start : start + LANES]
             lanes[:, : chunk.shape[1]] += chunk
@@ -137,8 +137,8 @@ def _power(base: FloatArray, exponent: float) -> FloatArray:
     # x ** 0.b1b2b3... = sqrt(x**b1 * sqrt(x**b2 * sqrt(x**b3 * ...))): each root halves the error so far.
     bits = int((exponent - whole) * 2.0**_EXPONENT_BITS)
     lowest = (bits & -bits).bit_length() - 1
-    for place in range(lowest, _EXPONENT_BITS) if bits else ():
-        result = np.sqrt(result * base if bits >> place & 1 else result)
+    for bit in range(lowest, _EXPONENT_BITS) if bits else ():
+        result = np.sqrt(result * base if bits >> bit & 1 else result)
     square = base
     while whole:
         result = result * square if whole & 1 else result

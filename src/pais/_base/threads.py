@@ -1,12 +1,11 @@
-"""Work shared among the cores this process may use."""
+"""Run work in threads, on the cores that this process may use."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import os
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -21,35 +20,26 @@ def cores() -> int:
 
 
 def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
-    """The work of every task, in order."""
-    return list(results(work, tasks))
-
-
-def results(work: Callable[[T], U], tasks: Sequence[T]) -> Iterator[U]:
-    """The work of every task, in order, each as soon as those before it are done; few are ahead of the reader."""
-    number = cores()
-    if len(tasks) == 1 or number == 1:
-        yield from map(work, tasks)
-        return
-    pool = _threads(os.getpid(), number)
-    waiting: deque[Future[U]] = deque()
+    """Call `work` on every task and return the results in the order of the tasks."""
+    n_threads = cores()
+    if len(tasks) == 1 or n_threads == 1:
+        return [work(task) for task in tasks]
+    pool = _threads(os.getpid(), n_threads)
+    futures: list[Future[U]] = []
     try:
         for task in tasks:
-            waiting.append(pool.submit(work, task))
-            if len(waiting) > 2 * number:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+            futures.append(pool.submit(work, task))
+        return [future.result() for future in futures]
     finally:
-        # After an error or Ctrl-C nothing more is begun.
-        for future in waiting:
+        # After an error or Ctrl-C, do not start the remaining tasks.
+        for future in futures:
             future.cancel()
 
 
 @functools.lru_cache(maxsize=1)
-def _threads(process: int, number: int) -> ThreadPoolExecutor:
-    """Threads that are kept; a forked process has none of its parent's, so it makes its own."""
-    return ThreadPoolExecutor(number)
+def _threads(process: int, n_threads: int) -> ThreadPoolExecutor:
+    """Return a pool that later calls reuse. A forked process does not inherit threads, so it makes its own pool."""
+    return ThreadPoolExecutor(n_threads)
 
 
 @functools.cache
@@ -58,6 +48,6 @@ def _blas() -> ThreadpoolController:
 
 
 def one_blas_thread() -> contextlib.AbstractContextManager[object]:
-    """A context in which BLAS has one thread. Libraries are looked up once: that takes longer than a small table."""
-    found: contextlib.AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
-    return found
+    """Return a context in which BLAS uses one thread. The search for BLAS is slow, so its result is cached."""
+    limit: contextlib.AbstractContextManager[object] = _blas().limit(limits=1, user_api="blas")
+    return limit

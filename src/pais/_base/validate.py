@@ -1,4 +1,4 @@
-"""Validation of arguments. The functions return checked numbers and arrays, or raise an error with a clear text.
+"""Validation of arguments: functions that return a checked value or raise an error.
 
 Error texts show scalar settings, which are public. They never show entries of arrays, which may come from rows.
 """
@@ -21,10 +21,21 @@ from pais.errors import ArgumentError
 P = ParamSpec("P")
 T = TypeVar("T")
 
-#: A larger epsilon gives no protection, so a cost of that size is taken to be a mistake.
+#: A larger epsilon gives no protection, so it is taken to be a mistake.
 LARGEST_EPSILON = 1e6
 
 _LONGEST_TEXT = 400
+
+# Words for the kinds of NumPy types that are not real numbers.
+_KINDS = {
+    "b": "booleans",
+    "c": "complex numbers",
+    "O": "objects",
+    "S": "bytes",
+    "U": "text",
+    "M": "dates",
+    "m": "durations",
+}
 
 
 def attempt(action: Callable[[], T]) -> T | None:
@@ -35,7 +46,7 @@ def attempt(action: Callable[[], T]) -> T | None:
         pass
     except Exception:
         return None
-    raise _ran_out()
+    raise _out_of_memory()
 
 
 def without_sizes(work: Callable[P, T]) -> Callable[P, T]:
@@ -48,22 +59,24 @@ def without_sizes(work: Callable[P, T]) -> Callable[P, T]:
         except MemoryError:
             pass
         # Raise outside the except block, which would keep the first error as the context of this one.
-        raise _ran_out()
+        raise _out_of_memory()
 
     return run
 
 
-def _ran_out() -> MemoryError:
-    return MemoryError("memory ran out. Ask for a smaller sample, take fewer columns, or stream the rows from a file.")
+def _out_of_memory() -> MemoryError:
+    return MemoryError("memory ran out. Use a smaller sample or fewer columns, or stream the rows from a file.")
 
 
-def number(name: str, value: object, *, rule: str, low: float, high: float, open_low: bool, open_high: bool) -> float:
+def number(
+    name: str, value: object, *, rule: str, low: float, high: float, open_low: bool = False, open_high: bool = False
+) -> float:
     """Return a real scalar in an interval as a float, or raise an error that shows it."""
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
-        raise ArgumentError(f"{name} must be a number, and it is of type {type(value).__name__}. Pass {rule}.")
+        raise ArgumentError(f"{name} must be a number, but its type is {type(value).__name__}. Pass {rule}.")
     result = attempt(lambda: float(value))
     if result is None:
-        raise ArgumentError(f"{name} is beyond any float. Pass {rule}.")
+        raise ArgumentError(f"{name} is too large for a float. Pass {rule}.")
     inside = (result > low if open_low else result >= low) and (result < high if open_high else result <= high)
     if math.isnan(result) or not inside:
         raise ArgumentError(f"{name}={result!r} is out of range. Pass {rule}.")
@@ -75,26 +88,24 @@ def positive(name: str, value: object) -> float:
 
 
 def positive_or_infinite(name: str, value: object) -> float:
-    return number(name, value, rule="a number > 0, or math.inf", low=0.0, high=math.inf, open_low=True, open_high=False)
+    return number(name, value, rule="a number > 0, or math.inf", low=0.0, high=math.inf, open_low=True)
 
 
 def non_negative(name: str, value: object) -> float:
-    return number(name, value, rule="a finite number >= 0", low=0.0, high=math.inf, open_low=False, open_high=True)
+    return number(name, value, rule="a finite number >= 0", low=0.0, high=math.inf, open_high=True)
 
 
 def radius(value: object) -> float:
     """Return a radius whose square neither overflows nor underflows."""
     rule = "a number in [1e-100, 1e100]; rescale the data beyond that"
-    return number("radius", value, rule=rule, low=1e-100, high=1e100, open_low=False, open_high=False)
+    return number("radius", value, rule=rule, low=1e-100, high=1e100)
 
 
 def instance(name: str, value: object, kind: type, hint: str) -> None:
     """Raise an error if `value` is not an instance of `kind`."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
-        raise ArgumentError(
-            f"{name} must be {article} {kind.__name__}, and it is of type {type(value).__name__}. {hint}"
-        )
+        raise ArgumentError(f"{name} must be {article} {kind.__name__}, but its type is {type(value).__name__}. {hint}")
 
 
 def freeze(*arrays: FloatArray) -> None:
@@ -105,21 +116,21 @@ def freeze(*arrays: FloatArray) -> None:
 
 def broadcast(*arrays: FloatArray) -> tuple[FloatArray, ...]:
     """Broadcast arrays to one shape."""
-    fitting = attempt(lambda: np.broadcast_arrays(*arrays))
-    if fitting is None:
-        raise ArgumentError("the arrays do not fit together. Pass arrays of one shape, or single numbers.")
-    return tuple(fitting)
+    broadcasted = attempt(lambda: np.broadcast_arrays(*arrays))
+    if broadcasted is None:
+        raise ArgumentError("the arrays have different shapes. Pass arrays of one shape, or single numbers.")
+    return tuple(broadcasted)
 
 
 def target_epsilon(value: object) -> float:
     """Return a finite epsilon > 0 whose square neither overflows nor underflows."""
     epsilon = positive("epsilon", value)
     rule = "a number in [1e-150, 1e150]"
-    return number("epsilon", epsilon, rule=rule, low=1e-150, high=1e150, open_low=False, open_high=False)
+    return number("epsilon", epsilon, rule=rule, low=1e-150, high=1e150)
 
 
 def target_delta(value: object) -> float:
-    return number("delta", value, rule="a number in [0, 1)", low=0.0, high=1.0, open_low=False, open_high=True)
+    return number("delta", value, rule="a number in [0, 1)", low=0.0, high=1.0, open_high=True)
 
 
 def kept_limit(value: object, *, finite: bool = False) -> float | None:
@@ -133,7 +144,7 @@ def kept_limit(value: object, *, finite: bool = False) -> float | None:
 def price_epsilon(value: object) -> float:
     """Return the epsilon of a past or planned release. It may be 0."""
     rule = f"a number in [0, {LARGEST_EPSILON:g}]"
-    checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON, open_low=False, open_high=False)
+    checked = number("epsilon", value, rule=rule, low=0.0, high=LARGEST_EPSILON)
     # Adding zero turns -0.0 into 0.0.
     return checked + 0.0
 
@@ -147,7 +158,7 @@ def text(name: str, value: object) -> str:
     """Return a short printable text. It is written to files that people read."""
     if not is_text(value):
         raise ArgumentError(
-            f"{name} must be a text of 1 to {_LONGEST_TEXT} printable letters. Say in a few words what is released."
+            f"{name} must be a text of 1 to {_LONGEST_TEXT} printable characters. Describe the release in a few words."
         )
     return str(value)
 
@@ -159,19 +170,19 @@ def is_text(value: object) -> bool:
 def flag(name: str, value: object) -> bool:
     """Return a bool; other values that Python treats as true or false are refused."""
     if not isinstance(value, bool):
-        raise ArgumentError(f"{name} must be True or False, and it is of type {type(value).__name__}. Pass a bool.")
+        raise ArgumentError(f"{name} must be True or False, but its type is {type(value).__name__}. Pass a bool.")
     return value
 
 
 def share(name: str, value: object) -> float:
-    return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0, open_low=False, open_high=False)
+    return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0)
 
 
 def count(name: str, value: object) -> int:
     """Return an integer from 1 to 1e9."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 10**9:
         shown = f"={value!r}" if isinstance(value, (int, float, np.number)) else ""
-        raise ArgumentError(f"{name}{shown} is not a whole number from 1 to 1e9. Pass a positive integer.")
+        raise ArgumentError(f"{name}{shown} is not an integer from 1 to 1e9. Pass a positive integer.")
     return int(value)
 
 
@@ -181,7 +192,9 @@ def real_array(name: str, values: ArrayLike) -> FloatArray:
     if array is None:
         raise ArgumentError(f"{name} cannot be read as an array of numbers. Pass one number or a flat array.")
     if array.dtype.kind not in "fiu":
-        raise ArgumentError(f"{name} must hold real numbers, and it holds {kind_of(array)}. Pass floats or integers.")
+        raise ArgumentError(
+            f"{name} must contain real numbers, but it contains {kind_of(array)}. Pass floats or integers."
+        )
     with np.errstate(over="ignore"):
         return array.astype(np.float64)
 
@@ -198,51 +211,36 @@ def as_array(values: object) -> NDArray[np.generic] | None:
     """Return the values as an array, or None on failure. The exception is dropped, because it may quote the values."""
     # NumPy treats masked values as ordinary values, also inside a list.
     rows = values if isinstance(values, (list, tuple)) else [values]
-    if any(isinstance(one, np.ma.MaskedArray) for one in rows):
+    if any(isinstance(row, np.ma.MaskedArray) for row in rows):
         return None
     return attempt(lambda: np.asarray(values))
 
 
 def kind_of(array: NDArray[np.generic]) -> str:
     """Name the kind of data in an array, from its dtype only and not from its values."""
-    words = {
-        "b": "booleans",
-        "c": "complex numbers",
-        "O": "objects",
-        "S": "bytes",
-        "U": "text",
-        "M": "dates",
-        "m": "spans",
-    }
-    return words.get(array.dtype.kind, "something else")
-
-
-def _each(name: str, values: ArrayLike, rule: str, accept: NDArray[np.bool_]) -> None:
-    if not np.all(accept):
-        raise ArgumentError(f"{name} holds an entry that is not {rule}. Pass {rule} everywhere.")
+    return _KINDS.get(array.dtype.kind, "values of another type")
 
 
 def norms(values: ArrayLike) -> FloatArray:
-    array = real_array("norm", values)
-    _each("norm", array, "a finite number >= 0", np.isfinite(array) & (array >= 0.0))
-    return array
+    return losses("norm", values)
 
 
 def weights(values: ArrayLike) -> FloatArray:
-    array = real_array("weight", values)
-    _each("weight", array, "a finite number >= 1", np.isfinite(array) & (array >= 1.0))
-    return array
+    return _entries("weight", values, "a finite number >= 1", lambda array: np.isfinite(array) & (array >= 1.0))
 
 
 def probabilities(values: ArrayLike) -> FloatArray:
-    array = real_array("probability", values)
-    _each("probability", array, "a number in (0, 1]", (array > 0.0) & (array <= 1.0))
-    return array
+    return _entries("probability", values, "a number in (0, 1]", lambda array: (array > 0.0) & (array <= 1.0))
 
 
 def losses(name: str, values: ArrayLike) -> FloatArray:
+    return _entries(name, values, "a finite number >= 0", lambda array: np.isfinite(array) & (array >= 0.0))
+
+
+def _entries(name: str, values: ArrayLike, rule: str, accepts: Callable[[FloatArray], NDArray[np.bool_]]) -> FloatArray:
     array = real_array(name, values)
-    _each(name, array, "a finite number >= 0", np.isfinite(array) & (array >= 0.0))
+    if not np.all(accepts(array)):
+        raise ArgumentError(f"{name} has an entry that is not {rule}. Pass {rule} everywhere.")
     return array
 
 

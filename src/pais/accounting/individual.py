@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray, round_up
 from pais.accounting.part import Part
 from pais.data.ball import Ball, table_of
-from pais.data.columns import from_array, read
+from pais.data.tables import from_array, read
 from pais.errors import MismatchError
 from pais.privacy.amplification import amplified_epsilon, epsilon_at_delta
 from pais.privacy.profiles import Profile

@@ -19,7 +19,7 @@ from sklearn.metrics import pairwise_distances_argmin_min
 
 from pais._base.numerics import FloatArray
 from pais.cli import files, options, show
-from pais.data.columns import Table, read
+from pais.data.tables import Table, read
 from pais.pipeline import fit as private_fit
 from pais.planning import KMeansFit, KMeansSettings
 from pais.privacy.calibration import Sampling

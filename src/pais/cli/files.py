@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from pais._base.numerics import FloatArray
-from pais.data.columns import read
+from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
 from pais.planning import KMeansFit

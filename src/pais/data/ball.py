@@ -49,7 +49,7 @@ class Ball:
             # With centers in the range of radii, subtracting the center from a finite row never overflows.
             if center.ndim != 1 or center.size == 0 or not np.all(np.abs(center) <= _FARTHEST_CENTER):
                 raise ArgumentError(
-                    "center must be a flat sequence of numbers within [-1e100, 1e100]. Pass one for each column."
+                    "center must be a flat sequence of numbers in [-1e100, 1e100]. Pass one number for each column."
                 )
             object.__setattr__(self, "center", tuple(center.tolist()))
 
@@ -149,9 +149,7 @@ def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]
 
 
 def norm_order(value: object) -> float:
-    return validate.number(
-        "order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf, open_low=False, open_high=False
-    )
+    return validate.number("order", value, rule="a number >= 1, or math.inf", low=1.0, high=math.inf)
 
 
 def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
@@ -160,13 +158,19 @@ def table_of(rows: ArrayLike, ball: Ball | None = None) -> NDArray[np.generic]:
     if array is None:
         raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array without a mask.")
     if array.ndim != 2:
-        raise DataError(f"rows must be two-dimensional, and they have {array.ndim} dimension(s). Reshape them.")
+        raise DataError(f"rows must be two-dimensional, but they have {array.ndim} dimension(s). Reshape them.")
     if array.dtype.kind not in "fiub":
-        raise DataError(f"rows must be real numbers, and they are {validate.kind_of(array)}. Convert them to floats.")
+        raise DataError(f"rows must be real numbers, but they are {validate.kind_of(array)}. Convert them to floats.")
     if array.shape[1] == 0:
         raise DataError("rows have no columns. Pass at least one feature.")
-    if ball is not None and ball.center is not None and array.shape[1] != len(ball.center):
-        raise DataError(
-            f"rows have {array.shape[1]} column(s) where the center has {len(ball.center)}. Pass the same features."
-        )
+    if ball is not None:
+        require_width(array.shape[1], ball)
     return array
+
+
+def require_width(n_features: int, ball: Ball) -> None:
+    """Raise `DataError` if the center and the rows differ in the number of columns."""
+    if ball.center is not None and n_features != len(ball.center):
+        raise DataError(
+            f"rows have {n_features} column(s), but the center has {len(ball.center)}. Pass the same number."
+        )

@@ -68,13 +68,13 @@ def _is_empty(cell: object) -> bool:
 
 def whole_numbers_of_objects(cells: Iterable[object]) -> pa.Array:
     """Convert Python integers to 64-bit integers; anything else becomes null."""
-    found = [
+    wholes = [
         int(cell)
         if isinstance(cell, (int, np.integer)) and not isinstance(cell, bool) and -(2**63) <= cell < 2**63
         else None
         for cell in cells
     ]
-    return pa.array(found, pa.int64())
+    return pa.array(wholes, pa.int64())
 
 
 def numbers_of_text(column: pa.Array) -> pa.Array:

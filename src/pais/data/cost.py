@@ -29,14 +29,12 @@ def cost(rows: object, centers: ArrayLike) -> float:
     centers : array of shape (k, d)
     """
     engine = source(rows)
-    places = validate.real_array("centers", centers)
-    if places.ndim != 2 or places.shape[0] == 0 or places.shape[1] != engine.n_features:
-        raise DataError(
-            f"centers must have one row for each and {engine.n_features} columns. Pass as many as the rows."
-        )
+    points = validate.real_array("centers", centers)
+    if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] != engine.n_features:
+        raise DataError(f"centers must have shape (k, {engine.n_features}) with k >= 1. Pass one row for each center.")
     # The engine already distributes blocks over threads.
     with one_blas_thread():
-        return float(engine.fold(_Cost(centers=places), seeded=False)[0])
+        return float(engine.fold(_Cost(centers=points), seeded=False)[0])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

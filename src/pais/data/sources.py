@@ -11,12 +11,13 @@ import pyarrow.fs as pa_fs
 
 from pais._base.validate import without_sizes
 from pais.data.ball import table_of
-from pais.data.columns import Columns, Layout, Missing, as_table, from_array, one_batch
+from pais.data.columns import Columns, Layout, Missing
 from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
 from pais.data.engines.memory import MemoryEngine
-from pais.data.engines.places import files_of
-from pais.errors import ArgumentError, DataError
+from pais.data.engines.paths import files_of
+from pais.data.tables import as_table, from_array, is_frame
+from pais.errors import ArgumentError
 
 
 @without_sizes
@@ -90,14 +91,14 @@ def source(
         widths=widths or {},
     )
     if chosen.widths and not _is_spark_frame(data):
-        raise ArgumentError("widths is for columns of a Spark DataFrame, and the source is none. Leave it out.")
-    engine = _opened(data, chosen, on_rows)
+        raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
+    engine = _open(data, chosen, on_rows)
     if chosen.missing == "error":
         require_finite(engine)
     return engine
 
 
-def _opened(data: object, chosen: Columns, on_rows: Callable[[int], None] | None) -> Engine:
+def _open(data: object, chosen: Columns, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, (str, Path)):
         return ArrowEngine(files_of(data), chosen, on_rows=on_rows)
     if isinstance(data, pa_dataset.FileSystemDataset):
@@ -110,11 +111,10 @@ def _opened(data: object, chosen: Columns, on_rows: Callable[[int], None] | None
     if hasattr(data, "__arrow_c_stream__"):
         table = as_table(data, chosen)
         layout = Layout.of(table.schema, chosen, "the source")
-        batch = one_batch(table, layout)
-        beside = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
-        return MemoryEngine(layout.rows(batch), names=layout.names, carried=beside, identity=layout.keys(batch))
-    if chosen.features is not None or chosen.set_aside:
-        raise DataError("columns can be chosen by name only from a table or a file. Select them in the array instead.")
+        batch = layout.batch(table)
+        carried = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
+        return MemoryEngine(layout.rows(batch), names=layout.names, carried=carried, identity=layout.keys(batch))
+    chosen.require_no_names()
     return MemoryEngine(table_of(from_array(data)))
 
 
@@ -124,7 +124,4 @@ def is_streamed(data: object) -> bool:
 
 
 def _is_spark_frame(data: object) -> bool:
-    """Whether this is a Spark DataFrame, classic or Connect. Checked by class name, so Spark is not imported."""
-    return any(
-        kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql") for kind in type(data).__mro__
-    )
+    return is_frame(data, "pyspark.sql")

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.accounting import Accounts, travelling
-from pais.data.columns import Table, from_array, is_frame, read
 from pais.data.engines import Engine
 from pais.data.sources import is_streamed, source
+from pais.data.tables import Table, from_array, is_frame, read
 from pais.errors import DataError, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings

@@ -65,7 +65,7 @@ def test_the_first_lines_of_a_csv_file_tell_columns_of_numbers_from_text(spark: 
     mostly_numbers = "a,b\n" + "1,2\n" * 30 + "1,word\n" * 20
     assert len(every_row(source(csv_frame(tmp_path, mostly_numbers)[1]))) == 30
     _, frame = csv_frame(tmp_path, "a,b\n" + "1,2\n" * 20 + "1,word\n" * 30)
-    with pytest.raises(DataError, match=r"column\(s\) 'b' \(type string\) of the source hold no numbers"):
+    with pytest.raises(DataError, match=r"column\(s\) 'b' \(type string\) of the source are not numeric"):
         source(frame)
     assert len(every_row(source(frame, columns=["b"]))) == 20
     found = kept(source(frame, columns=["a"], carry=["b"]), bit_source(None), UniformRule(rate=1.0), Ball(radius=9.0))

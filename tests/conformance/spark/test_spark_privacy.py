@@ -101,23 +101,23 @@ def test_the_log_of_what_is_sent_to_java_does_not_hold_the_bits_of_a_release(fra
 
 
 def test_a_worker_with_another_version_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pais.data.engines import spark as module
+    from pais.data.engines import spark_actions
 
-    monkeypatch.setattr(module, "__version__", "99.0")
-    with pytest.raises(DataError, match=rf"workers have pais {pais.__version__}, and here it is pais 99\.0"):
+    monkeypatch.setattr(spark_actions, "__version__", "99.0")
+    with pytest.raises(DataError, match=rf"workers have pais {pais.__version__}, but the driver has pais 99\.0"):
         source(spark.sql("select 1.0d as x")).fold(Rows(), seeded=False)
 
 
 def test_a_worker_without_this_package_says_so() -> None:
     from pyspark import cloudpickle
 
-    from pais.data.engines.spark import _for_workers, _in_our_words
+    from pais.data.engines.spark_actions import _explain, _importing
 
-    sent = cloudpickle.dumps(_for_workers(b"", "1.0"))
+    sent = cloudpickle.dumps(_importing(b"", "1.0"))
     code = f"import sys, pickle; sys.modules['pais'] = None; list(pickle.loads({sent!r})(iter([])))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "workers cannot import pais" in _in_our_words(RuntimeError(done.stderr))
+    assert "workers cannot import pais" in _explain(RuntimeError(done.stderr))
 
 
 def test_a_rule_that_cannot_be_sent_is_refused(spark: Any) -> None:

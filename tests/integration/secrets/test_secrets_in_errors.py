@@ -201,7 +201,7 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
                 lambda rows=rows: pais.run(plan_of(pais.WeightedCount(noise=pais.laplace_noise(20.0))), rows)
             )
     with monkeypatch.context() as change:
-        for name in ("together", "np.concatenate"):
+        for name in ("join", "np.concatenate"):
             change.setattr(f"pais.data.engines.memory.{name}", runs_out)
             change.setattr(f"pais.data.engines.arrow.{name}", runs_out)
         assert_no_size(lambda: pais.sample(ROWS, ball=ball, rule=every))

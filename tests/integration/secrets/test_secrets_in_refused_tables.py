@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 import pais
-from pais.data.columns import read
+from pais.data.tables import read
 from tests.integration.secrets.planted import (
     DIGITS,
     HALF,

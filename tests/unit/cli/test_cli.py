@@ -13,7 +13,7 @@ import pytest
 
 from pais import Survey
 from pais.cli import demo
-from pais.data.columns import Table
+from pais.data.tables import Table
 from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
 
 CERTIFICATE_KEYS = {

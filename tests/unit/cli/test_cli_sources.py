@@ -202,17 +202,17 @@ def in_terminal(command: list[object]) -> tuple[int, str, str]:
 # A bar is drawn ten times a second, so a pass has to last.
 SLOW = """
 import time
-from pais.data.engines import arrow
+from pais.data.engines import files
 from pais.cli import main
 
-real = arrow.DataFile._each
+real = files.DataFile._each
 
 def slowly(file, stream):
     for batch in real(file, stream):
         time.sleep(0.1)
         yield batch
 
-arrow.DataFile._each = slowly
+files.DataFile._each = slowly
 main()
 """
 

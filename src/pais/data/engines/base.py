@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,15 +15,18 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray, round_down
 from pais._base.randomness import BitSource, RowBits, bernoulli
-from pais.data.ball import Ball
+from pais.data.ball import Ball, require_width
 from pais.data.columns import listed
-from pais.data.engines.blocks import Block, Index
+from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
 from pais.errors import DataError
 from pais.privacy.rules import Rule
 
 #: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
 READ_ALL_FROM = 0.3
+
+#: Decorator: turn off overflow and invalid-value warnings about rows, in the thread that calls the function.
+quiet = np.errstate(over="ignore", invalid="ignore")
 
 
 class Fold(ABC):
@@ -30,15 +36,10 @@ class Fold(ABC):
     def of(self, block: Block) -> NDArray[Any]:
         """Return the contribution of the rows of a block. The engine adds the contributions of all blocks."""
 
+    @quiet
     def over(self, block: Block) -> NDArray[Any]:
         """Call `of` without NumPy warnings about rows that are not finite or overflow when squared. For engines."""
-        with quiet():
-            return self.of(block)
-
-
-def quiet() -> np.errstate:
-    """Return a context that turns off overflow and invalid-value warnings in the thread that enters it."""
-    return np.errstate(over="ignore", invalid="ignore")
+        return self.of(block)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -54,7 +55,7 @@ class WeightedRows:
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class Kept:
+class KeptRows:
     """The sampled rows of a block: their positions in the block, and the rows clipped to the ball. Secret."""
 
     index: Index
@@ -79,12 +80,9 @@ class Thinning:
     def screen(self, n_features: int) -> Screen:
         return Screen(rule=self.rule, ball=self.ball, n_features=n_features)
 
-    def keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
+    @quiet
+    def keep(self, block: Block, screen: Screen, bits: RowBits) -> KeptRows:
         """Sample the rows of a block."""
-        with quiet():
-            return self._keep(block, screen, bits)
-
-    def _keep(self, block: Block, screen: Screen, bits: RowBits) -> Kept:
         read_all = screen.share >= READ_ALL_FROM if self.read_all is None else self.read_all
         first = bits.first(block.identity)  # [note: keep-1]
         index, rows = block.survivors(screen, first, read_all=read_all)
@@ -95,13 +93,13 @@ class Thinning:
         probability = self.rule.evaluate(norm)
         identity = block.identity[index]
         # [note: keep-2]
-        drawn = bernoulli(probability, first[index], lambda place, turn: bits.more(identity[place], turn))
+        drawn = bernoulli(probability, first[index], lambda undecided, turn: bits.more(identity[undecided], turn))
         rows = rows[drawn]
         outside = np.flatnonzero(norm[drawn] >= self.ball.radius)
         rows[outside] = self.ball.clip(rows[outside])  # [note: keep-3]
         # Rounded down, the direction of less privacy loss: weight times probability never exceeds 1.
         weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)  # [note: keep-4]
-        return Kept(index=index[drawn], rows=rows, weights=weights)
+        return KeptRows(index=index[drawn], rows=rows, weights=weights)
 
 
 class Engine(ABC):
@@ -139,11 +137,11 @@ class Engine(ABC):
 
     def require_width(self, ball: Ball) -> None:
         """Raise `DataError` if the center and the rows differ in the number of columns."""
-        if ball.center is not None and self.n_features != len(ball.center):
-            raise DataError(
-                f"rows have {self.n_features} column(s) where the center has {len(ball.center)}. Pass the same "
-                "features."
-            )
+        require_width(self.n_features, ball)
+
+    def total(self, fold: Fold, contributions: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Add contributions to a fold. Without any, return the contribution of an empty block, which is zero."""
+        return reduce(operator.add, contributions or [fold.over(empty_block(self.n_features))])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +160,12 @@ def require_finite(engine: Engine) -> None:
     bad = np.flatnonzero(engine.fold(_BadCells(), seeded=False))
     if bad.size:
         raise DataError(
-            f"column(s) {', '.join(engine.titles[place] for place in bad)} have values that are missing, NaN, infinite "
-            "or not numbers. Correct them, or leave those rows out with missing='drop'."
+            f"column(s) {', '.join(engine.titles[column] for column in bad)} have values that are missing, NaN, "
+            "infinite or not numbers. Correct them, or pass missing='drop' to leave those rows out."
         )
 
 
-def together(parts: list[Kept], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
+def join(parts: list[KeptRows], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
     """Join the parts of a sample. Parts are popped from the list one by one, so memory holds the sample only once."""
     weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
     rows = np.empty((weights.size, n_features))

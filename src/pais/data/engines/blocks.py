@@ -178,39 +178,39 @@ class ColumnBlock(Block):
 
     def _gathered(self, index: Index | None, ball: Ball | None) -> FloatArray:
         """Return the rows at `index`, or all rows, as a row-major array, relative to the center if a ball is given."""
-        side = np.empty((len(self._columns), self.n_rows if index is None else index.size))
+        gathered = np.empty((len(self._columns), self.n_rows if index is None else index.size))
         for number, column in enumerate(self._columns):
             if index is None:
-                side[number] = column
+                gathered[number] = column
             else:
-                np.take(column, index, out=side[number], mode="clip")
+                np.take(column, index, out=gathered[number], mode="clip")
             if ball is not None and ball.center is not None:
-                side[number] -= ball.center[number]
-        return np.ascontiguousarray(side.T)
+                gathered[number] -= ball.center[number]
+        return np.ascontiguousarray(gathered.T)
 
     def _powers(self, ball: Ball) -> FloatArray:
         """Return sums of squares (order 2) or of absolute values (order 1), with NaN for rows that are not finite."""
         power = np.empty(self.n_rows)
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, self.n_rows, _PIECE_ROWS):
-                place = slice(start, min(start + _PIECE_ROWS, self.n_rows))
-                size = place.stop - start
-                term = partial(self._term, ball, place, np.empty(size))
-                power[place] = sum_columns(term, len(self._columns), size)
+                piece = slice(start, min(start + _PIECE_ROWS, self.n_rows))
+                size = piece.stop - start
+                term = partial(self._term, ball, piece, np.empty(size))
+                power[piece] = sum_columns(term, len(self._columns), size)
         return settled(power, lambda index: self._gathered(index, None))
 
-    def _term(self, ball: Ball, place: slice, out: FloatArray, number: int) -> FloatArray:
-        """Return the contribution of one column to the powers of the rows at `place`."""
-        part = self._columns[number][place]
+    def _term(self, ball: Ball, piece: slice, out: FloatArray, column: int) -> FloatArray:
+        """Return the contribution of one column to the powers of a piece of the rows."""
+        numbers = self._columns[column][piece]
         if ball.center is not None:
-            part = np.subtract(part, ball.center[number], out=out)
-        return np.multiply(part, part, out=out) if ball.order == 2.0 else np.abs(part, out=out)
+            numbers = np.subtract(numbers, ball.center[column], out=out)
+        return np.multiply(numbers, numbers, out=out) if ball.order == 2.0 else np.abs(numbers, out=out)
 
 
 def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
     """Drop the rows that the screen rules out by their powers."""
-    left = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
-    return index[left], shifted.take(left, axis=0)
+    passing = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
+    return index[passing], shifted.take(passing, axis=0)
 
 
 def empty_block(n_features: int) -> Block:

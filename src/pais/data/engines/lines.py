@@ -53,7 +53,7 @@ class _ClosedLines(io.RawIOBase):
         return True
 
     def read(self, size: int = -1, /) -> bytes:
-        pieces, wanted = [], size
+        parts, wanted = [], size
         while wanted != 0:
             if not self._rest:
                 piece = next(self._pieces, None)
@@ -62,9 +62,9 @@ class _ClosedLines(io.RawIOBase):
                 self._rest = memoryview(piece)
             part = self._rest if wanted < 0 else self._rest[:wanted]
             self._rest = self._rest[len(part) :]
-            pieces.append(part)
+            parts.append(part)
             wanted -= len(part) if wanted > 0 else 0
-        return bytes(pieces[0]) if len(pieces) == 1 else b"".join(pieces)
+        return bytes(parts[0]) if len(parts) == 1 else b"".join(parts)
 
     def close(self) -> None:
         if not self.closed:
@@ -114,7 +114,7 @@ def _is_header(line: bytes) -> bool:
 
 def _require_header(fits: bool) -> None:
     if not fits:
-        raise DataError("the first line is too long, is not UTF-8 or has a quote without an end. Correct the header.")
+        raise DataError("the first line is too long, is not UTF-8 or has an unclosed quote. Correct the header.")
 
 
 def _as_utf8(piece: bytes) -> bytes:
@@ -133,20 +133,20 @@ def _without_open_lines(piece: bytes) -> bytes:
     ends = np.flatnonzero((codes == 10) | (codes == 13))
     quotes = np.flatnonzero(codes == 34)
     line = np.searchsorted(ends, quotes)
-    before = np.searchsorted(quotes, ends)
-    number = np.diff(before, prepend=0)
+    n_before = np.searchsorted(quotes, ends)
+    n_quotes = np.diff(n_before, prepend=0)
     # The position of each quote among the quotes of its line.
-    rank = np.arange(quotes.size) - (before - number)[line]
+    rank = np.arange(quotes.size) - (n_before - n_quotes)[line]
     previous = codes[quotes - 1]
     previous[quotes == 0] = 10
     opens_late = (rank % 2 == 0) & ~np.isin(previous, np.array([10, 13, 34, 44], dtype=np.uint8))
-    doubtful = number % 2 == 1
+    doubtful = n_quotes % 2 == 1
     doubtful[line[opens_late]] = True
-    kept, start = [], 0
-    for place in np.flatnonzero(doubtful):
-        first = int(ends[place - 1]) + 1 if place else 0
-        end = int(ends[place])
+    closed, start = [], 0
+    for number in np.flatnonzero(doubtful):
+        first = int(ends[number - 1]) + 1 if number else 0
+        end = int(ends[number])
         if _CLOSED.fullmatch(piece, first, end) is None:
-            kept.append(piece[start:first])
+            closed.append(piece[start:first])
             start = end + 1
-    return b"".join([*kept, piece[start:]])
+    return b"".join([*closed, piece[start:]])

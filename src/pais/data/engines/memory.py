@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import operator
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, row_bits
 from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
-from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, together
+from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, join
 from pais.data.engines.blocks import RowBlock
 
 # Large enough that the overhead of the calls on a block is small compared with reading it.
@@ -43,7 +41,7 @@ class MemoryEngine(Engine):
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         step = self._step(_BLOCK_BYTES)
-        return reduce(operator.add, in_threads(lambda start: fold.over(self._block(start, step)), self._starts(step)))
+        return self.total(fold, in_threads(lambda start: fold.over(self._block(start, step)), self._starts(step)))
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
@@ -57,16 +55,16 @@ class MemoryEngine(Engine):
         kept = in_threads(lambda start: thinning.keep(self._block(start, step), screen, draws), starts)
         carried = None
         if self._carried is not None:
-            places = [start + part.index for start, part in zip(starts, kept, strict=True)]
-            carried = self._carried.take(pa.array(np.concatenate(places)))
-        return together(kept, self.n_features, carried)
+            positions = [start + part.index for start, part in zip(starts, kept, strict=True)]
+            carried = self._carried.take(pa.array(np.concatenate(positions)))
+        return join(kept, self.n_features, carried)
 
     def _step(self, n_bytes: int) -> int:
         return max(1, n_bytes // (8 * self.n_features))
 
     def _starts(self, step: int) -> range:
         # An empty table gives one empty block, so that a fold still returns a zero of the right shape.
-        return range(0, max(1, self._rows.shape[0]), step)
+        return range(0, max(1, len(self._rows)), step)
 
     def _block(self, start: int, step: int) -> RowBlock:
         rows = self._rows[start : start + step]

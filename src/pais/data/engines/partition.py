@@ -12,7 +12,7 @@ import pickle
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,67 +32,70 @@ from pais.data.engines.screen import Screen
 from pais.errors import PaisError
 
 
-def over_partition(work: bytes, partition: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run the pickled work on a partition and yield the batches to send back.
 
     Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
     """
-    task: Task | None = None
+    work: Work | None = None
     for batch in batches:
-        found, trouble = None, None
+        answer, problem = None, None
         try:
-            if task is None:
-                task = pickle.loads(work).begin(partition)
-            found = task.take(batch)
+            if work is None:
+                work = pickle.loads(pickled)
+                work.begin(partition)
+            answer = work.take(batch)
         except PaisError as error:
-            trouble = str(error)
+            problem = str(error)
         except ImportError as error:
-            trouble = f"a worker of Spark has no module {error.name!r}, which the work needs. Send it with addPyFile."
+            problem = f"a Spark worker cannot import {error.name!r}. Send the module to the workers with addPyFile."
         except Exception as error:
-            trouble = f"a worker of Spark failed with {type(error).__name__}. Its text is not shown: it can quote rows."
-        if trouble is not None:
-            yield _noted(trouble, batch.schema)
+            problem = f"a Spark worker failed with {type(error).__name__}. Its message is hidden: it can quote rows."
+        if problem is not None:
+            yield _note(problem, batch.schema)
             # Read to the end: Spark ends a worker that stops early, and the next worker has to load everything again.
             for _ in batches:
                 pass
             return
-        if found is not None:
-            yield found
-    last = None if task is None else task.end()
+        if answer is not None:
+            yield answer
+    last = None if work is None else work.end()
     if last is not None:
         yield last
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How to turn batches into blocks. Batches hold the features, then the key if one is used, then carried columns."""
+    """How to turn batches into blocks. Batches hold the features, then the key if one is used, then carried columns.
+
+    With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do.
+    """
 
     layout: Layout
     by_rows: bool = False
     keyed: bool = False
-    numbered: bool = False
+    numbering: Numbering | None = None
 
     @property
     def features(self) -> list[str]:
         return list(dict.fromkeys(self.layout.features))
 
-    def block(self, batch: pa.RecordBatch, numbering: _Numbering) -> tuple[Block, pa.RecordBatch]:
+    def block(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
         layout, names = self.layout, self.features
         widths = dict(zip(layout.features, layout.widths, strict=True))
-        found = [_fixed(batch.column(place), widths[name]) for place, name in enumerate(names)]
-        numbers = pa.RecordBatch.from_arrays(found, names=names)
-        beside = batch.select(list(range(len(names), batch.num_columns)))
+        columns = [_fixed(batch.column(position), widths[name]) for position, name in enumerate(names)]
+        numbers = pa.RecordBatch.from_arrays(columns, names=names)
+        carried = batch.select(list(range(len(names) + self.keyed, batch.num_columns)))
         identity = np.zeros(numbers.num_rows, dtype=np.uint64)
         if self.keyed:
-            keys = layout.keys(pa.RecordBatch.from_arrays([beside.column(0)], names=[layout.columns.key]))
+            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(len(names))], names=[layout.columns.key]))
             identity = identity if keys is None else keys
-            beside = beside.select(list(range(1, beside.num_columns)))
-        if self.numbered:
-            identity = numbering.of(layout.rows(numbers))
-        if self.by_rows or layout.by_rows or self.numbered:
-            return RowBlock(layout.rows(numbers), identity), beside
-        return ColumnBlock(layout.numbers(numbers), identity), beside
+        if self.numbering is not None:
+            identity = self.numbering.of(layout.rows(numbers))
+        if self.by_rows or layout.by_rows or self.numbering is not None:
+            return RowBlock(layout.rows(numbers), identity), carried
+        return ColumnBlock(layout.numbers(numbers), identity), carried
 
 
 def _fixed(column: pa.Array, width: int) -> pa.Array:
@@ -111,7 +114,7 @@ def _as_numbers(column: pa.Array) -> pa.Array:
     return numbers_of_text(column.cast(pa.string())) if is_text else column
 
 
-class _Numbering:
+class Numbering:
     """Row ids for seeded runs without a key: content hash plus occurrence number among equal rows. NOT PRIVATE.
 
     Spark has already sorted the rows so that equal rows are adjacent, also across batches. So it is enough to remember
@@ -122,41 +125,40 @@ class _Numbering:
         self._last: NDArray[np.uint64] | None = None
         self._number = 0
 
+    @quiet
     def of(self, rows: FloatArray) -> NDArray[np.uint64]:
-        with quiet():
-            words = (rows + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0, so both zeros hash alike
+        words = (rows + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0, so both zeros have the same hash
         content = np.zeros(len(words), dtype=np.uint64)
-        for place in range(words.shape[1]):
-            content = mixed64(content + words[:, place])
+        for column in words.T:
+            content = mixed64(content + column)
         if len(words) == 0:
             return content
-        like = np.empty(len(words), dtype=bool)
-        like[0] = self._last is not None and np.array_equal(words[0], self._last)
-        like[1:] = (words[1:] == words[:-1]).all(axis=1)
-        at = np.arange(len(words))
-        start = np.maximum.accumulate(np.where(like, -1, at))
-        number = np.where(start < 0, self._number + 1 + at, at - start)
+        is_repeat = np.empty(len(words), dtype=bool)
+        is_repeat[0] = self._last is not None and np.array_equal(words[0], self._last)
+        is_repeat[1:] = (words[1:] == words[:-1]).all(axis=1)
+        position = np.arange(len(words))
+        start = np.maximum.accumulate(np.where(is_repeat, -1, position))
+        number = np.where(start < 0, self._number + 1 + position, position - start)
         self._last, self._number = words[-1].copy(), int(number[-1])
         return mixed64(content + number.astype(np.uint64))
 
 
-class Task(ABC):
-    """One pass over one partition."""
+class Work(ABC):
+    """The work on a partition. It is pickled and sent to the workers.
+
+    Each worker unpickles its own copy for each partition, so a copy may hold the state of its pass.
+    """
+
+    def begin(self, partition: int) -> None:  # noqa: B027  # most work needs no preparation
+        """Prepare for the partition with this number."""
 
     @abstractmethod
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         """Process a batch and return the rows to send back immediately, if any."""
 
-    @abstractmethod
     def end(self) -> pa.RecordBatch | None:
         """Return the rows to send back after the last batch, if any."""
-
-
-class Work(ABC):
-    """A description of the work on every partition. It is pickled and sent to the workers."""
-
-    @abstractmethod
-    def begin(self, partition: int) -> Task: ...
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,40 +167,23 @@ class Converting(Work):
 
     names: tuple[str, ...]
 
-    def begin(self, partition: int) -> Task:
-        return _ConvertTask(self)
-
-
-class _ConvertTask(Task):
-    def __init__(self, work: Converting) -> None:
-        self._work = work
-
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _columns(batch)
-        return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self._work.names})
-
-    def end(self) -> None:
-        return None
+        return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self.names})
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(kw_only=True)
 class Folding(Work):
+    """Add the contributions of the rows of each partition."""
+
     reading: Reading
     fold: Fold
-
-    def begin(self, partition: int) -> Task:
-        return _FoldTask(self)
-
-
-class _FoldTask(Task):
-    def __init__(self, work: Folding) -> None:
-        self._work = work
-        self._total: NDArray[Any] | None = None
+    _total: NDArray[Any] | None = field(default=None, init=False)
 
     def take(self, batch: pa.RecordBatch) -> None:
-        block, _ = self._work.reading.block(batch, _Numbering())
+        block, _ = self.reading.block(batch)
         if block.n_rows:
-            part = self._work.fold.over(block)
+            part = self.fold.over(block)
             self._total = part if self._total is None else self._total + part
 
     def end(self) -> pa.RecordBatch | None:
@@ -208,10 +193,10 @@ class _FoldTask(Task):
         np.save(file, self._total, allow_pickle=False)
         # Compressed because counts by bin are mostly zeros and there can be thousands of partitions.
         content = pa.array([zlib.compress(file.getvalue(), 1)], type=pa.binary())
-        return _sent(content, pa.nulls(1, pa.float64()), None, {})
+        return _answer(content, pa.nulls(1, pa.float64()), None, {})
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+@dataclass(kw_only=True, repr=False)
 class Thin(Work):
     """Sample the rows of each partition. `key` and everything derived from it are secret."""
 
@@ -220,57 +205,53 @@ class Thin(Work):
     screen: Screen
     seeded: KeyedBits | None
     key: bytes
+    _bits: RowBits = field(init=False)
+    # Computes the row ids for secret draws. In a seeded run, rows keep the identities from `reading`.
+    _ids: RowIds | None = field(default=None, init=False)
+    _schema: pa.Schema | None = field(default=None, init=False)
 
-    def begin(self, partition: int) -> Task:
+    def begin(self, partition: int) -> None:
         if self.seeded is not None:
-            return _ThinTask(self, self.seeded, None)
-        ids = RowIds(self.key, partition=partition, n_features=self.screen.n_features)
-        return _ThinTask(self, SecretBits(self.key, partition=partition), ids)
-
-
-class _ThinTask(Task):
-    """`ids` computes the row identities for secret draws; with None, rows keep the identities from `Reading`."""
-
-    def __init__(self, work: Thin, bits: RowBits, ids: RowIds | None) -> None:
-        self._work, self._bits, self._numbering, self._ids = work, bits, _Numbering(), ids
-        self._seen: pa.Schema | None = None
+            self._bits = self.seeded
+        else:
+            self._bits = SecretBits(self.key, partition=partition)
+            self._ids = RowIds(self.key, partition=partition, n_features=self.screen.n_features)
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        work = self._work
-        block, beside = work.reading.block(batch, self._numbering)
+        block, carried = self.reading.block(batch)
         if block.n_rows == 0:
             return None
-        self._seen = batch.schema
+        self._schema = batch.schema
         if self._ids is not None:
             block.identity = self._ids.of(block.columns())
-        kept = work.thinning.keep(block, work.screen, self._bits)
-        n, width = kept.rows.shape
-        if n == 0:
+        kept = self.thinning.keep(block, self.screen, self._bits)
+        n_rows, width = kept.rows.shape
+        if n_rows == 0:
             return None
-        starts = np.arange(n + 1, dtype=np.int64) * (8 * width)
+        starts = np.arange(n_rows + 1, dtype=np.int64) * (8 * width)
         numbers = np.ascontiguousarray(kept.rows, dtype="<f8")
         buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(numbers)]
-        content = pa.Array.from_buffers(pa.binary(), n, buffers)
-        return _sent(content, pa.array(kept.weights), None, _columns(beside.take(pa.array(kept.index))))
+        content = pa.Array.from_buffers(pa.binary(), n_rows, buffers)
+        return _answer(content, pa.array(kept.weights), None, _columns(carried.take(pa.array(kept.index))))
 
     def end(self) -> pa.RecordBatch | None:
         """Return an empty note if the partition had rows, even if none of them was kept."""
-        return None if self._seen is None else _noted("", self._seen)
+        return None if self._schema is None else _note("", self._schema)
 
 
-def _noted(note: str, schema: pa.Schema) -> pa.RecordBatch:
+def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch with a single row that holds a note, and null in every other column."""
-    beside = {name: pa.nulls(1, schema.field(name).type) for name in schema.names if name.startswith("c")}
-    return _sent(pa.nulls(1, pa.binary()), pa.nulls(1, pa.float64()), note, beside)
+    carried = {name: pa.nulls(1, schema.field(name).type) for name in schema.names if name.startswith("c")}
+    return _answer(pa.nulls(1, pa.binary()), pa.nulls(1, pa.float64()), note, carried)
 
 
 def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def _sent(content: pa.Array, weight: pa.Array, note: str | None, beside: dict[str, pa.Array]) -> pa.RecordBatch:
+def _answer(content: pa.Array, weight: pa.Array, note: str | None, carried: dict[str, pa.Array]) -> pa.RecordBatch:
     notes = pa.array([note] * len(content), type=pa.string())
-    return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **beside})
+    return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **carried})
 
 
 def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
@@ -278,8 +259,8 @@ def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
     parts = [np.empty((0, n_features))]
     for chunk in content.cast(pa.large_binary()).chunks:
         if len(chunk):
-            _, starts, numbers = chunk.buffers()
-            place = np.frombuffer(starts, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-            found = np.frombuffer(numbers, dtype=np.uint8)[place[0] : place[-1]]
-            parts.append(found.view("<f8").reshape(-1, n_features))
+            _, offsets, numbers = chunk.buffers()
+            starts = np.frombuffer(offsets, dtype=np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+            content_bytes = np.frombuffer(numbers, dtype=np.uint8)[starts[0] : starts[-1]]
+            parts.append(content_bytes.view("<f8").reshape(-1, n_features))
     return np.concatenate(parts)

@@ -78,13 +78,13 @@ class Occurrences:
         """Return, for each row, the row in the table with the same hash. Rows with a new hash are added first."""
         owner, waiting, slot = rows.copy(), np.arange(len(rows)), self._home(rows)
         while waiting.size:
-            here = rows.take(waiting)
-            there = self._claim(slot, here)
-            owner[waiting] = there
-            same = self._upper.take(there) == self._upper.take(here)
-            same &= self._lower.take(there) == self._lower.take(here)
-            left = np.flatnonzero(~same)
-            waiting, slot = waiting.take(left), self._next(slot.take(left))
+            row = rows.take(waiting)
+            occupant = self._claim(slot, row)
+            owner[waiting] = occupant
+            same = self._upper.take(occupant) == self._upper.take(row)
+            same &= self._lower.take(occupant) == self._lower.take(row)
+            unplaced = np.flatnonzero(~same)
+            waiting, slot = waiting.take(unplaced), self._next(slot.take(unplaced))
         return owner
 
     def _claim(self, slot: _Numbers, rows: _Numbers) -> _Numbers:
@@ -102,13 +102,13 @@ class Occurrences:
     def _number_repeats(self, owner: _Numbers) -> Words32:
         """Return the occurrence numbers of repeated rows, given for each the equal row that is in the table."""
         order = np.argsort(owner, kind="stable")
-        alike = owner[order]
-        start = np.flatnonzero(np.concatenate([[True], alike[1:] != alike[:-1]]))
-        length = np.diff(np.append(start, alike.size))
-        place = np.arange(1, alike.size + 1) - np.repeat(start, length)
-        number = np.empty(alike.size, dtype=np.uint32)
-        number[order] = self._later[alike] + place.astype(np.uint32)
-        self._later[alike[start]] += length.astype(np.uint32)
+        owners = owner[order]
+        start = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
+        length = np.diff(np.append(start, owners.size))
+        rank = np.arange(1, owners.size + 1) - np.repeat(start, length)
+        number = np.empty(owners.size, dtype=np.uint32)
+        number[order] = self._later[owners] + rank.astype(np.uint32)
+        self._later[owners[start]] += length.astype(np.uint32)
         return number
 
     def _make_room(self, n_rows: int) -> None:
@@ -128,5 +128,5 @@ class Occurrences:
                 slot = self._home(rows)
                 # These rows have different hashes, so a row whose slot is taken moves on to the next slot.
                 while rows.size:
-                    left = np.flatnonzero(self._claim(slot, rows) != rows)
-                    rows, slot = rows.take(left), self._next(slot.take(left))
+                    unplaced = np.flatnonzero(self._claim(slot, rows) != rows)
+                    rows, slot = rows.take(unplaced), self._next(slot.take(unplaced))

@@ -78,9 +78,9 @@ class Screen:
         largest = np.maximum(self.rule.evaluate(low), self.rule.evaluate(high))
         knots = self.rule.probes(radius)
         values = self.rule.evaluate(knots)
-        place = np.searchsorted(high, knots)
-        for beside in (-1, 0, 1):
-            np.maximum.at(largest, np.clip(place + beside, 0, largest.size - 1), values)
+        cell_of_knot = np.searchsorted(high, knots)
+        for offset in (-1, 0, 1):
+            np.maximum.at(largest, np.clip(cell_of_knot + offset, 0, largest.size - 1), values)
         return _first_bits(largest)
 
     def _power(self, norm: float) -> FloatArray:

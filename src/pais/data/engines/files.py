@@ -1,0 +1,173 @@
+"""One Parquet or CSV file: open it, check its columns, and read it in batches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pyarrow as pa
+import pyarrow.fs as pa_fs
+import pyarrow.parquet as pq
+
+from pais._base.validate import attempt
+from pais.data.cells import is_text_column, numbers_of_text, whole_numbers_of_text
+from pais.data.columns import Columns, Layout
+from pais.data.engines.lines import open_csv
+from pais.data.headers import is_csv, require_header
+from pais.errors import DataError
+
+T = TypeVar("T")
+Stamp = tuple[int | None, int | None]
+
+# Rows decoded and processed at a time.
+_BATCH_ROWS = 1 << 17
+
+_CSV_BLOCK_BYTES = 1 << 22
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DataFile:
+    """A Parquet or CSV file: where it is, its schema, and which columns to read. CSV files have no metadata."""
+
+    filesystem: pa_fs.FileSystem
+    path: str
+    schema: pa.Schema
+    layout: Layout
+    metadata: pq.FileMetaData | None
+    stamp: Stamp
+
+    @property
+    def where(self) -> str:
+        return _where(self.path)
+
+    def batches(self, row_group: int | None) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a row group, or of a CSV file, with the columns of the layout."""
+        return self._csv_batches() if row_group is None else self._parquet_batches(row_group)
+
+    def _parquet_batches(self, row_group: int) -> Iterator[pa.RecordBatch]:
+        # Pre-buffering is off so that memory holds one row group instead of the whole file.
+        file = self._guarded(
+            lambda: pq.ParquetFile(
+                self.filesystem.open_input_file(self.path),
+                metadata=self.metadata,
+                pre_buffer=False,
+                page_checksum_verification=True,
+            )
+        )
+        with file:
+            self._require_unchanged()
+            yield from self._each(
+                file.iter_batches(_BATCH_ROWS, row_groups=[row_group], columns=self.layout.to_read, use_threads=False)
+            )
+
+    def _csv_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a CSV file. All cells are read as text; features and keys are converted cell by cell."""
+        conversions = dict.fromkeys(self.layout.features, numbers_of_text)
+        if self.layout.columns.key is not None:
+            conversions[self.layout.columns.key] = whole_numbers_of_text
+        for batch in self.text_batches():
+            cells = {name: batch.column(name) for name in self.layout.to_read}
+            yield pa.RecordBatch.from_pydict(
+                {name: conversions[name](column) if name in conversions else column for name, column in cells.items()}
+            )
+
+    def text_batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of a CSV file with all cells as text."""
+        reader = self._guarded(
+            lambda: open_csv(
+                self.filesystem,
+                self.path,
+                _CSV_BLOCK_BYTES,
+                include_columns=self.layout.to_read,
+                column_types=dict.fromkeys(self.layout.to_read, pa.string()),
+                check_utf8=False,
+                # Carried cells must stay unchanged. In other columns only numbers count, and allowing nulls is faster.
+                strings_can_be_null=not self.layout.columns.carry,
+            )
+        )
+        with reader:
+            self._require_unchanged()
+            yield from self._each(reader)
+
+    def _each(self, stream: Any) -> Iterator[pa.RecordBatch]:
+        batches = iter(stream)
+        while (batch := self._guarded(lambda: next(batches, None))) is not None:
+            yield batch
+
+    def _guarded(self, action: Callable[[], T]) -> T:
+        """Return the result of `action`, or raise an error that names the file and quotes none of its content."""
+        try:
+            return action()
+        except MemoryError:
+            raise
+        except Exception:
+            pass
+        raise DataError(f"{self.where} cannot be read to its end. Check whether it is damaged, cut short or deleted.")
+
+    def _require_unchanged(self) -> None:
+        """Raise if the file changed after its columns were checked. Call this once the file is open."""
+        if self._guarded(lambda: _stamp(self.filesystem, self.path)) != self.stamp:
+            raise DataError(f"{self.where} changed after it was opened. Run again on files that do not change.")
+
+
+def open_file(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
+    """Open a file and check its columns, before any row is used."""
+    where = _where(path)
+    opened = attempt(lambda: (_stamp(filesystem, path), *_schema(filesystem, path)))
+    if opened is None:
+        raise DataError(f"{where} cannot be read as Parquet or CSV. Check the file.")
+    stamp, schema, metadata = opened
+    if metadata is None:
+        require_header(schema.names, where)
+        typed = attempt(lambda: _csv_types(schema.names, columns, filesystem, path))
+        if typed is None:
+            raise DataError(f"{where} cannot be read as CSV. Check the file.")
+        schema = typed
+    layout = Layout.of(schema, columns, where, shown=metadata is not None)
+    return DataFile(filesystem=filesystem, path=path, schema=schema, layout=layout, metadata=metadata, stamp=stamp)
+
+
+def _where(path: str) -> str:
+    """Return the path for error messages, without values in directory names: in `city=Oslo`, Oslo is row data."""
+    return "file " + re.sub(r"([^/=]+)=[^/]+", r"\1=...", path)
+
+
+def _stamp(filesystem: pa_fs.FileSystem, path: str) -> Stamp:
+    """Return the size and modification time of a file, used to detect that it changed."""
+    info = filesystem.get_file_info(path)
+    return info.size, info.mtime_ns
+
+
+def _schema(filesystem: pa_fs.FileSystem, path: str) -> tuple[pa.Schema, pq.FileMetaData | None]:
+    """Return the schema and the metadata of a Parquet file. For a CSV file, all columns are text."""
+    if not is_csv(path):
+        metadata = pq.read_metadata(filesystem.open_input_file(path))
+        return metadata.schema.to_arrow_schema(), metadata
+    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, check_utf8=False) as reader:
+        # A name that is not valid text raises here, where the caller discards the error.
+        names = [reader.schema.field(position).name for position in range(len(reader.schema.names))]
+    return pa.schema([(name, pa.string()) for name in names]), None
+
+
+def _csv_types(names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
+    """Return the types of the columns of a CSV file: double for features, integer for the key, text for all others.
+
+    Columns that the user names have these types regardless of their cells. If the user names no features, the cells of
+    the first block decide which columns are text: see `is_text_column`.
+    """
+    types = dict.fromkeys(names, pa.string())
+    if columns.key is not None:
+        types[columns.key] = pa.int64()
+    if columns.features is not None:
+        types |= dict.fromkeys(columns.features, pa.float64())
+        return pa.schema([(name, types[name]) for name in names])
+    as_text = dict.fromkeys(names, pa.string())
+    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, column_types=as_text, check_utf8=False) as reader:
+        first = next(iter(reader), None)
+    for position, name in enumerate(names):
+        cells = pa.nulls(0, pa.string()) if first is None else first.column(position)
+        if name not in columns.set_aside and not is_text_column(cells, numbers_of_text(cells)):
+            types[name] = pa.float64()
+    return pa.schema([(name, types[name]) for name in names])

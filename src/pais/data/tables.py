@@ -1,0 +1,145 @@
+"""Read arrays, tables and files into memory. Error messages never contain values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais._base.validate import as_array, attempt
+from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
+from pais.data.columns import Columns, Layout, require_columns
+from pais.data.headers import is_csv, require_header
+from pais.errors import DataError
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Table:
+    """Rows in memory, and the names of their columns if the source has names. Secret."""
+
+    rows: NDArray[np.generic]
+    names: tuple[str, ...] | None
+
+
+def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
+    """Read an array, a pandas, polars or Arrow table, or a Parquet or CSV file into memory.
+
+    No row is dropped. A cell that is missing or not a number becomes NaN.
+
+    Parameters
+    ----------
+    source : array, table or path
+        Tables are read through the Arrow interface, so neither pandas nor polars is imported.
+    columns : sequence of str, optional
+        Columns to take, by name; None takes all.
+    """
+    chosen = Columns(features=None if columns is None else tuple(columns))
+    names_are_public = True
+    if isinstance(source, (str, Path)):
+        path = Path(source)
+        table = _read_file(path, chosen)
+        names_are_public = not is_csv(path.name)
+    elif hasattr(source, "__arrow_c_stream__"):
+        table = as_table(source, chosen)
+    else:
+        chosen.require_no_names()
+        return Table(rows=from_array(source), names=None)
+    layout = Layout.of(table.schema, chosen, "the source", shown=names_are_public)
+    return Table(rows=layout.rows(layout.batch(table)), names=layout.names)
+
+
+def as_table(source: object, columns: Columns) -> pa.Table:
+    """Convert any table through the Arrow interface. In a pandas frame, columns of Python objects become numbers."""
+    table = attempt(lambda: _pandas_table(source, columns) if is_frame(source, "pandas") else pa.table(source))
+    if table is None:
+        raise DataError(
+            "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
+        )
+    require_columns(table.column_names, "the source")
+    return table
+
+
+def is_frame(source: object, *libraries: str) -> bool:
+    """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
+    homes = tuple(f"{library}." for library in libraries)
+    return any(
+        kind.__name__ == "DataFrame" and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__
+    )
+
+
+def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
+    """Convert a pandas frame to an Arrow table. Columns of Python objects are converted cell by cell.
+
+    Arrow would infer the type of such a column from all its cells, so one cell could change the values of others or
+    make the conversion fail. A column in which most cells are not numbers is text, unless the user names it as a
+    feature.
+    """
+    converted: dict[int, pa.Array] = {}
+    for position, (label, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
+        name = str(label)
+        is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
+        if kind != np.dtype(object) or (name in columns.carry and not is_feature):
+            continue
+        cells = frame.iloc[:, position].to_numpy(dtype=object)
+        if is_feature:
+            numbers = numbers_of_objects(cells, len(cells))
+            text = columns.features is None and is_text(cells, numbers)
+            converted[position] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
+        else:
+            converted[position] = whole_numbers_of_objects(cells) if name == columns.key else pa.nulls(len(cells))
+    typed = frame.copy(deep=False)
+    for position in converted:
+        typed.isetitem(position, 0.0)
+    table = pa.table(typed)
+    for position, column in converted.items():
+        table = table.set_column(position, table.field(position).name, column)
+    return table
+
+
+def from_array(source: object) -> NDArray[np.generic]:
+    """Convert anything that NumPy can read as an array of numbers."""
+    if isinstance(source, np.ma.MaskedArray):
+        raise DataError("rows have a mask. Fill or drop the masked values first.")
+    array = as_array(source)
+    if array is not None and array.dtype.kind in "USc" and isinstance(source, (list, tuple)):
+        # If one cell of a list is text or complex, NumPy converts all its numbers to text or complex numbers.
+        array = attempt(lambda: np.asarray(source, dtype=object))
+    if array is None:
+        raise DataError("rows cannot be read as a table of numbers. Pass a two-dimensional array of floats.")
+    return _from_objects(array) if array.dtype.kind in "OUS" and array.ndim == 2 else array
+
+
+def _from_objects(array: NDArray[Any]) -> FloatArray:
+    """Convert text and Python objects to numbers, cell by cell. Raise if most cells of a column are not numbers."""
+    rows = numbers_of_objects(array.flat, array.size).reshape(array.shape)
+    text = [str(column) for column in range(array.shape[1]) if is_text(array[:, column], rows[:, column])]
+    if text:
+        raise DataError(f"column(s) {', '.join(text)} are not numeric. Leave them out or convert them to floats.")
+    return rows
+
+
+def _read_file(path: Path, columns: Columns) -> pa.Table:
+    if not path.exists():
+        raise DataError(f"{path} does not exist. Pass the path of a Parquet or CSV file.")
+    features = None if columns.features is None else list(columns.features)
+    if is_csv(path.name):
+        options = pa_csv.ConvertOptions(include_columns=features or [])
+        table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
+        if table is not None:
+            require_header(table.column_names, str(path))
+            # A column without any value counts as numeric.
+            kinds = [pa.float64() if pa.types.is_null(field.type) else field.type for field in table.schema]
+            table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
+    else:
+        table = attempt(lambda: pq.read_table(path, columns=features))
+    if table is None:
+        raise DataError(f"{path} cannot be read as Parquet or CSV with these columns. Check the file.")
+    return table
