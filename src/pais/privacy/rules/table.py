@@ -126,7 +126,12 @@ class ConstrainedRule(Rule):
         try:
             weights = solve_weights(self.profile, knots, self.epsilon, self.delta, limit)
         except UnreachableError:
-            raise _unreachable(self.profile, self.radius, self.epsilon, self.delta) from None
+            reachable = epsilon_without_sampling(self.profile, self.radius, self.delta)
+            raise UnreachableError(
+                f"epsilon={self.epsilon!r} is too small for this noise: even without sampling, a record at the radius "
+                f"has epsilon {reachable!r}. Raise epsilon or the noise, or lower the radius.",
+                reachable=reachable,
+            ) from None
         probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)  # [note: table-3]
         object.__setattr__(self, "_values", _rising(probabilities))
         object.__setattr__(self, "_knots", knots)
@@ -239,14 +244,9 @@ def _rising(probabilities: FloatArray) -> FloatArray:
     return risen
 
 
-def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) -> Exception:
-    """Error for a target that is exceeded at the radius even at weight 1; it states the epsilon reachable there."""
+def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
+    """Largest epsilon on the ball at weight 1; infinite for Gaussian noise at delta 0."""
     if isinstance(profile, GaussianProfile):
-        reachable = float(epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0)) if delta > 0.0 else float("inf")
-    else:
-        reachable = float(np.max(profile.loss(np.ones(N_KNOTS + 1), knot_norms(radius, N_KNOTS))))
-    return UnreachableError(
-        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable!r} "
-        "at weight 1. Raise epsilon or the noise, or lower the radius.",
-        reachable=reachable,
-    )
+        return epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0) if delta > 0.0 else math.inf
+    knots = knot_norms(radius, n_knots)
+    return float(np.max(profile.loss(np.ones_like(knots), knots)))
