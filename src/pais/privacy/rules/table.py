@@ -23,16 +23,15 @@ N_KNOTS = 4096
 # Number of norms looked up at a time.
 _PIECE = 1 << 14
 
-
 # A table with more knots gains no accuracy and takes gigabytes.
 _MOST_KNOTS = 2**20
 
 
-def _counted(value: object) -> int:
-    found = validate.count("n_knots", value)
-    if found > _MOST_KNOTS:
-        raise ArgumentError(f"n_knots={found} is more than {_MOST_KNOTS}. Pass fewer: a table is held in memory.")
-    return found
+def _checked_knots(value: object) -> int:
+    n_knots = validate.count("n_knots", value)
+    if n_knots > _MOST_KNOTS:
+        raise ArgumentError(f"n_knots={n_knots} is more than {_MOST_KNOTS}. Pass fewer: the table is held in memory.")
+    return n_knots
 
 
 def knot_norms(radius: float, n_knots: int) -> FloatArray:
@@ -114,14 +113,14 @@ class ConstrainedRule(Rule):
         object.__setattr__(self, "radius", validate.radius(self.radius))
         object.__setattr__(self, "epsilon", validate.target_epsilon(self.epsilon))
         object.__setattr__(self, "delta", validate.target_delta(self.delta))
-        object.__setattr__(self, "n_knots", _counted(self.n_knots))
+        object.__setattr__(self, "n_knots", _checked_knots(self.n_knots))
         limit = kept_limit(self.epsilon, validate.kept_limit(self.max_epsilon_if_kept))
         object.__setattr__(self, "max_epsilon_if_kept", limit)
         knots = knot_norms(self.radius, self.n_knots)
         if limit < self.epsilon:
             raise ArgumentError(
-                f"max_epsilon_if_kept={limit!r} is below epsilon={self.epsilon!r}, and a kept record never pays less. "
-                "State a larger limit."
+                f"max_epsilon_if_kept={limit!r} is below epsilon={self.epsilon!r}. Pass at least epsilon, because the "
+                "loss of a kept record is never smaller."
             )
         try:
             weights = solve_weights(self.profile, knots, self.epsilon, self.delta, limit)
@@ -200,17 +199,23 @@ class FunctionRule(Rule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", validate.radius(self.radius))
-        object.__setattr__(self, "n_knots", _counted(self.n_knots))
+        object.__setattr__(self, "n_knots", _checked_knots(self.n_knots))
         knots = knot_norms(self.radius, self.n_knots)
         try:
             values = self.function(knots)
         except (TypeError, ValueError):
-            raise ArgumentError("function failed on an array of norms. Vectorise it, e.g. with np.where.") from None
+            raise ArgumentError(
+                "function failed on an array of norms. Vectorise it, for example with np.where."
+            ) from None
         values = validate.real_array("function(norm)", values)
         if values.shape != knots.shape:
-            raise ArgumentError(f"function returned shape {values.shape} for {knots.shape} norms. Vectorise it.")
+            raise ArgumentError(
+                f"function returned shape {values.shape} for norms of shape {knots.shape}. Vectorise it."
+            )
         if not np.all((values >= SMALLEST_PROBABILITY) & (values <= 1.0)):
-            raise ArgumentError("function returned a value outside (0, 1] on the ball. Scale it to probabilities.")
+            raise ArgumentError(
+                f"function returned a value outside [{SMALLEST_PROBABILITY}, 1] on the ball. Return probabilities."
+            )
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_knots", knots)
         validate.freeze(self._values, self._knots)
