@@ -21,7 +21,7 @@ from pais.norm_survey import Survey, charged_survey
 from pais.planning.fit import surveyed_facts
 from pais.sampler import WeightedSample, sample
 
-_KMEANS, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("kmeans", "pipeline"))
+_FIT, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("planning.fit", "pipeline"))
 
 _ALL_ROWS = pais.UniformRule(rate=1.0)
 
@@ -41,7 +41,7 @@ class DearSurvey(pais.DPKMeans):
     share = 0.5
 
     def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
-        with patch.object(_KMEANS, "survey_share", lambda settings: self.share):
+        with patch.object(_FIT, "survey_share", lambda settings: self.share):
             return super().fit(X)
 
 
@@ -55,7 +55,7 @@ class UnchargedSurvey(DearSurvey):
             ball, norms, _ = surveyed_facts(*arguments)
             return ball, norms, None
 
-        with patch.object(_KMEANS, "surveyed_facts", uncharged):
+        with patch.object(_FIT, "surveyed_facts", uncharged):
             return super().fit(X)
 
 
@@ -78,7 +78,7 @@ class ExactRadius(pais.DPKMeans):
             norms = pais.NormDistribution(norms=survey.norms.norms, masses=survey.norms.masses, radius=radius)
             return replace(survey, ball=replace(survey.ball, radius=radius), norms=norms)
 
-        with patch.object(_KMEANS, "charged_survey", surveyed):
+        with patch.object(_FIT, "charged_survey", surveyed):
             return super().fit(X)
 
 

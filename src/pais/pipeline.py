@@ -230,7 +230,8 @@ def run(
     Notes
     -----
     Guarantee. The ledger, and every active one, is checked before a row is read and charged before noise is drawn. A
-    run that fails before the charge is not charged; a run that fails after it is: `tests/unit/test_ledger.py`. The
+    run that fails before the charge is not charged; a run that fails after it is:
+    `tests/unit/accounting/test_ledger_charging.py`. The
     earlier releases in `plan.spent` are not charged again.
     """
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
@@ -304,8 +305,9 @@ def release(
     Notes
     -----
     Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
-    mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`. Ledgers are
-    checked before the sample is spent and charged before noise is drawn: `tests/unit/test_ledger.py`.
+    mechanism's profile, whether or not the rule was planned for it: `tests/unit/test_pipeline.py`. Ledgers are
+    checked before the sample is spent and charged before noise is drawn:
+    `tests/unit/accounting/test_ledger_charging.py`.
     """
     validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else validate.target_epsilon(epsilon)

@@ -125,10 +125,10 @@ def sample(
     Notes
     -----
     Guarantee. The draws are independent, and each row is kept with exactly the probability that the rule returns as a
-    double: `tests/statistical/test_sampler.py`. This probability depends only on that row and on public values.
+    double: `tests/unit/test_exact_draws.py`. This probability depends only on that row and on public values.
 
     A row that holds NaN or infinity is never kept and changes nothing for other rows:
-    `tests/conformance/test_missing_rows.py`.
+    `tests/conformance/missing/test_missing_rows.py`.
     """
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     engine = source(rows)

@@ -1,17 +1,16 @@
-"""Every mechanism through one suite: what it computes, what it claims to cost, and what its certificate says."""
+"""Every mechanism through one suite: what it computes, and what it claims to cost."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike, NDArray
 
-import pais
 from pais import (
     ArgumentError,
     Ball,
@@ -23,8 +22,6 @@ from pais import (
     LpNoise,
     MeanValue,
     MismatchError,
-    Plan,
-    Release,
     Rule,
     UniformRule,
     WeightedCount,
@@ -34,81 +31,29 @@ from pais import (
     epsilon_at_delta,
     laplace_noise,
     release,
-    run,
     sample,
     worst_case,
 )
 from pais._base.randomness import SeededBits
-from pais.mechanisms import Mechanism, NoiseLaw
+from pais.mechanisms import Mechanism
+from tests.conformance.mechanism_cases import (
+    DELTA,
+    MECHANISMS,
+    NOISES,
+    QUIET,
+    RADIUS,
+    built,
+    cases,
+    delta_of,
+    flat,
+    order_of,
+    released,
+    some_rows,
+)
 
 Floats = NDArray[np.float64]
-
-DELTA = 1e-6
-RADIUS = 4.0
-QUIET = 1e-9
 # Noise of scale 1e-9 in a few dimensions stays below this.
 TOLERANCE = 1e-6
-
-NOISES: dict[str, Callable[[float], NoiseLaw]] = {
-    "laplace": laplace_noise,
-    "l2": lambda scale: LpNoise(scale=scale, p=2.0),
-    "l3": lambda scale: LpNoise(scale=scale, p=3.0),
-    "linf": lambda scale: LpNoise(scale=scale, p=math.inf),
-    "gaussian": lambda scale: GaussianNoise(scale=scale),
-}
-
-MECHANISMS: dict[str, Callable[[Callable[[float], NoiseLaw], float], Mechanism]] = {
-    "count": lambda noise, scale: WeightedCount(noise=noise(scale)),
-    "sum": lambda noise, scale: WeightedSum(noise=noise(scale)),
-    "mean": lambda noise, scale: WeightedMean(count_noise=noise(scale), sum_noise=noise(2.0 * scale)),
-    "joint": lambda noise, scale: Joint(
-        parts=(WeightedCount(noise=noise(scale)), WeightedSum(noise=noise(3.0 * scale)))
-    ),
-    "joint of a mean and a count": lambda noise, scale: Joint(
-        parts=(
-            WeightedMean(count_noise=noise(scale), sum_noise=noise(2.0 * scale)),
-            WeightedCount(noise=noise(4.0 * scale)),
-        )
-    ),
-}
-CASES = [(mechanism, noise) for mechanism in MECHANISMS for noise in NOISES]
-
-cases = pytest.mark.parametrize(("mechanism_name", "noise_name"), CASES, ids=[f"{m}-{n}" for m, n in CASES])
-
-
-def built(mechanism_name: str, noise_name: str, scale: float = QUIET) -> Mechanism:
-    return MECHANISMS[mechanism_name](NOISES[noise_name], scale)
-
-
-def order_of(noise_name: str) -> float:
-    return NOISES[noise_name](1.0).order
-
-
-def delta_of(noise_name: str) -> float:
-    return DELTA if noise_name == "gaussian" else 0.0
-
-
-def some_rows(n: int = 60, d: int = 3, seed: int = 0) -> Floats:
-    """Rows inside the ball in every norm used here; whole multiples of 2**-12, so that shifts are exact."""
-    rows = np.random.default_rng(seed).uniform(-1.0, 1.0, (n, d))
-    return np.round(rows * 4096.0) / 4096.0
-
-
-def numbers(value: object) -> Iterator[float]:
-    """All numbers of a released value, in order."""
-    if isinstance(value, MeanValue):
-        yield from value.noisy_mean
-        yield value.noisy_count
-        yield from value.noisy_sum
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from numbers(part)
-    else:
-        yield from np.atleast_1d(np.asarray(value))
-
-
-def flat(value: object) -> Floats:
-    return np.array(list(numbers(value)))
 
 
 def measured(
@@ -127,21 +72,6 @@ def measured(
     bits = SeededBits(np.random.default_rng(seed))
     content = sample(rows, ball=ball, rule=rule or UniformRule(rate=1.0), random_state=bits).spend("a test")
     return built(mechanism_name, noise_name, scale).measure(content, ball, bits)
-
-
-def released(
-    mechanism_name: str,
-    noise_name: str,
-    *,
-    rule: Rule,
-    scale: float,
-    center: tuple[float, ...] | None = None,
-    seed: int | None = None,
-) -> Release:
-    ball = Ball(radius=RADIUS, order=order_of(noise_name), center=center)
-    kept = sample(some_rows(), ball=ball, rule=rule, random_state=seed)
-    mechanism = built(mechanism_name, noise_name, scale)
-    return release(mechanism, kept, delta=delta_of(noise_name), random_state=seed)
 
 
 def plain(mechanism_name: str, rows: Floats, center: ArrayLike = 0.0) -> Floats:
@@ -421,101 +351,3 @@ def test_delta_goes_with_gaussian_noise_and_with_no_other() -> None:
         with pytest.raises(MismatchError, match="delta"):
             release(mechanism, kept, delta=delta)
         assert not kept.spent
-
-
-# -- certificates ----------------------------------------------------------------------------------------------
-
-
-def without_fingerprint(certificate: pais.Certificate) -> str:
-    return dataclasses.replace(certificate, values_sha256=None).to_json()
-
-
-@cases
-def test_the_certificate_is_the_same_whatever_the_rows_are(mechanism_name: str, noise_name: str) -> None:
-    """Byte for byte on neighbouring data, on other data, and on more of it, but for the fingerprint of the values."""
-    rows = some_rows()
-    plan = Plan(
-        ball=Ball(radius=RADIUS, order=order_of(noise_name), center=(0.5, 0.0, -0.5)),
-        rule=CoresetRule(sample_size=6.0, n_rows=60.0, mean_square_norm=4.0, radius=RADIUS),
-        mechanism=built(mechanism_name, noise_name, 20.0),
-        epsilon=100.0,
-        delta=delta_of(noise_name),
-    )
-    tables = [rows, np.vstack([rows, [3.0, -3.0, 3.0]]), rows[1:], np.repeat(1e6 * rows, 5, axis=0), 0.0 * rows[:1]]
-    releases = [run(plan, table) for table in tables]
-    texts = {without_fingerprint(each.certificate) for each in releases}
-    assert len(texts) == 1
-    assert all(each.certificate.secure_randomness for each in releases)
-    # The values differ all the same: the noise is fresh.
-    assert not np.any(flat(releases[0].value) == flat(run(plan, rows).value))
-    # And a certificate of another plan is another one.
-    wider = dataclasses.replace(plan, mechanism=built(mechanism_name, noise_name, 21.0))
-    assert without_fingerprint(run(wider, rows).certificate) not in texts
-
-
-@cases
-def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, noise_name: str) -> None:
-    rule = UniformRule(rate=0.25)
-    got = released(mechanism_name, noise_name, rule=rule, scale=5.0, center=(1.0, 2.0, 3.0), seed=6).certificate
-    read = json.loads(got.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
-    assert set(read) == {
-        "epsilon",
-        "delta",
-        "epsilon_if_kept",
-        "max_epsilon_if_kept",
-        "delta_used",
-        "delta_basis",
-        "parts",
-        "neighbours",
-        "note",
-        "secure_randomness",
-        "mechanism",
-        "rule",
-        "ball",
-        "values_sha256",
-        "ledger_entries",
-        "version",
-    }
-    assert read["epsilon"] == got.epsilon
-    assert read["delta"] == delta_of(noise_name)
-    assert read["rule"] == rule.describe()
-    assert read["mechanism"] == built(mechanism_name, noise_name, 5.0).describe()
-    order = order_of(noise_name)
-    assert read["ball"] == {
-        "radius": RADIUS,
-        "order": "infinity" if math.isinf(order) else order,
-        "center": [1.0, 2.0, 3.0],
-    }
-    assert "row" in read["neighbours"]
-
-
-def test_a_seed_anywhere_makes_the_certificate_say_that_it_is_not_private() -> None:
-    ball, rule, mechanism = Ball(radius=RADIUS), UniformRule(rate=0.5), built("sum", "l2", 1.0)
-    for sample_seed, noise_seed in [(1, None), (None, 1), (1, 1), (np.random.default_rng(1), None), (None, None)]:
-        kept = sample(some_rows(), ball=ball, rule=rule, random_state=sample_seed)
-        certificate = release(mechanism, kept, random_state=noise_seed).certificate
-        secure = sample_seed is None and noise_seed is None
-        assert certificate.secure_randomness is secure
-        assert certificate.note == ("secure randomness" if secure else "seeded, not private")
-        assert ("seeded, not private" in certificate.to_json()) is not secure
-        assert kept.private is (sample_seed is None)
-    plan = Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=100.0)
-    assert run(plan, some_rows(), random_state=3).certificate.note == "seeded, not private"
-    assert run(plan, some_rows()).certificate.note == "secure randomness"
-
-
-def test_a_seeded_run_repeats_itself_and_a_secure_one_does_not() -> None:
-    plan = Plan(
-        ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5), mechanism=built("joint", "l2", 1.0), epsilon=100.0
-    )
-    rows = some_rows()
-    assert np.array_equal(flat(run(plan, rows, random_state=3).value), flat(run(plan, rows, random_state=3).value))
-    assert not np.any(flat(run(plan, rows, random_state=3).value) == flat(run(plan, rows, random_state=4).value))
-    assert not np.any(flat(run(plan, rows).value) == flat(run(plan, rows).value))
-
-
-def test_certificates_and_releases_are_frozen() -> None:
-    got = released("count", "l2", rule=UniformRule(rate=0.5), scale=1.0)
-    for owner, name in [(got, "value"), (got, "certificate"), (got.certificate, "epsilon"), (got.certificate, "note")]:
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            setattr(owner, name, 0.0)

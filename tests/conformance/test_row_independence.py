@@ -23,14 +23,14 @@ from pais import (
     MismatchError,
     NormDistribution,
     UniformRule,
-    _rowwise,
-    domain,
     plan_kmeans,
     release,
     sample,
     survey,
 )
+from pais._base import rowwise
 from pais._base.lattice import Lattice
+from pais.data import ball as ball_module
 from pais.data.engines import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round
@@ -112,7 +112,7 @@ def test_a_row_that_overflows_does_not_change_the_others(order: float, huge: flo
     last = edge - steps.sum(axis=1) if order == 1.0 else np.sqrt(edge**2 - np.square(steps).sum(axis=1))
     tried = np.column_stack([steps, last]) * rng.uniform(1.1, 3.0, (3000, 1))
     part = tried / np.abs(tried).max(axis=1, keepdims=True)
-    in_two_steps = lattice.encode(part * (edge / _rowwise.norms_of(part, order))[:, None])
+    in_two_steps = lattice.encode(part * (edge / rowwise.norms_of(part, order))[:, None])
     apart = np.abs(lattice.encode(ball.clip(tried)) - in_two_steps).sum(axis=1)
     assert max(apart) >= 3
     others = np.tile(tried[np.argmax(apart)], (131_071, 1))
@@ -224,7 +224,7 @@ def test_rows_and_columns_give_the_same_bits(d: int, order: float, centered: boo
 def test_norms_are_those_of_additions_in_the_documented_order(d: int, order: float) -> None:
     """Python's own floats, one operation at a time."""
     rows = np.random.default_rng(d).standard_normal((20, d)) * 10.0 ** np.arange(-10, 10)[:, None]
-    for row, norm in zip(rows, _rowwise.norms_of(rows, order), strict=True):
+    for row, norm in zip(rows, rowwise.norms_of(rows, order), strict=True):
         terms = [value * value if order == 2.0 else abs(value) for value in row.tolist()]
         total = 0.0
         for lane in range(min(64, d)):
@@ -239,7 +239,7 @@ def test_norms_are_those_of_additions_in_the_documented_order(d: int, order: flo
 @pytest.mark.parametrize("d", [2, 100])
 def test_general_norms_err_by_less_than_the_stated_bound(d: int, order: float) -> None:
     rows = np.random.default_rng(3).lognormal(0.0, 2.0, (20, d))
-    for row, norm in zip(rows, _rowwise.norms_of(rows, order), strict=True):
+    for row, norm in zip(rows, rowwise.norms_of(rows, order), strict=True):
         with mp.workprec(200):
             exact = mp.fsum(mp.mpf(value) ** mp.mpf(order) for value in row.tolist()) ** (1 / mp.mpf(order))
             assert abs(mp.mpf(float(norm)) / exact - 1) <= (d + 8) * 2.0**-52
@@ -268,7 +268,7 @@ def test_an_adversarial_order_of_rough_sums_changes_no_result(
     rows = rng.standard_normal((3000, d))
     # Raised norms at the edges of bins, and norms at the radius, up to a few ulps.
     targets = np.concatenate([_edges()[1190:1210], [RADIUS * (1.0 - 2 * (d + 16) * 2.0**-52)]])
-    rows *= (rng.choice(targets, 3000) / _rowwise.norms_of(rows, order) / (1.0 + (d + 16) * 2.0**-52))[:, None]
+    rows *= (rng.choice(targets, 3000) / rowwise.norms_of(rows, order) / (1.0 + (d + 16) * 2.0**-52))[:, None]
     rows[::2] *= 1.0 + (d + 16) * 2.0**-52
     ball, wide = Ball(radius=RADIUS, order=order), Ball(radius=2.0**100, order=order)
     block = RowBlock(rows, identity(3000))
@@ -284,14 +284,14 @@ def test_an_adversarial_order_of_rough_sums_changes_no_result(
     expected = results()
     low, high = wide.norm_bounds(rows)
     assert np.count_nonzero(_bin_of(low) != _bin_of(high)) > 100
-    monkeypatch.setattr(domain, "rough_square_sums", adversary(_rowwise.square_sums))
-    monkeypatch.setattr(domain, "rough_norms_of", adversary(_rowwise.norms_of))
+    monkeypatch.setattr(ball_module, "rough_square_sums", adversary(rowwise.square_sums))
+    monkeypatch.setattr(ball_module, "rough_norms_of", adversary(rowwise.norms_of))
     assert results() == expected
 
 
 def test_norms_use_only_operations_that_ieee_754_determines() -> None:
     allowed = {"abs", "copyto", "divide", "empty", "max", "multiply", "ones_like", "sqrt", "where", "zeros"}
-    tree = ast.parse(inspect.getsource(_rowwise))
+    tree = ast.parse(inspect.getsource(rowwise))
     called: dict[str, set[str]] = {}
     for function in (node for node in tree.body if isinstance(node, ast.FunctionDef)):
         calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]

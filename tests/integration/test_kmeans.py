@@ -1,11 +1,9 @@
-"""Private k-means from end to end: quality, relations between runs, what leaves, and the parts it is made of."""
+"""Private k-means from end to end: quality, relations between runs, and what leaves."""
 
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,42 +14,10 @@ from sklearn.cluster import KMeans
 
 import pais
 from pais import KMeansFit, KMeansSettings, NormDistribution, private_kmeans
-from pais._base.randomness import bit_source
-from pais.data.engines import WeightedRows
-from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, laplace_noise, refine
-from pais.mechanisms.kmeans.lloyd import LloydSample, Summary
+from pais.mechanisms import LpNoise, laplace_noise
+from tests.kmeans_cases import DELTAS, RADIUS, ROWS, settings_of, stated
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "certificate.schema.json").read_text())
-DELTAS = {"gaussian": 1e-6, "l2": 0.0, "laplace": 0.0}
-ULP = Fraction(1, 2**52)
-
-
-def mixture(n: int = 30_000, d: int = 6, k: int = 5, seed: int = 3) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    middle = rng.normal(size=(k, d)) * 2.0
-    return middle[rng.integers(0, k, n)] + 0.3 * rng.normal(size=(n, d))
-
-
-ROWS = mixture()
-RADIUS = 10.0
-
-
-def norms_of(rows: np.ndarray, radius: float, order: float = 2.0) -> NormDistribution:
-    """Norms that stand for public facts here."""
-    return NormDistribution.from_private_norms(
-        np.minimum(np.linalg.norm(rows, ord=order, axis=1), radius), radius=radius
-    )
-
-
-def settings_of(mechanism: str = "gaussian", **changes: Any) -> KMeansSettings:
-    made = KMeansSettings(n_clusters=5, epsilon=1.0, delta=DELTAS[mechanism], mechanism=mechanism)  # type: ignore[arg-type]
-    return replace(made, **changes)
-
-
-def stated(mechanism: str = "gaussian", **changes: Any) -> KMeansSettings:
-    order, radius = (1.0, 20.0) if mechanism == "laplace" else (2.0, RADIUS)
-    facts = {"radius": radius, "center": (0.0,) * 6, "norms": norms_of(ROWS, radius, order)}
-    return settings_of(mechanism, **{**facts, **changes})
 
 
 def cost(rows: np.ndarray, centers: np.ndarray) -> float:
@@ -250,30 +216,6 @@ def test_the_schema_refuses_what_is_no_certificate(change: dict[str, object]) ->
             jsonschema.Draft202012Validator(SCHEMA).validate({key: good[key] for key in good if key != name})
 
 
-@pytest.mark.parametrize("mechanism", DELTAS)
-def test_a_plan_explains_its_stages_and_shows_no_row(mechanism: str) -> None:
-    canary = 7.36194825172
-    rows = ROWS.copy()
-    rows[:, 2] = canary
-    for case in (stated(mechanism), settings_of(mechanism)):
-        fit = private_kmeans(rows, case, random_state=0)
-        text = fit.plan.explain()
-        for stage, word in [
-            ("rows", "secret"),
-            ("ball", "secret"),
-            ("rule", "public"),
-            ("sample", "secret"),
-            ("mechanism", "protected"),
-            ("release", "may leave"),
-        ]:
-            assert re.search(rf"^\d\. {stage} +{word} ", text, re.MULTILINE), stage
-        assert len(re.findall(r"^ +round \d+", text, re.MULTILINE)) == len(fit.plan.mechanism.rounds)  # type: ignore[attr-defined]
-        assert ("survey" in text) == (fit.survey is not None)
-        for shown in (text, fit.certificate.to_json(), repr(fit.plan), repr(fit.certificate), repr(fit)):
-            assert "7.36194" not in shown
-            assert "30000" not in shown.replace(",", "") or fit.survey is None
-
-
 def test_a_seed_is_said_wherever_it_was_used() -> None:
     for case in (stated(), settings_of()):
         fit = private_kmeans(ROWS, case, random_state=7)
@@ -323,242 +265,6 @@ def test_a_table_without_a_finite_row_is_released_as_an_empty_one_is(value: floa
         assert np.array_equal(none.value.centers, bad.value.centers)
     with pytest.raises(pais.DataError, match=r"column\(s\) 4"):
         private_kmeans(pais.source(rows, missing="error"), stated())
-
-
-# -- rounds: what a record can change -----------------------------------------------------------------------------
-
-RADIUS_SMALL = 2.0
-
-
-def sample_of(rows: np.ndarray, weights: np.ndarray, rounds: tuple[Round, ...], order: float = 2.0) -> LloydSample:
-    return LloydSample(WeightedRows(rows=rows, weights=weights), pais.Ball(radius=RADIUS_SMALL, order=order), rounds)
-
-
-def weighted_rows(n: int = 400, d: int = 5, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(n, d))
-    rows *= (RADIUS_SMALL * rng.random(n) ** 0.3 / np.linalg.norm(rows, axis=1))[:, None] * (1.0 - 1e-12)
-    return rows, 1.0 + 30.0 * rng.random(n)
-
-
-def square(values: np.ndarray) -> Fraction:
-    return sum((Fraction(value) ** 2 for value in values.tolist()), Fraction(0))
-
-
-LAWS: list[tuple[NoiseLaw, NoiseLaw]] = [
-    (GaussianNoise(scale=3.0), GaussianNoise(scale=0.7)),
-    (laplace_noise(3.0), LpNoise(scale=0.7, p=2.0)),
-    (laplace_noise(3.0), laplace_noise(0.7)),
-]
-
-
-@pytest.mark.parametrize(("count_noise", "sum_noise"), LAWS)
-@pytest.mark.parametrize("alone", [False, True])
-def test_a_record_changes_one_count_by_its_weight_and_one_sum_by_its_weighted_norm(
-    count_noise: NoiseLaw, sum_noise: NoiseLaw, alone: bool
-) -> None:
-    rounds = (Round(count_noise=count_noise, sum_noise=sum_noise),)
-    rows, weights = weighted_rows()
-    rng = np.random.default_rng(1)
-    for trial in range(30):
-        centers = rng.normal(size=(7, 5)) * 0.3
-        if alone:
-            centers[0] = rows[trial]  # and every other row is at another center
-        others = np.arange(400) != trial
-        if alone:
-            others &= ((rows[:, None] - centers[None]) ** 2).sum(axis=2).argmin(axis=1) != 0
-        with_it = others.copy()
-        with_it[trial] = True
-        there, here = (
-            sample_of(rows[kept], weights[kept], rounds, sum_noise.order).summarise(
-                centers, rounds[0], bit_source(trial)
-            )
-            for kept in (with_it, others)
-        )
-        counts, sums = there.noisy_counts - here.noisy_counts, there.noisy_sums - here.noisy_sums
-        weight = Fraction(float(weights[trial]))
-        assert np.count_nonzero(counts) == 1
-        changed = int(np.flatnonzero(counts)[0])
-        if alone:
-            assert changed == 0
-        assert np.all(np.delete(sums, changed, axis=0) == 0.0)
-        assert 0 < Fraction(float(counts[changed])) <= weight
-        if sum_noise.order == 1.0:
-            change = sum((abs(Fraction(value)) for value in sums[changed].tolist()), Fraction(0))
-            bound = weight * sum((abs(Fraction(value)) for value in rows[trial].tolist()), Fraction(0))
-            assert change <= bound * (1 + ULP)
-        else:
-            assert square(sums[changed]) <= weight**2 * square(rows[trial]) * (1 + ULP) ** 2
-        # And it does arrive: truncation to the lattice is far below the noise.
-        np.testing.assert_allclose(sums[changed], weights[trial] * rows[trial], atol=1e-5)
-
-
-def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
-    rounds = (Round(count_noise=GaussianNoise(scale=1e-6), sum_noise=GaussianNoise(scale=1e-6)),)
-    rows, weights = weighted_rows(n=5000)
-    centers = np.random.default_rng(2).normal(size=(9, 5)) * 0.5
-    together = sample_of(rows, weights, rounds)._assign(centers)
-    alone = [int(sample_of(rows[[i]], weights[[i]], rounds)._assign(centers)[0]) for i in range(0, 5000, 50)]
-    np.testing.assert_array_equal(together[::50], alone)
-
-
-def test_rounds_with_negligible_noise_are_weighted_counts_and_sums() -> None:
-    rounds = (Round(count_noise=GaussianNoise(scale=1e-9), sum_noise=GaussianNoise(scale=1e-9)),)
-    rows, weights = weighted_rows()
-    centers = np.random.default_rng(2).normal(size=(9, 5)) * 0.5
-    summary: Summary = sample_of(rows, weights, rounds).summarise(centers, rounds[0], bit_source(0))
-    label = ((rows[:, None] - centers[None]) ** 2).sum(axis=2).argmin(axis=1)
-    for j in range(9):
-        mine = label == j
-        assert summary.noisy_counts[j] == pytest.approx(weights[mine].sum(), abs=1e-7)
-        np.testing.assert_allclose(summary.noisy_sums[j], weights[mine] @ rows[mine], atol=1e-7)
-
-
-def second_moment(rows: np.ndarray, weights: np.ndarray, scale: float, largest_weight: float) -> np.ndarray:
-    rounds = (Round(count_noise=GaussianNoise(scale=1.0), sum_noise=GaussianNoise(scale=1.0)),)
-    made = sample_of(rows, weights, rounds)
-    return made.second_moment(GaussianNoise(scale=scale), RADIUS_SMALL, largest_weight, bit_source(5))
-
-
-def test_a_second_moment_with_negligible_noise_is_that_of_the_weighted_rows() -> None:
-    rows, weights = weighted_rows()
-    found = second_moment(rows, weights, 1e-9, 31.0)
-    expected = (rows * weights[:, None]).T @ rows
-    np.testing.assert_allclose(found, expected, atol=1e-4 * np.trace(expected))
-    np.testing.assert_array_equal(found, found.T)
-
-
-@pytest.mark.parametrize("largest_weight", [1.0, 3.7, 31.0, 1e6])
-def test_a_record_adds_no_more_than_its_weighted_square_norm_to_the_second_moment(largest_weight: float) -> None:
-    rows, weights = weighted_rows()
-    weights = np.minimum(weights, largest_weight)
-    rng = np.random.default_rng(3)
-    rows[:50] = RADIUS_SMALL * np.eye(5)[rng.integers(0, 5, 50)]
-    weights[:25] = largest_weight
-    base = second_moment(rows[100:], weights[100:], 5.0, largest_weight)
-    step = (RADIUS_SMALL * np.sqrt(largest_weight) / 2.0**18) ** 2
-    for trial in range(60):
-        kept = np.append(np.arange(100, 400), trial)
-        # The same bits make the same noise: what is left is the record's own matrix, in whole steps.
-        steps = np.rint((second_moment(rows[kept], weights[kept], 5.0, largest_weight) - base) / step)
-        frobenius = sum((Fraction(value) ** 2 for value in steps.ravel().tolist()), Fraction(0)) * Fraction(step) ** 2
-        bound = Fraction(float(weights[trial])) * square(rows[trial])
-        assert frobenius <= bound**2
-        # A matrix y y' of whole numbers: its trace is |y|^2, and so is its Frobenius norm.
-        whole = [int(value) for value in steps.ravel().tolist()]
-        assert sum(whole[::6]) ** 2 == sum(value**2 for value in whole)
-
-
-def test_the_noise_of_the_second_moment_is_round_in_the_frobenius_norm() -> None:
-    d = 40
-    rounds = (Round(count_noise=GaussianNoise(scale=1.0), sum_noise=GaussianNoise(scale=1.0)),)
-    made = sample_of(np.zeros((1, d)), np.ones(1), rounds)
-    drawn = np.array(
-        [made.second_moment(GaussianNoise(scale=5.0), RADIUS_SMALL, 1.0, bit_source(seed)) for seed in range(50)]
-    )
-    upper = drawn[(slice(None), *np.triu_indices(d, 1))]
-    assert drawn[:, np.arange(d), np.arange(d)].std() == pytest.approx(5.0, rel=0.06)
-    assert upper.std() == pytest.approx(5.0 / np.sqrt(2.0), rel=0.02)
-
-
-# -- post-processing ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
-def test_denoising_takes_pure_noise_to_almost_nothing(shape: tuple[int, int]) -> None:
-    noise = np.random.default_rng(0).standard_normal(shape)
-    last = shape[0] // 2
-    shrunk, left = refine.denoise(noise, np.ones(shape[0]), last)
-    assert shrunk.shape == (last, shape[1])
-    assert np.square(shrunk).sum() < 0.02 * np.square(noise[-last:]).sum()
-    assert np.all(left >= 0.0)
-    assert left.mean() < 0.02 * shape[1]
-
-
-@pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
-def test_denoising_keeps_a_strong_signal_and_removes_the_noise_across_it(shape: tuple[int, int]) -> None:
-    rng = np.random.default_rng(0)
-    signal = 50.0 * rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
-    last = shape[0] // 2
-    shrunk, left = refine.denoise(signal + rng.standard_normal(shape), np.ones(shape[0]), last)
-    error = np.square(shrunk - signal[-last:]).sum() / last
-    assert error < 0.2 * shape[1]
-    # The error it states: noise along the three directions that are kept.
-    np.testing.assert_allclose(left, 3.0, rtol=0.05)
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 6, 40])
-@pytest.mark.parametrize("k", [1, 2, 5])
-def test_merging_gives_k_finite_centers_among_the_cells(n: int, k: int) -> None:
-    rng = np.random.default_rng(n)
-    points = rng.normal(size=(n, 3))
-    merged = refine.merge(points, rng.random(n) + 1e-9, k, rng)
-    assert merged.shape == (k, 3)
-    assert np.all(np.isfinite(merged))
-    assert np.linalg.norm(merged, axis=1).max() < np.linalg.norm(points, axis=1).max() + 0.1
-
-
-def test_merging_finds_groups_of_cells_and_weighs_them() -> None:
-    rng = np.random.default_rng(0)
-    middles = 10.0 * rng.normal(size=(4, 3))
-    points = np.repeat(middles, 6, axis=0) + 0.01 * rng.normal(size=(24, 3))
-    mass = rng.random(24) + 0.1
-    merged = refine.merge(points, mass, 4, rng)
-    expected = [np.average(points[6 * j : 6 * j + 6], axis=0, weights=mass[6 * j : 6 * j + 6]) for j in range(4)]
-    np.testing.assert_allclose(merged[refine.nearest(np.array(expected), merged)], expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("value", [0.0, 1.7])
-def test_merging_equal_cells_is_no_crash(value: float) -> None:
-    merged = refine.merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))
-    np.testing.assert_allclose(merged, value)
-
-
-@pytest.mark.parametrize("n_trusted", [1, 2, 9])
-def test_idle_centers_are_put_beside_busy_ones_within_the_ball(n_trusted: int) -> None:
-    rng = np.random.default_rng(0)
-    centers = refine.directions(10, 4, 4.0, rng) * 2.0  # on the sphere of radius 4
-    trusted = np.arange(10) < n_trusted
-    counts = np.where(trusted, 100.0, -3.0)
-    for _ in range(20):
-        moved = refine.reseed(centers, counts, trusted, np.eye(4), 4.0, rng)
-        assert np.all(np.linalg.norm(moved, axis=1) <= 4.0 * (1 + 1e-12))
-        np.testing.assert_array_equal(moved[trusted], centers[trusted])
-        gap = np.linalg.norm(moved[~trusted][:, None] - centers[trusted][None], axis=2).min(axis=1)
-        assert np.all(gap < 4.0)
-        assert np.all(gap > 0.0)
-
-
-def test_reseeding_equal_centers_with_no_spread_is_no_crash() -> None:
-    moved = refine.reseed(
-        np.zeros((4, 3)),
-        np.array([-1.0, -2.0, 0.0, 0.0]),
-        np.array([True, True, False, False]),
-        np.zeros((1, 3)),
-        1.0,
-        np.random.default_rng(0),
-    )
-    np.testing.assert_array_equal(moved, np.zeros((4, 3)))
-
-
-@pytest.mark.parametrize("moment", [np.zeros((4, 4)), -np.eye(4), np.diag([1e6, 1.0, 0.0, 0.0])])
-def test_a_start_is_made_of_any_second_moment_and_stays_in_the_ball(moment: np.ndarray) -> None:
-    spread = refine.spread_of_moment(moment, 1.0, 1000.0, 2.0)
-    start = refine.start_from_spread(spread, 12, 3.0, np.random.default_rng(0))
-    assert start.shape == (12, 4)
-    assert np.all(np.linalg.norm(start, axis=1) <= 3.0 * (1 + 1e-12))
-
-
-def test_the_spread_of_a_second_moment_is_its_covariance_where_noise_is_negligible() -> None:
-    rng = np.random.default_rng(0)
-    covariance = np.cov(rng.normal(size=(4, 100)))
-    spread = refine.spread_of_moment(1000.0 * covariance, 1e-9, 1000.0, 1.0)
-    np.testing.assert_allclose(spread.T @ spread, covariance, atol=1e-9)
-
-
-def test_centers_beyond_the_radius_are_brought_back_to_it_and_others_left() -> None:
-    centers = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    np.testing.assert_allclose(refine.into_ball(centers, 1.0), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
 
 
 # -- fits that say little -----------------------------------------------------------------------------------------

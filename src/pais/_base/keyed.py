@@ -89,7 +89,7 @@ class ContentHash:
     Notes
     -----
     Guarantee. Two rows that differ in a number have the same hash with probability 2**-96 over the key, even if an
-    adversary chose the rows: `tests/unit/test_keyed.py`.
+    adversary chose the rows: `tests/unit/_base/test_keyed.py`.
 
     Assumes. The rows were fixed before the key was drawn, and nobody sees a hash.
     """

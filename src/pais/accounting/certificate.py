@@ -285,7 +285,7 @@ def certified_release(
     Notes
     -----
     Guarantee. The certified (epsilon, delta) is the certified worst case of the sample's rule under the
-    mechanism's profile, whether or not the rule was planned for it: `tests/integration/test_release.py`.
+    mechanism's profile, whether or not the rule was planned for it: `tests/unit/test_pipeline.py`.
     """
     validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
     budget = None if epsilon is None else validate.target_epsilon(epsilon)

@@ -33,8 +33,9 @@ class Ledger:
     Notes
     -----
     Guarantee. The recorded prices never add up to more than the budget, even if several threads and processes spend at
-    the same time, and a release is recorded on disk before its noise is drawn: `tests/unit/test_ledger.py`,
-    `tests/integration/test_ledger_cli.py`. Prices are added exactly, as the decimal numbers they are written as;
+    the same time, and a release is recorded on disk before its noise is drawn:
+    `tests/unit/accounting/test_ledger_charging.py`,
+    `tests/unit/cli/test_ledger_cli.py`. Prices are added exactly, as the decimal numbers they are written as;
     `spent` is rounded up and `remaining` is rounded down.
 
     Assumes. The rows stay the same throughout, and each person has one row. The ledger only contains releases that
@@ -166,7 +167,7 @@ class Ledger:
         Notes
         -----
         Guarantee. The result is an upper bound for all releases together, for adding and for removing one row:
-        `tests/unit/test_composition.py`. The budget check uses the plain sum, so this number does not change
+        `tests/unit/accounting/test_composition.py`. The budget check uses the plain sum, so this number does not change
         `remaining`. Needs the extra `pais[accounting]`.
 
         Assumes. The number of releases, and their rules and noise, were not chosen using the results of earlier
@@ -190,7 +191,7 @@ class Ledger:
 
         Notes
         -----
-        Guarantee. No row's loss exceeds `spent` by more than rounding: `tests/unit/test_ledger.py`.
+        Guarantee. No row's loss exceeds `spent` by more than rounding: `tests/unit/accounting/test_ledger.py`.
         """
         return losses_of_rows(self._parts(), rows)
 

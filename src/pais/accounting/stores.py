@@ -94,7 +94,7 @@ class FileStore(Store):
     Notes
     -----
     Guarantee. Writers wait for each other, and a writer reads the current entries before it decides. If a writer is
-    killed, the file is either unchanged or completely written: `tests/unit/test_ledger.py`.
+    killed, the file is either unchanged or completely written: `tests/unit/accounting/test_ledger_files.py`.
 
     Assumes. A local file system, or a network file system with working locks.
     """

@@ -66,7 +66,8 @@ def measure_many(
     Notes
     -----
     Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
-    random bits: `tests/statistical/test_audit.py`. The copies of the table go through the sampler as one table, in
+    random bits:
+    `tests/unit/auditing/test_audit_runs.py`. The copies of the table go through the sampler as one table, in
     which every row is drawn independently; contributions and noise are whole steps of the same lattice. These draws
     are for a study of synthetic rows: nothing here is certified or counted against a budget.
     """
@@ -103,7 +104,8 @@ def measure_each(
     Notes
     -----
     Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
-    random bits: `tests/statistical/test_audit.py`. As in `measure_many`, these draws are for a study of synthetic
+    random bits:
+    `tests/unit/auditing/test_audit_runs.py`. As in `measure_many`, these draws are for a study of synthetic
     rows: nothing is certified, and no ledger is charged.
     """
     bits = bit_source(random_state)

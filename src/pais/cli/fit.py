@@ -106,8 +106,8 @@ def fit(plan: Plan, rows: Engine, *, earlier: Survey | None, seed: int | None, l
     Notes
     -----
     Guarantee. All parts of the certificate, including an earlier survey, add up to at most the stated (epsilon,
-    delta): `tests/integration/test_cli.py`. A ledger is charged before noise is drawn. It is also charged for an
-    earlier survey, unless that was charged before: `tests/integration/test_ledger_cli.py`.
+    delta): `tests/unit/cli/test_cli.py`. A ledger is charged before noise is drawn. It is also charged for an
+    earlier survey, unless that was charged before: `tests/unit/cli/test_ledger_cli.py`.
     """
     unpaid = None if ledger is None or earlier is None or ledger.holds(earlier.name) else earlier
     charged = accounts(ledger)

@@ -125,7 +125,8 @@ def private_kmeans(
     Notes
     -----
     Guarantee. The costs of the parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. Anything
-    that an exception or a value reveals about the rows was charged before: `tests/unit/test_ledger.py`.
+    that an exception or a value reveals about the rows was charged before:
+    `tests/unit/accounting/test_ledger_charging.py`.
 
     It issues a `PrivacyWarning` for an epsilon above 10, for a delta above 0.1 / number of rows, and once per process
     for a second fit that is not charged to a ledger. Fits with a seed do not count.

@@ -73,7 +73,7 @@ def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed
     -----
     Guarantee. The certified delta holds for every pair of neighbouring tables. If the number of rows was surveyed, the
     survey of a neighbouring table can give another number and thus a larger delta, so the largest default is certified:
-    `tests/unit/test_delta.py`.
+    `tests/unit/privacy/test_delta.py`.
     """
     if delta is not None:
         return DeltaChoice(used=delta, certified=delta, basis=STATED)

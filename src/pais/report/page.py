@@ -32,7 +32,7 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
     Notes
     -----
     Guarantee. The page is a function of the fit, which contains released and public values only. The page forbids the
-    browser to load anything: `tests/integration/test_report.py`.
+    browser to load anything: `tests/unit/report/test_report.py`.
     """
     validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
     names = _names(feature_names, fit.value.centers.shape[1])

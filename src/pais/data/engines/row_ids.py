@@ -24,7 +24,7 @@ class RowIds:
     -----
     Guarantee. No two rows of a partition have the same id, even if their hashes collide. As long as the hashes of no
     two different rows collide, the set of pairs of an id and its row's content does not depend on the order of the
-    rows: `tests/unit/test_keyed.py`, `tests/conformance/test_partition_draws.py`.
+    rows: `tests/unit/_base/test_keyed.py`, `tests/conformance/test_partition_draws.py`.
     """
 
     def __init__(self, key: bytes, *, partition: int, n_features: int) -> None:

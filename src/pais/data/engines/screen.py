@@ -33,7 +33,7 @@ class Screen:
     Notes
     -----
     Guarantee. A rule is monotone between breakpoints. So its values on a cell are at most the largest of its values at
-    the two ends of the cell and on both sides of the breakpoints inside it: `tests/unit/test_screen.py`.
+    the two ends of the cell and on both sides of the breakpoints inside it: `tests/unit/data/test_screen.py`.
     """
 
     rule: Rule

@@ -78,7 +78,7 @@ class SparkEngine(Engine):
     again, the same rows are kept, in whatever order they arrive, and which attempt Spark uses cannot depend on the rows
     that it kept. With a seed and a key column, the sample is the same as in the other engines. With a seed but without
     a key column, equal rows are numbered, so that the sample depends only on the rows and not on the partitions:
-    `tests/conformance/test_spark_engine.py`, `tests/conformance/test_partition_draws.py`,
+    `tests/conformance/spark/test_spark_engine.py`, `tests/conformance/test_partition_draws.py`,
     `tests/integration/test_spark_cluster.py`.
 
     Assumes. If Spark computes a partition again, it has the same rows, each the same number of times, in any order.

@@ -1,0 +1,13 @@
+"""Fixtures shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import pytest
+
+from pais.data.engines import arrow
+
+
+@pytest.fixture(autouse=True, params=[64, 1 << 17], ids=["small batches", "large batches"])
+def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_BATCH_ROWS", request.param)
+    monkeypatch.setattr(arrow, "_CSV_BLOCK_BYTES", 80 * request.param)

@@ -1,0 +1,128 @@
+"""Commands show nothing of the rows on the screen or in the files they write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from pais.cli import files
+from pais.report import write_report
+from tests.integration.secrets.planted import NAMES, SEED, Secrets, assert_quiet, command, fitted, frame, leaks
+
+Floats = NDArray[np.float64]
+
+
+def left_in(place: Path) -> list[Path]:
+    """All files, hidden ones too, but for the data."""
+    return [path for path in sorted(place.rglob("*")) if path.is_file() and "given" not in path.parts]
+
+
+def assert_clean(path: Path, secrets: Secrets) -> None:
+    assert not secrets.in_text(str(path)), path
+    assert not secrets.in_bytes(path.read_bytes()), path
+    if path.suffix == ".parquet":
+        found = pq.read_table(path)
+        assert leaks([column.to_numpy() for column in found.columns], secrets) == [], path
+        assert leaks({str(key): str(value) for key, value in (found.schema.metadata or {}).items()}, secrets) == []
+    else:
+        assert not secrets.in_text(path.read_text(encoding="utf-8")), path
+
+
+def test_commands_tell_nothing_of_rows_on_the_screen_or_in_any_file(
+    data: Path, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = ("--columns", ",".join(NAMES))
+    book = tmp_path / "book.json"
+    fit = ("kmeans", data, *columns, "--n-clusters", 3, "--seed", SEED, "--ledger", book)
+    plan = ("plan", "--n-clusters", 3, "--n-features", 3, "--epsilon", 1, "--survey", "survey.json")
+    lines = [
+        ("ledger", book, "--epsilon", 9, "--delta", 1e-4),
+        (*fit, "--epsilon", 1, "--out", "a"),
+        (*fit, "--epsilon", 1, "--out", "b/c", "--json"),
+        (*fit, "--epsilon", 1, "--out", "a", "--overwrite", "--mechanism", "laplace"),
+        ("survey", data, *columns, "--epsilon", 0.2, "--seed", SEED, "--ledger", book, "--out", "survey.json"),
+        ("survey", data, *columns, "--epsilon", 0.2, "--seed", SEED, "--json"),
+        (*plan, "--out", "plan.json"),
+        ("explain", "survey.json"),
+        ("explain", "plan.json"),
+        ("explain", "a/certificate.json"),
+        (*fit, "--epsilon", 1, "--out", "d", "--survey", "survey.json"),
+        ("sample", data, *columns, "--plan", "plan.json", "--out", "given/secret.parquet", "--carry", "name",
+         "--seed", SEED),
+        ("ledger", book),
+        ("ledger", book, "--json"),
+    ]  # fmt: skip
+    for line in lines:
+        done = command(*line)
+        assert done.exit_code == 0, (line, done.output)
+        assert not secrets.in_text(done.stdout + done.stderr), line
+    # What fails tells nothing either.
+    for line in (
+        (*fit, "--epsilon", 100, "--out", "e"),
+        (*fit, "--epsilon", 1, "--out", "a"),
+        ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", "e"),
+        ("survey", data, "--columns", "name", "--epsilon", 1),
+        ("survey", data, "--columns", "nobody", "--epsilon", 1),
+        ("explain", data),
+        ("ledger", data),
+    ):
+        done = command(*line)
+        assert done.exit_code in (1, 2, 3), line
+        assert not secrets.in_text(done.stdout + done.stderr), (line, done.output)
+    made = left_in(tmp_path)
+    assert {"certificate.json", "centers.csv", "report.html", "book.json"} <= {path.name for path in made}
+    for path in made:
+        assert_clean(path, secrets)
+    assert list(tmp_path.rglob(".pais-*")) == []
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert_quiet(caplog, secrets)
+    # The sample does hold the rows, and the searches see it.
+    held = tmp_path / "given" / "secret.parquet"
+    assert pq.read_metadata(held).num_rows in secrets.whole
+    assert held.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_sample_is_its_owners_alone_from_the_first_byte_on(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    write = pq.write_table
+
+    def watched(content: pa.Table, where: Any, **rest: Any) -> None:
+        seen.extend([Path(where).stat().st_mode & 0o777, Path(where).parents[1].stat().st_mode & 0o777])
+        write(content, where, **rest)
+
+    before = os.umask(0)
+    try:
+        monkeypatch.setattr(files.pq, "write_table", watched)
+        out = tmp_path / "secret.parquet"
+        out.write_text("readable by all")
+        out.chmod(0o666)
+        columns = ("--columns", ",".join(NAMES))
+        found = command("survey", data, *columns, "--epsilon", 0.1, "--out", "survey.json")
+        assert found.exit_code == 0
+        made = command("plan", "--n-clusters", 3, "--epsilon", 1, "--survey", "survey.json", "--out", "plan.json")
+        assert made.exit_code == 0
+        done = command("sample", data, *columns, "--plan", "plan.json", "--out", out, "--overwrite")
+        assert done.exit_code == 0, done.output
+    finally:
+        os.umask(before)
+    assert seen == [0o600, 0o700]
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_report_is_one_file_without_a_row(tmp_path: Path, secrets: Secrets) -> None:
+    model = fitted(frame()[list(NAMES)])
+    write_report(tmp_path / "page.html", model.fit_)
+    model.write_report(tmp_path / "second.html")
+    made = left_in(tmp_path)
+    assert [path.name for path in made] == ["page.html", "second.html"]
+    for path in made:
+        assert_clean(path, secrets)

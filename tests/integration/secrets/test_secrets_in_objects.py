@@ -1,0 +1,193 @@
+"""Fitted models, surveys, releases, ledgers and samples hold no row, no row count and no true cluster count."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import pickle
+import struct
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+import pais
+from pais.data.engines import WeightedRows
+from pais.report import report_html
+from tests.integration.secrets.planted import (
+    FAR,
+    N_ROWS,
+    NAMES,
+    NEAR,
+    NORMS,
+    RADIUS,
+    ROUTES,
+    ROWS,
+    SEED,
+    STATED,
+    WORD,
+    Secrets,
+    assert_quiet,
+    fitted,
+    frame,
+    leaks,
+    pieces,
+    plan_of,
+)
+
+Floats = NDArray[np.float64]
+
+
+# ---------------------------------------------------------------- the searches find what is there
+
+
+def test_the_searches_find_what_is_there() -> None:
+    secrets = Secrets()
+    secrets.add(sample=1234, weighted=[4321.125])
+
+    @dataclasses.dataclass
+    class Holder:
+        held: Any
+
+    for planted in (
+        ROWS,
+        ROWS[:, 0],
+        {"a": [Holder(N_ROWS)]},
+        Holder(f"{N_ROWS:,} rows"),
+        Holder({"rows": float(N_ROWS)}),
+        [f"a row ({NEAR[0]!r}, ...)"],
+        Holder(f"{FAR[1]:.10g}"),
+        np.array([1.0, NEAR[1]]),
+        np.array([1.0, 1234.0]),
+        np.float64(4321.125),
+        (lambda row: lambda: row)(ROWS),
+        np.array(["x", WORD], dtype=object),
+        b"head" + struct.pack("<d", NEAR[2]),
+        WeightedRows(rows=ROWS, weights=np.ones(N_ROWS)),
+        ROWS[:1],
+    ):
+        assert leaks(planted, secrets), planted
+    assert secrets.in_bytes(pickle.dumps(ROWS))
+    assert secrets.in_bytes(repr(ROWS[N_ROWS // 2].tolist()).encode())
+    assert leaks({"n": 8000.0, "text": "12345 and 17919 and 7919.25", "b": np.arange(49)}, secrets) == []
+    error = ValueError("nothing")
+    error.__context__ = KeyError(NEAR[0])
+    error.__suppress_context__ = True
+    assert any(leaks(piece, secrets) for piece in pieces(error))
+
+
+# ---------------------------------------------------------------- public objects
+
+
+def inputs(kind: str, place: Path) -> Any:
+    if kind == "array":
+        return ROWS.copy()
+    if kind == "pandas":
+        return frame()[list(NAMES)]
+    path = place / "rows.parquet"
+    pq.write_table(pa.Table.from_pandas(frame()[list(NAMES)], preserve_index=False), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "route"),
+    [*(("array", route) for route in ROUTES), *((kind, "every row") for kind in ("pandas", "parquet")),
+     ("parquet", "surveyed")],
+)  # fmt: skip
+def test_nothing_that_hangs_on_a_fitted_model_tells_a_row_or_a_true_count(
+    kind: str, route: str, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model = fitted(inputs(kind, tmp_path), **ROUTES[route])
+    assert len(secrets.samples) == 1
+    # Large enough to be searched for in texts.
+    assert secrets.samples[0] >= 500
+    # The survey's number of rows is noisy; were it the true one by chance, another seed would be taken.
+    assert leaks(model, secrets) == []
+    assert leaks([str(one.message) for one in warned], secrets) == []
+    assert leaks([model.plan_.explain(), model.certificate_.to_json(), repr(model), str(model.fit_)], secrets) == []
+    assert leaks([model.get_params(), model.fit_.survey and model.fit_.survey.describe()], secrets) == []
+    assert_quiet(caplog, secrets)
+    for public in (model, model.certificate_, model.plan_, model.fit_):
+        assert not secrets.in_bytes(pickle.dumps(public))
+    page = report_html(model.fit_, feature_names=NAMES)
+    assert not secrets.in_text(page)
+
+
+@pytest.mark.parametrize("center", [None, (0.0, 0.0, 0.0)])
+def test_nothing_that_hangs_on_a_survey_tells_a_row_or_a_true_count(
+    center: tuple[float, ...] | None, secrets: Secrets, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger = pais.Ledger(epsilon=10.0)
+    norm = np.linalg.norm(ROWS, axis=1)
+    secrets.add(counts=np.histogram(norm, bins=np.exp2(np.arange(-100 * 12, 100 * 12 + 1) / 12))[0])
+    found = pais.survey(ROWS, epsilon=0.5, center=center, random_state=SEED, ledger=ledger)
+    told = leaks([found.ball, found.describe(), found.name, found.epsilon], secrets)
+    told += leaks([entry.describe() for entry in ledger.entries], secrets)
+    assert told == []
+    # Noisy masses may hit a true count of a bin by chance; the total, the canaries and the size of the table may not.
+    plain = Secrets()
+    assert leaks(found, plain) == []
+    assert not plain.in_bytes(pickle.dumps(found))
+    assert_quiet(caplog, secrets)
+
+
+MECHANISMS: dict[str, Callable[[], pais.Plan]] = {
+    "count": lambda: plan_of(pais.WeightedCount(noise=pais.laplace_noise(20.0))),
+    "sum": lambda: plan_of(pais.WeightedSum(noise=pais.LpNoise(scale=100.0, p=2.0))),
+    "mean": lambda: plan_of(
+        pais.WeightedMean(count_noise=pais.LpNoise(scale=40.0, p=2.0), sum_noise=pais.LpNoise(scale=200.0, p=2.0))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_run_leaves_no_trace_of_rows_in_release_ledger_and_plan(
+    name: str, secrets: Secrets, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    plan = MECHANISMS[name]()
+    for ledger in (pais.Ledger(epsilon=5.0), pais.Ledger(epsilon=5.0, path=tmp_path / "book.json")):
+        made = pais.run(plan, ROWS, random_state=SEED, ledger=ledger)
+        secrets.add(weighted=ROWS.sum(axis=0))
+        assert (
+            leaks([made, plan, plan.explain(), made.certificate.to_json(), ledger.entries, ledger.spent], secrets) == []
+        )
+        assert leaks(vars(ledger), secrets) == []
+        assert not secrets.in_bytes(pickle.dumps(made))
+    assert not secrets.in_text((tmp_path / "book.json").read_text())
+    assert_quiet(caplog, secrets)
+
+
+def test_a_sample_shows_its_rule_and_its_ball_and_nothing_else(secrets: Secrets) -> None:
+    rows = pais.source(pa.Table.from_pandas(frame(), preserve_index=False), columns=NAMES, carry=("name",))
+    kept = pais.sample(rows, ball=pais.Ball(radius=RADIUS), rule=pais.UniformRule(rate=1.0), random_state=SEED)
+    assert leaks([repr(kept), str(kept), repr(rows), kept.rule, kept.ball, kept.private, kept.spent], secrets) == []
+    for act in (lambda: pickle.dumps(kept), lambda: kept.__reduce_ex__(4)):
+        with pytest.raises(pais.SpentError) as caught:
+            act()
+        assert [way for piece in pieces(caught.value) for way in leaks(piece, secrets)] == []
+    content = kept.spend("a test")
+    assert content.carried is not None
+    assert WORD in content.carried.column("name").to_pylist()
+    assert leaks([repr(content), str(content)], secrets) == []
+    with pytest.raises(pais.SpentError) as caught:
+        kept.spend("another")
+    assert [way for piece in pieces(caught.value) for way in leaks(piece, secrets)] == []
+
+
+def test_a_model_that_was_stored_and_brought_back_holds_no_more_than_before(secrets: Secrets) -> None:
+    model = fitted(frame()[list(NAMES)], **STATED)
+    place = io.BytesIO()
+    pickle.dump(model, place)
+    assert not secrets.in_bytes(place.getvalue())
+    back = pickle.loads(place.getvalue())
+    assert leaks(back, secrets) == []
+    # A pickle has no room for the rows: a few numbers and the stated norms.
+    assert len(place.getvalue()) < 60_000 + NORMS.norms.nbytes * 4 < ROWS.nbytes * 4

@@ -1,0 +1,223 @@
+"""Full disks, vanished directories and signals: nothing is half written, earlier outputs stay."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv as pa_csv
+import pytest
+
+from pais.cli import files as outputs
+from tests.integration.fault_cases import RELEASE, STATED, before_pass, pais, parquet, snapshot, table
+
+# -- disks and people ----------------------------------------------------------------------------------------
+
+
+def earlier_outputs(out: Path) -> dict[str, bytes]:
+    out.mkdir(exist_ok=True, parents=True)
+    for name in RELEASE:
+        (out / name).write_text(f"earlier {name}")
+    return snapshot(out)
+
+
+def test_a_full_disk_leaves_earlier_outputs_as_they_were(tmp_path: Path) -> None:
+    # A limit on the size of files stands for a full disk: the report is larger than it.
+    data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "out"
+    before = earlier_outputs(out)
+
+    def limited() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+    for place in (out, tmp_path / "new" / "deep"):
+        command = [sys.executable, "-m", "pais.cli", "kmeans", data, "--columns", "a,b", "--n-clusters", "3"]
+        done = subprocess.run(
+            [*command, "--epsilon", "1", "--out", place, "--overwrite"],
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=limited,
+        )
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith("error: ")
+        assert f"{place} cannot be written: File too large" in done.stderr
+        assert "8675309" not in done.stderr
+        assert snapshot(out) == before
+        assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", "out"}
+
+
+def test_a_truly_full_disk_leaves_earlier_outputs_as_they_were(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a small disk")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", disk], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a small disk cannot be mounted here")
+    try:
+        plan = tmp_path / "plan.json"
+        assert pais("plan", "--n-clusters", 3, "--epsilon", 1, "--n-features", 2, *STATED, "--out", plan).exit_code == 0
+        data = parquet(tmp_path / "rows.parquet")
+        before = earlier_outputs(disk / "out")
+        kmeans = ("kmeans", data, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1)
+        taken = ("--columns", "a,b", "--carry", "id", "--plan", plan)
+        for command in (
+            (*kmeans, "--out", disk / "out", "--overwrite"),
+            (*kmeans, "--out", disk / "new"),
+            ("sample", data, *taken, "--out", disk / "out" / "sample.parquet"),
+        ):
+            result = pais(*command)
+            assert result.exit_code == 2, (command, result.output)
+            assert "No space left on device" in result.stderr
+            assert result.stderr.splitlines()[-1].startswith("error: ")
+            assert snapshot(disk) == {f"out/{name}": content for name, content in before.items()}
+            assert [path.name for path in disk.iterdir()] == ["out"]
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_an_output_directory_that_goes_during_the_run_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out"
+    out.mkdir(parents=True)
+    with before_pass(2, lambda: shutil.rmtree(tmp_path / "deep"), monkeypatch):
+        result = pais("kmeans", data, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert set(snapshot(out)) == set(RELEASE)
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.parquet", "deep"}
+
+
+def test_an_output_directory_that_becomes_a_file_during_the_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "out"
+    with before_pass(2, lambda: out.write_text("in the way"), monkeypatch):
+        result = pais("kmeans", data, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1, "--out", out)
+    assert result.exit_code == 2, result.output
+    assert "out cannot be written" in result.stderr
+    assert snapshot(tmp_path).keys() == {"rows.parquet", "out"}
+
+
+def test_outputs_are_made_in_their_own_directory_where_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above it may be another disk, or a directory of somebody else's."""
+    data, out, places = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out", []
+    out.mkdir(parents=True)
+    real = outputs._move_in
+
+    def move_in(new: Path, *rest: Any) -> None:
+        places.append(new.parent.parent)
+        real(new, *rest)
+
+    monkeypatch.setattr(outputs, "_move_in", move_in)
+    for made in (out / "survey.json", out / "other.json"):
+        assert pais("survey", data, "--columns", "a,b", "--epsilon", 1, "--out", made).exit_code == 0
+    assert places == [out, out]
+    assert set(snapshot(out)) == {"survey.json", "other.json"}
+
+
+@pytest.mark.parametrize("gone", ["all", "the hidden place"])
+def test_outputs_that_go_while_they_are_written_do_not_take_earlier_ones_along(
+    gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out"
+    before = earlier_outputs(out)
+    real = outputs._move_in
+
+    def move_in(new: Path, *rest: Any) -> None:
+        shutil.rmtree(tmp_path / "deep" if gone == "all" else new.parent)
+        real(new, *rest)
+
+    monkeypatch.setattr(outputs, "_move_in", move_in)
+    result = pais("kmeans", data, "--columns", "a,b", "--n-clusters", 3, "--epsilon", 1, "--out", out, "--overwrite")
+    assert result.exit_code == 2, result.output
+    assert "out cannot be written" in result.stderr
+    if gone == "the hidden place":
+        assert snapshot(out) == before
+    assert not list(tmp_path.rglob(".pais-*"))
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from pais.data.engines import arrow
+from pais.cli import main
+
+mark = Path(sys.argv.pop(1))
+real = arrow.DataFile._each
+
+def slowly(file, stream):
+    for batch in real(file, stream):
+        mark.touch()
+        time.sleep(0.05)
+        yield batch
+
+arrow.DataFile._each = slowly
+arrow._CSV_BLOCK_BYTES = 2048
+arrow._BATCH_ROWS = 50
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("form", "asked"),
+    [
+        ("parquet", signal.SIGINT),
+        ("csv", signal.SIGINT),
+        ("one.csv", signal.SIGINT),
+        ("parquet", signal.SIGTERM),
+        ("csv", signal.SIGHUP),
+    ],
+)
+def test_who_is_asked_to_end_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing(
+    form: str, asked: signal.Signals, tmp_path: Path
+) -> None:
+    # Files that take a minute each: threads must not go on to their ends.
+    home, out = tmp_path / "data", tmp_path / "out"
+    home.mkdir()
+    for number in range(1 if form == "one.csv" else 2):
+        whole = table(60_000).select(["a", "b"])
+        if form == "parquet":
+            parquet(home / f"part-{number}.parquet", whole, row_group_size=60_000)
+        else:
+            pa_csv.write_csv(whole, home / f"part-{number}.csv")
+    before = earlier_outputs(out)
+    begun = tmp_path / "begun"
+    command = [sys.executable, "-c", SLOW, begun, "kmeans", home, "--n-clusters", "3", "--epsilon", "1", "--overwrite"]
+    process = subprocess.Popen(
+        [*command, "--out", out],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A process that was told to ignore it hands that on.
+        preexec_fn=lambda: signal.signal(asked, signal.SIG_DFL),
+    )
+    try:
+        deadline = time.monotonic() + 120.0
+        while not begun.exists() and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert begun.exists()
+        time.sleep(0.2)
+        sent = time.monotonic()
+        process.send_signal(asked)
+        said = process.communicate(timeout=120.0)
+        took = time.monotonic() - sent
+    finally:
+        process.kill()
+    assert process.returncode == 130, said
+    assert said == ("", "interrupted: no output is half written\n")
+    assert took < 20.0
+    assert snapshot(out) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "out", "begun"}

@@ -1,0 +1,193 @@
+"""Attacks on low bits: released numbers are whole multiples of public steps, for neighbours the same ones."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pais
+from pais import (
+    Ball,
+    GaussianNoise,
+    WeightedCount,
+    WeightedMean,
+    WeightedSum,
+    laplace_noise,
+)
+from pais._base.lattice import IntArray, Lattice
+from pais.mechanisms.kmeans.lloyd import LloydSample, Round, count_lattice, sum_lattice
+from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
+
+Floats = NDArray[np.float64]
+
+
+# ---------------------------------------------------------------- low bits
+
+
+# Neighbours, and data whose low bits are as different as can be.
+DATA = {
+    "none": np.zeros((0, 2)),
+    "zeros": np.zeros((3, 2)),
+    "whole": np.array([[1.0, 2.0], [3.0, -1.0]]),
+    "thirds": np.array([[1.0 / 3.0, -0.1], [math.pi, 2.0 / 7.0]]),
+    "thirds and one more": np.array([[1.0 / 3.0, -0.1], [math.pi, 2.0 / 7.0], [0.7, 1e-9]]),
+    "tiny": np.array([[SMALLEST, -SMALLEST], [1e-300, 2.0**-60]]),
+    "mixed": np.array([[1e-17, 4.0], [3.9999999999999996, -1e-5]]),
+}
+
+
+def naive_sum(rows: Floats, scale: float, rng: np.random.Generator) -> Floats:
+    """What many have written: a sum of doubles and a double of noise."""
+    return np.asarray(rows.sum(axis=0) + rng.laplace(scale=scale, size=rows.shape[1]))
+
+
+@noises
+@pytest.mark.parametrize("scale", [1.0, 0.37, 3e5, 1e-4])
+def test_whatever_the_data_released_sums_and_counts_are_whole_multiples_of_a_public_step(
+    noise_name: str, scale: float
+) -> None:
+    noise, step = NOISES[noise_name](scale), Lattice.for_scale(scale).step
+    ball = Ball(radius=10.0, order=noise.order)
+    mean = WeightedMean(count_noise=noise, sum_noise=noise)
+    for seed, rows in enumerate(DATA.values()):
+        given_ = content(rows, 1.0 + np.arange(len(rows)) / 3.0)
+        assert on_lattice(WeightedSum(noise=noise).measure(given_, ball, seeded(seed)), step)
+        assert on_lattice(WeightedCount(noise=noise).measure(given_, ball, seeded(seed)), step)
+        value = mean.measure(given_, ball, seeded(seed))
+        assert on_lattice(value.noisy_sum, step)
+        assert on_lattice(value.noisy_count, step)
+    assert not on_lattice(naive_sum(DATA["thirds"], scale, np.random.default_rng(0)), step)
+    # Rounding the noise and not the sum is no better.
+    rounded = np.rint(np.random.default_rng(0).laplace(scale=scale, size=2) / step) * step
+    assert not on_lattice(DATA["thirds"].sum(axis=0) + rounded, step)
+
+
+@noises
+def test_whatever_the_data_counts_sums_and_moments_of_k_means_are_whole_multiples_of_a_public_step(
+    noise_name: str,
+) -> None:
+    noise = NOISES[noise_name]
+    rounds = (Round(count_noise=noise(2.0), sum_noise=noise(5.0)), Round(count_noise=noise(1.1), sum_noise=noise(0.3)))
+    ball = Ball(radius=10.0, order=rounds[0].sum_noise.order)
+    centers = np.array([[1.0 / 3.0, 0.0], [-1.0, math.e]])
+    moment = GaussianNoise(scale=7.0)
+    # The step of the second moment follows from radius, largest weight and noise.
+    side = max(10.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**50))
+    for seed, rows in enumerate(DATA.values()):
+        if len(rows) == 0:
+            continue
+        bits = seeded(seed)
+        held = LloydSample(content(rows, 1.0 + np.arange(len(rows)) / 3.0), ball, rounds)
+        for round_ in rounds:
+            told = held.summarise(centers, round_, bits)
+            assert on_lattice(told.noisy_counts, count_lattice(rounds).step)
+            assert on_lattice(told.noisy_sums, sum_lattice(rounds).step)
+        released = held.second_moment(moment, 10.0, 5.0, bits)
+        assert np.array_equal(np.rint(released / side**2) * side**2, released)
+    naive = DATA["thirds"].T @ DATA["thirds"] + np.random.default_rng(0).normal(scale=7.0, size=(2, 2))
+    assert not np.array_equal(np.rint(naive / side**2) * side**2, naive)
+    assert not on_lattice(naive, sum_lattice(rounds).step)
+
+
+class Spy:
+    """What leaves a lattice: steps, and the doubles they become."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[tuple[float, Floats]] = []
+        decode = Lattice.decode
+
+        def told(lattice: Lattice, steps: IntArray) -> Floats:
+            values = decode(lattice, steps)
+            self.seen.append((lattice.step, values))
+            return values
+
+        monkeypatch.setattr(Lattice, "decode", told)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0])
+def test_whatever_the_data_all_that_a_survey_draws_on_is_whole_multiples_of_public_steps(
+    order: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy = Spy(monkeypatch)
+    rng = np.random.default_rng(3)
+    for rows in (rng.normal(size=(2000, 2)) / 3.0, rng.normal(size=(2001, 2)) * 1e-9 + 0.1, DATA["tiny"]):
+        pais.survey(rows, epsilon=2.0, order=order, random_state=5)
+    # Two histograms of whole rows, and where something stood out of the noise a sum on a lattice of its own.
+    assert sum(step == 1.0 for step, _ in spy.seen) == 6
+    assert sum(step != 1.0 for step, _ in spy.seen) == 2
+    for step, values in spy.seen:
+        assert math.frexp(step)[0] == 0.5
+        assert on_lattice(values, step)
+
+
+def test_the_low_bits_of_a_release_have_one_histogram_for_neighbours_and_those_of_a_naive_sum_do_not() -> None:
+    """Mironov's attack: near zero a double of noise is finer than the sum of it and 1."""
+    rng = np.random.default_rng(11)
+
+    def odd_shares(outputs: Floats) -> float:
+        near = outputs[(outputs > 0.25) & (outputs < 0.5)]
+        assert near.size > 50
+        return float(np.mean((near * 2.0**54) % 2.0))
+
+    uniform = (rng.integers(1, 2**53, 4000) * 2.0**-53, rng.choice([-1.0, 1.0], 4000))
+    laplace = -np.log(uniform[0]) * uniform[1]
+    assert odd_shares(0.0 + laplace) > 0.3
+    assert odd_shares(1.0 + laplace) == 0.0
+
+    noise, ball, bits = laplace_noise(1.0), Ball(radius=1.0, order=1.0), seeded(12)
+    for rows in ([[0.0]], [[1.0]], [[1.0 / 3.0]]):
+        mechanism = WeightedSum(noise=noise)
+        outputs = np.array([mechanism.measure(content(rows), ball, bits)[0] for _ in range(1500)])
+        assert odd_shares(outputs) == 0.0
+        # The lowest bit that is ever set is that of the step, half of the time, whatever the data.
+        lowest = (outputs / Lattice.for_scale(1.0).step) % 2.0
+        assert set(lowest.tolist()) == {0.0, 1.0}
+        assert abs(lowest.mean() - 0.5) < 0.1
+
+
+def word_for(steps: int, scale_in_steps: float) -> int:
+    """The first word of a Laplace draw of so many steps."""
+    tail = int(math.exp(-abs(steps) / scale_in_steps) * 2.0**63)
+    return min(tail, 2**63 - 1) | (1 << 63 if steps >= 0 else 0)
+
+
+@pytest.mark.parametrize("other", [0.0, 1.0, -1.0, 0.1, SMALLEST, 1.0 / 3.0])
+def test_every_double_that_one_data_set_reaches_its_neighbour_reaches_too(other: float) -> None:
+    noise, ball = laplace_noise(1.0), Ball(radius=1.0, order=1.0)
+    lattice, mechanism = Lattice.for_scale(1.0), WeightedSum(noise=laplace_noise(1.0))
+    rng = np.random.default_rng(2)
+    reached = [mechanism.measure(content([[0.7]]), ball, seeded(seed))[0] for seed in range(60)]
+    for value in reached:
+        steps = int(value / lattice.step) - int(lattice.encode(np.array([other]))[0])
+        # The same double, from the other data and bits that are just as possible.
+        again = mechanism.measure(content([[other]]), ball, OneWord(word_for(steps, noise.scale / lattice.step)))
+        assert again[0] == value
+
+    # A naive output of the row 0 that the row 1 cannot reach with any double of noise.
+    def naive_reaches(value: float, row: float) -> bool:
+        middle = value - row
+        candidates = [middle, math.nextafter(middle, math.inf), math.nextafter(middle, -math.inf)]
+        return any(row + noise == value for noise in candidates)
+
+    out_of_reach = [value for value in rng.uniform(0.25, 0.5, 100).tolist() if (value * 2.0**54) % 2.0 == 1.0]
+    out_of_reach += [0.25 + 2.0**-54]
+    assert all(naive_reaches(value, 0.0) for value in out_of_reach)
+    assert not any(naive_reaches(value, 1.0) for value in out_of_reach)
+
+
+def test_noisy_counts_of_a_survey_take_the_same_whole_values_for_neighbouring_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spy = Spy(monkeypatch)
+    for rows in (np.full((400, 1), 0.3), np.full((401, 1), 0.3)):
+        pais.survey(rows, epsilon=2.0, center=(0.0,), random_state=9)
+    # The bits are the same, so all bins differ by nothing, but for the one of the row, by one.
+    gap = np.abs(spy.seen[0][1] - spy.seen[1][1])
+    assert gap.sum() == gap.max() == 1.0
+    assert set(spy.seen[0][1].tolist()) >= {-1.0, 0.0, 1.0}
+    assert set(spy.seen[1][1].tolist()) >= {-1.0, 0.0, 1.0}
+    naive = 400.0 + np.random.default_rng(0).laplace(size=5)
+    assert not on_lattice(naive, 1.0)

@@ -1,0 +1,307 @@
+"""Random plans: certified for at least what a dense grid finds; scaling, weights and joints behave as sums."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+import pais
+from pais import (
+    Ball,
+    ConstrainedRule,
+    CoresetRule,
+    FunctionRule,
+    GaussianNoise,
+    GaussianProfile,
+    Joint,
+    LinearProfile,
+    LpNoise,
+    NormDistribution,
+    Plan,
+    Rule,
+    UniformRule,
+    WeightedCount,
+    WeightedMean,
+    WeightedSum,
+    laplace_noise,
+    run,
+    sample,
+    worst_case,
+)
+from pais._base.lattice import Lattice
+from pais.accounting.certificate import certified_epsilon
+from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, on_lattice, seeded
+
+Floats = NDArray[np.float64]
+quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+# ---------------------------------------------------------------- random plans
+
+
+@st.composite
+def rules(draw: st.DrawFn, radius: float, profile: Any = None, epsilon: float = 1.0, delta: float = 0.0) -> Rule:
+    kind = draw(st.sampled_from(["uniform", "coreset", "function"] + (["constrained"] if profile is not None else [])))
+    rate = draw(st.floats(1e-3, 1.0))
+    if kind == "uniform":
+        return UniformRule(rate=rate)
+    if kind == "coreset":
+        share, mean_square = draw(st.floats(0.05, 1.0)), draw(st.floats(0.05, 1.0)) * radius**2
+        most = 1000.0 / (share + (1.0 - share) * radius**2 / mean_square)
+        return CoresetRule(
+            sample_size=0.999 * rate * most,
+            n_rows=1000.0,
+            mean_square_norm=mean_square,
+            radius=radius,
+            uniform_share=share,
+        )
+    if kind == "function":
+        bend = draw(st.floats(0.2, 4.0))
+        return FunctionRule(function=lambda norm: rate * (0.1 + 0.9 * (norm / radius) ** bend), radius=radius)
+    return ConstrainedRule(profile=profile, radius=radius, epsilon=epsilon, delta=delta, n_knots=64)
+
+
+radii = st.floats(1e-3, 1e3)
+scales = st.floats(0.3, 30.0)
+
+
+def grid(radius: float) -> Floats:
+    """Norms of the whole ball, and closest to its ends."""
+    return np.concatenate([np.linspace(0.0, radius, 3001), radius * np.exp2(-np.arange(1.0, 60.0)), [SMALLEST]])
+
+
+def grid_epsilon(rule: Rule, norm: Floats, loss_at_one: Floats) -> Floats:
+    """log(1 + q (e^(loss/q) - 1)) by its definition; large losses in logarithms."""
+    q = rule.probability(norm)
+    loss = loss_at_one / q
+    return np.where(
+        loss < 600.0,
+        np.log1p(q * np.expm1(np.minimum(loss, 600.0))),
+        loss + np.log(q),
+    )
+
+
+@quick
+@given(data=st.data(), radius=radii, count_scale=scales, sum_share=scales)
+def test_a_random_pure_plan_is_certified_for_at_least_what_a_dense_grid_finds(
+    data: st.DataObject, radius: float, count_scale: float, sum_share: float
+) -> None:
+    mechanism = WeightedMean(
+        count_noise=LpNoise(scale=count_scale, p=2.0), sum_noise=LpNoise(scale=sum_share * radius, p=2.0)
+    )
+    at_worst = 1.0 / count_scale + 1.0 / sum_share
+    rule = data.draw(rules(radius, mechanism.profile, epsilon=2.0 * at_worst))
+    certified = certified_epsilon(mechanism, rule, Ball(radius=radius))
+    norm = grid(radius)
+    found = grid_epsilon(rule, norm, 1.0 / count_scale + norm / (sum_share * radius))
+    assert certified >= found.max() * (1.0 - 1e-13)
+    # The bound is close, so that half of it would be found out.
+    assert found.max() > 0.5 * certified
+
+
+def swept_delta(epsilon: float, mu: Floats, q: Floats) -> Floats:
+    """Hockey-stick divergences of (1-q) N(0,1) + q N(mu,1) from N(0,1) and back: the larger."""
+    cut = (np.log1p(np.expm1(epsilon) / q) + mu**2 / 2.0) / mu
+    remove = (1.0 - q) * stats.norm.sf(cut) + q * stats.norm.sf(cut - mu) - math.exp(epsilon) * stats.norm.sf(cut)
+    inside = np.expm1(-epsilon) + q
+    with np.errstate(divide="ignore", invalid="ignore"):
+        low = (np.log(inside / q) + mu**2 / 2.0) / mu
+        add = stats.norm.cdf(low) - math.exp(epsilon) * ((1.0 - q) * stats.norm.cdf(low) + q * stats.norm.cdf(low - mu))
+    return np.maximum(remove, np.where(inside > 0.0, add, 0.0))
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    data=st.data(),
+    radius=radii,
+    count_scale=st.floats(5.0, 30.0),
+    sum_share=st.floats(5.0, 30.0),
+    delta=st.sampled_from([1e-3, 1e-5]),
+)
+def test_a_random_gaussian_plan_is_certified_for_at_least_what_a_dense_grid_finds(
+    data: st.DataObject, radius: float, count_scale: float, sum_share: float, delta: float
+) -> None:
+    mechanism = WeightedMean(
+        count_noise=GaussianNoise(scale=count_scale), sum_noise=GaussianNoise(scale=sum_share * radius)
+    )
+    norm = grid(radius)
+    rate = data.draw(st.floats(0.3, 1.0))
+    rule = data.draw(
+        st.sampled_from(
+            [
+                UniformRule(rate=rate),
+                FunctionRule(function=lambda z: rate * (0.4 + 0.6 * z / radius), radius=radius, n_knots=64),
+            ]
+        )
+    )
+    certified = certified_epsilon(mechanism, rule, Ball(radius=radius), delta=delta)
+    q = rule.probability(norm)
+    mu = np.hypot(1.0 / count_scale, norm / (sum_share * radius)) / q
+    assert swept_delta(certified, mu, q).max() <= delta * (1.0 + 1e-8)
+    if certified > 1e-3:
+        assert swept_delta(0.9 * certified, mu, q).max() > delta
+
+
+@quick
+@given(data=st.data(), radius=radii, seed=st.integers(0, 2**31))
+def test_probabilities_lie_in_zero_to_one_and_weight_times_probability_never_exceeds_one(
+    data: st.DataObject, radius: float, seed: int
+) -> None:
+    profile = LinearProfile(0.1, 0.5 / radius)
+    rule = data.draw(rules(radius, profile, epsilon=2.0))
+    norm = grid(radius)
+    probability = rule.probability(norm)
+    assert np.all(probability > 0.0)
+    assert np.all(probability <= 1.0)
+    rows = np.repeat(norm, 2)[:, None]
+    ball = Ball(radius=radius)
+    kept = sample(rows, ball=ball, rule=rule, random_state=seed).spend("a test")
+    there = rule.evaluate(ball.norms(kept.rows)).tolist()
+    for weight, q in zip(kept.weights.tolist()[::7], there[::7], strict=True):
+        assert Fraction(weight) * Fraction(q) <= 1
+        assert weight >= 1.0
+    # The weight 1/q as a double rounds up for every third probability or so.
+    naive = [Fraction(1.0 / q) * Fraction(q) > 1 for q in np.linspace(0.1, 0.9, 100).tolist()]
+    assert any(naive)
+
+
+@quick
+@given(data=st.data(), radius=radii, scale=scales, more=st.floats(1.001, 10.0))
+def test_more_noise_never_costs_more_and_a_larger_budget_never_keeps_more(
+    data: st.DataObject, radius: float, scale: float, more: float
+) -> None:
+    rule, ball = data.draw(rules(radius)), Ball(radius=radius, order=1.0)
+    quiet = certified_epsilon(WeightedSum(noise=laplace_noise(scale * radius)), rule, ball)
+    loud = certified_epsilon(WeightedSum(noise=laplace_noise(scale * more * radius)), rule, ball)
+    assert loud <= quiet
+    profile = LinearProfile(0.2, 1.0 / (scale * radius))
+    least = 1.5 * (0.2 + 1.0 / scale)
+    tight = ConstrainedRule(profile=profile, radius=radius, epsilon=least, n_knots=64)
+    wide = ConstrainedRule(profile=profile, radius=radius, epsilon=least * more, n_knots=64)
+    norm = grid(radius)
+    assert np.all(wide.probability(norm) <= tight.probability(norm))
+    assert worst_case(wide, profile, radius=radius).upper <= least * more
+
+
+@quick
+@given(radius=radii, scale=st.floats(1.0, 30.0), more=st.floats(1.001, 10.0), rate=st.floats(0.01, 1.0))
+def test_more_delta_and_more_normal_noise_never_cost_more_epsilon(
+    radius: float, scale: float, more: float, rate: float
+) -> None:
+    rule, ball = UniformRule(rate=rate), Ball(radius=radius)
+
+    def cost(noise: float, delta: float) -> float:
+        mechanism = WeightedSum(noise=GaussianNoise(scale=noise * radius))
+        return certified_epsilon(mechanism, rule, ball, delta=delta)
+
+    known = cost(scale, 1e-6)
+    assert cost(scale * more, 1e-6) <= known * (1.0 + 1e-9)
+    assert cost(scale, min(1e-6 * more, 0.5)) <= known * (1.0 + 1e-9)
+
+
+@quick
+@given(exponent=st.integers(-40, 40), noise_name=st.sampled_from(list(NOISES)), seed=st.integers(0, 2**31))
+def test_scaling_rows_radius_and_noise_scales_sums_in_every_bit(exponent: int, noise_name: str, seed: int) -> None:
+    factor = 2.0**exponent
+    rows = np.random.default_rng(seed).normal(size=(40, 3))
+
+    def total(by: float) -> Floats:
+        noise = NOISES[noise_name](0.2 * by)
+        ball, bits = Ball(radius=2.0 * by, order=noise.order), seeded(seed)
+        kept = sample(rows * by, ball=ball, rule=UniformRule(rate=0.7), random_state=bits).spend("a test")
+        return WeightedSum(noise=noise).measure(kept, ball, bits)
+
+    assert total(factor).tobytes() == (total(1.0) * factor).tobytes()
+
+
+@settings(max_examples=6, deadline=None)
+@given(exponent=st.integers(-20, 20), mechanism=st.sampled_from(["gaussian", "l2", "laplace"]))
+def test_scaling_rows_and_radius_scales_the_centers_of_k_means(exponent: int, mechanism: Any) -> None:
+    factor = 2.0**exponent
+    rows = np.random.default_rng(0).normal(size=(600, 2)) + np.repeat([[3.0, 0.0], [-3.0, 0.0]], 300, axis=0)
+
+    def centers(by: float) -> Floats:
+        norms = NormDistribution(norms=np.array([1.0, 3.0]) * by, masses=np.full(2, 300.0), radius=6.0 * by)
+        wanted = pais.KMeansSettings(
+            n_clusters=2,
+            epsilon=3.0,
+            delta=1e-5 if mechanism == "gaussian" else 0.0,
+            radius=6.0 * by,
+            norms=norms,
+            mechanism=mechanism,
+        )
+        return pais.private_kmeans(rows * by, wanted, random_state=3).value.centers
+
+    np.testing.assert_allclose(centers(factor) / factor, centers(1.0), rtol=1e-6, atol=1e-6)
+
+
+@quick
+@given(
+    rows=st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=30),
+    noise_name=st.sampled_from(list(NOISES)),
+    seed=st.integers(0, 2**31),
+)
+def test_a_row_of_weight_two_is_the_row_twice_in_every_bit(rows: list[int], noise_name: str, seed: int) -> None:
+    noise = NOISES[noise_name](1e-6)
+    ball = Ball(radius=10.0, order=noise.order)
+    table = np.array(rows, dtype=float)[:, None] * 2.0**-18
+    mechanism = WeightedMean(count_noise=noise, sum_noise=noise)
+    once = mechanism.measure(content(table, np.full(len(rows), 2.0)), ball, seeded(seed))
+    twice = mechanism.measure(content(np.vstack([table, table])), ball, seeded(seed))
+    assert once.noisy_sum.tobytes() == twice.noisy_sum.tobytes()
+    assert once.noisy_count == twice.noisy_count
+    single = mechanism.measure(content(table), ball, seeded(seed))
+    assert single.noisy_count != once.noisy_count
+
+
+@quick
+@given(radius=radii, first=scales, second=scales, third=scales)
+def test_a_joint_costs_the_sum_of_its_parts_and_not_less(
+    radius: float, first: float, second: float, third: float
+) -> None:
+    ball, everyone = Ball(radius=radius, order=1.0), UniformRule(rate=1.0)
+    parts = (
+        WeightedCount(noise=laplace_noise(first)),
+        WeightedSum(noise=laplace_noise(second * radius)),
+        WeightedMean(count_noise=laplace_noise(third), sum_noise=laplace_noise(2.0 * third * radius)),
+    )
+    apart = math.fsum(certified_epsilon(part, everyone, ball) for part in parts)
+    together = certified_epsilon(Joint(parts=parts), everyone, ball)
+    exact = 1 / Fraction(first) + 1 / Fraction(second) + 1 / Fraction(third) + 1 / Fraction(2.0 * third)
+    assert Fraction(together) >= exact
+    assert together == pytest.approx(apart, rel=1e-10)
+
+
+@quick
+@given(radius=radii, first=st.floats(1.0, 30.0), second=st.floats(1.0, 30.0))
+def test_squared_shifts_of_a_gaussian_joint_add_up_and_not_to_less(radius: float, first: float, second: float) -> None:
+    joint = Joint(
+        parts=(
+            WeightedCount(noise=GaussianNoise(scale=first)),
+            WeightedSum(noise=GaussianNoise(scale=second * radius)),
+        )
+    )
+    assert isinstance(joint.profile, GaussianProfile)
+    shift = joint.profile.loss(np.ones(1), np.full(1, radius))[0]
+    exact = 1 / Fraction(first) ** 2 + Fraction(radius) ** 2 / Fraction(second * radius) ** 2
+    assert Fraction(float(shift)) ** 2 >= exact
+    assert shift == pytest.approx(math.sqrt(float(exact)), rel=1e-12)
+
+
+def test_a_plan_run_on_awkward_rows_gives_what_its_whole_numbers_say() -> None:
+    rows = awkward_rows(100, seed=3)
+    plan = Plan(
+        ball=Ball(radius=2.0**40, order=2.0),
+        rule=UniformRule(rate=1.0),
+        mechanism=WeightedSum(noise=LpNoise(scale=2.0**41, p=2.0)),
+        epsilon=1.0,
+    )
+    for shuffled in (rows, rows[::-1]):
+        assert on_lattice(run(plan, shuffled).value, Lattice.for_scale(2.0**41).step)

@@ -1,0 +1,193 @@
+"""Attacks on sums: orders of summation, cancellation and clipping change no bit and no bound."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from pais import (
+    Ball,
+    UniformRule,
+    WeightedSum,
+    laplace_noise,
+    sample,
+)
+from pais._base.lattice import IntArray, Lattice
+from pais.data.engines import Fold, memory as memory_engine
+from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.data.sources import source
+from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, naive_total, noises, seeded
+
+Floats = NDArray[np.float64]
+ULP = 2.0**-52
+
+
+# ---------------------------------------------------------------- orders of summation
+
+
+class SumOf(Fold):
+    """Sum of the rows clipped to a ball, in whole steps: what a survey folds."""
+
+    def __init__(self, ball: Ball, lattice: Lattice) -> None:
+        self.ball, self.lattice = ball, lattice
+
+    def of(self, block: Block) -> IntArray:
+        return block.clipped_sum(self.ball, self.lattice)
+
+
+def exact_steps(rows: Floats, step: float) -> list[int]:
+    return [sum(math.trunc(Fraction(value) / Fraction(step)) for value in column) for column in rows.T.tolist()]
+
+
+def test_permuting_blocks_threads_files_and_layouts_leave_every_bit_of_a_sum(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = awkward_rows(400, seed=1)
+    fold = SumOf(Ball(radius=2.0**40), Lattice(step=2.0**-9))
+    exact = exact_steps(rows, 2.0**-9)
+    rng = np.random.default_rng(2)
+    naive = set()
+    for number in range(3):
+        shuffled = rows[rng.permutation(len(rows))]
+        naive.add(naive_total(shuffled))
+        for block_bytes in (24, 24 * 7, 24 * 64, 1 << 24):
+            monkeypatch.setattr(memory_engine, "_BLOCK_BYTES", block_bytes)
+            assert source(shuffled).fold(fold, seeded=True).tolist() == exact
+        assert source(np.asfortranarray(shuffled)).fold(fold, seeded=True).tolist() == exact
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(pa.table(dict(zip("abc", shuffled.T, strict=True))), path, row_group_size=37)
+        for is_seeded in (True, False):
+            assert source(path).fold(fold, seeded=is_seeded).tolist() == exact
+        identity = np.arange(len(rows), dtype=np.uint64)
+        assert RowBlock(shuffled, identity).clipped_sum(fold.ball, fold.lattice).tolist() == exact
+        columns = [np.ascontiguousarray(column) for column in shuffled.T]
+        assert ColumnBlock(columns, identity).clipped_sum(fold.ball, fold.lattice).tolist() == exact
+    assert len(naive) > 1
+
+
+@noises
+def test_rows_that_cancel_leave_a_release_as_it_was_and_a_naive_sum_not(noise_name: str) -> None:
+    noise = NOISES[noise_name](0.3)
+    ball, rows = Ball(radius=2.0**30, order=noise.order), np.full((10, 2), 0.1)
+    more = np.vstack([rows, [[2.0**29, -0.3]], [[-(2.0**29), 0.3]]])
+    first = np.vstack([more[-2:-1], rows, more[-1:]])
+    mechanism = WeightedSum(noise=noise)
+    plain = mechanism.measure(content(rows), ball, seeded(4)).tobytes()
+    assert mechanism.measure(content(more), ball, seeded(4)).tobytes() == plain
+    assert mechanism.measure(content(first), ball, seeded(4)).tobytes() == plain
+    assert naive_total(first) != naive_total(rows)
+
+
+def p_norm_at_most(values: list[Fraction], p: float, bound: Fraction) -> bool:
+    """||values||_p <= bound, in rational arithmetic."""
+    size = [abs(value) for value in values]
+    if math.isinf(p):
+        return max(size) <= bound
+    return sum(value ** int(p) for value in size) <= bound ** int(p)
+
+
+def odd_rows(radius: float, step: float) -> Floats:
+    """Rows at which a bound on a contribution is likeliest to break."""
+    near = [math.nextafter(radius, 0.0), radius, math.nextafter(radius, math.inf), radius * (1.0 + 1e-14)]
+    sizes = [0.0, -0.0, SMALLEST, 2.2e-308, 1e-150, step, math.nextafter(step, 0.0), math.nextafter(step, 1.0)]
+    sizes += [1.5 * step, 0.1, 1.0 / 3.0, 1e154, 1e200, 1e308, 1.7976931348623157e308, *near]
+    rows = [[sign * a, b] for sign in (1.0, -1.0) for a in sizes for b in (0.0, -0.0, SMALLEST, step, a)]
+    rows += [[radius * math.cos(angle), radius * math.sin(angle)] for angle in np.linspace(0.0, 6.0, 40)]
+    rows += [[radius * share, radius * (1.0 - share)] for share in np.linspace(0.0, 1.0, 40)]
+    return np.array(rows)
+
+
+@noises
+@pytest.mark.parametrize(("radius", "scale"), [(1.0, 1.0), (0.3, 1e-6), (1e-90, 1e-88), (1e90, 1e86), (7.0, 1e9)])
+def test_no_row_adds_more_to_the_whole_numbers_than_its_certificate_charges_for(
+    noise_name: str, radius: float, scale: float
+) -> None:
+    noise = NOISES[noise_name](scale)
+    ball, lattice = Ball(radius=radius, order=noise.order), Lattice.for_scale(scale)
+    rows = odd_rows(radius, lattice.step)
+    kept = sample(rows, ball=ball, rule=UniformRule(rate=1.0), strategy="pass").spend("a test")
+    assert kept.weights.size == len(rows)
+    norm = ball.norms(ball.shift(kept.rows))
+    for weight in (1.0, 3.0, 1.0 / 0.3, 1e6 / 7.0):
+        weights = np.full(len(rows), weight)
+        charged = noise.sum_profile().loss(weights, norm)
+        # The loss of Laplace-like noise is size / scale; of normal noise the shift in deviations.
+        steps = lattice.encode(kept.rows * weights[:, None])
+        # Beside sums this small a count would be refused.
+        counts = lattice.encode(weights) if weight / lattice.step < 2.0**62 else np.zeros(len(rows), dtype=np.int64)
+        paid_for_count = noise.count_profile().loss(weights, norm)
+        for one, count, loss, count_loss in zip(
+            steps.tolist(), counts.tolist(), charged.tolist(), paid_for_count.tolist(), strict=True
+        ):
+            moved = [Fraction(value) * Fraction(lattice.step) for value in one]
+            assert p_norm_at_most(moved, noise.order, Fraction(loss) * Fraction(scale))
+            assert Fraction(count) * Fraction(lattice.step) <= Fraction(count_loss) * Fraction(scale)
+            # Hence the largest contribution is that of a row of the ball, whatever was in the table.
+            assert p_norm_at_most(moved, noise.order, Fraction(weight) * Fraction(radius) * (1 + Fraction(8 * ULP)))
+
+
+def test_a_column_layout_adds_no_more_of_a_row_than_the_radius_either() -> None:
+    radius, lattice = 0.3, Lattice(step=2.0**-45)
+    for order in (1.0, 2.0):
+        ball = Ball(radius=radius, order=order)
+        for row in odd_rows(radius, lattice.step):
+            identity = np.zeros(1, dtype=np.uint64)
+            for block in (RowBlock(row[None, :], identity), ColumnBlock([row[:1].copy(), row[1:].copy()], identity)):
+                moved = [Fraction(int(value)) * Fraction(lattice.step) for value in block.clipped_sum(ball, lattice)]
+                assert p_norm_at_most(moved, order, Fraction(radius))
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, math.inf])
+def test_a_clipped_row_is_within_the_radius_as_a_real_number_and_a_naively_clipped_one_is_not(order: float) -> None:
+    radius = 0.3
+    rows = np.random.default_rng(8).normal(size=(400, 5)) * np.exp2(np.arange(400) / 8.0)[:, None]
+
+    def beyond(clipped: Floats) -> int:
+        exact = [[Fraction(value) for value in row] for row in clipped.tolist()]
+        return sum(not p_norm_at_most(row, order, Fraction(radius)) for row in exact)
+
+    assert beyond(Ball(radius=radius, order=order).clip(rows)) == 0
+    norm = np.linalg.norm(rows, ord=order, axis=1)
+    # In the largest of coordinates nothing is added up, and a product may happen to round well.
+    assert beyond(rows * (radius / norm)[:, None]) > (0 if math.isinf(order) else 10)
+
+
+@pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 0.7, math.pi / 4.0])
+def test_the_thousandth_of_many_equal_rows_adds_as_much_as_the_first_and_to_a_naive_sum_more_than_is_paid_for(
+    value: float,
+) -> None:
+    noise, ball = laplace_noise(1.0), Ball(radius=1.0, order=1.0)
+    lattice, mechanism = Lattice.for_scale(1.0), WeightedSum(noise=noise)
+    drawn = int(noise.draw_steps((1, 1), lattice, seeded(1))[0, 0])
+    one = int(lattice.encode(np.array([value]))[0])
+    paid = Fraction(float(noise.sum_profile().loss(np.ones(1), np.full(1, value))[0]))
+    assert one * Fraction(lattice.step) <= paid
+    for n in (1, 2, 999, 1000, 1001):
+        released = mechanism.measure(content(np.full((n, 1), value)), ball, seeded(1))[0]
+        assert released / lattice.step == n * one + drawn
+    naive = np.cumsum(np.full(1001, value))
+    grows = [Fraction(after) - Fraction(before) for before, after in itertools.pairwise(naive)]
+    assert max(grows) > paid
+
+
+def test_who_is_where_in_a_table_changes_a_naive_sum_by_more_than_a_row_may() -> None:
+    """Casacuberta et al.: the order of summation is data too."""
+    up, down, tiny = np.full((300, 1), 0.9), np.full((300, 1), -0.9), np.full((400, 1), 1e-13)
+    orders = [np.vstack(parts) for parts in ([up, tiny, down], [tiny, up, down], [up, down, tiny])]
+    noise, ball = laplace_noise(1e-10), Ball(radius=1.0, order=1.0)
+    lattice = Lattice.for_scale(1e-10)
+    mechanism = WeightedSum(noise=noise)
+    released = {float(mechanism.measure(content(rows), ball, seeded(3))[0]) for rows in orders}
+    drawn = int(noise.draw_steps((1, 1), lattice, seeded(3))[0, 0])
+    assert released == {(exact_steps(orders[0], lattice.step)[0] + drawn) * lattice.step}
+    naive = [naive_total(rows)[0] for rows in orders]
+    # A row of 1e-13 is to add no more than that.
+    assert max(naive) - min(naive) > 10 * 1e-13

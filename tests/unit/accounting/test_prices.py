@@ -1,0 +1,119 @@
+"""Prices are checked where they are made: no negative, infinite or undefined number is ever added up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+import pais
+from pais.accounting import Part
+from tests.unit.price_cases import BALL, survey
+
+COUNT = pais.WeightedCount(noise=pais.laplace_noise(4.0))
+MAKERS: dict[str, Callable[..., Any]] = {
+    "Spent": lambda **price: pais.Spent(**{"what": "a table", "epsilon": 0.1, **price}),
+    "Part": lambda **price: Part(**{"what": "a table", "epsilon": 0.1, **price}),
+    "Budget": lambda **price: pais.Budget(**{"epsilon": 0.1, "delta": 0.0, **price}),
+    "Survey": survey,
+}
+BAD_EPSILONS = [-0.999, -1e-300, math.nan, math.inf, -math.inf, 1.0000001e6, True, False, np.True_, "0.1", b"1", None]
+BAD_EPSILONS += [1j, [0.1], 10**400, np.timedelta64(1)]
+BAD_DELTAS = [-1e-300, 1.0, 1.5, math.nan, math.inf, True, "1e-6", None]
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("bad", BAD_EPSILONS, ids=repr)
+def test_an_epsilon_that_is_no_price_is_refused(make: Callable[..., Any], bad: Any) -> None:
+    with pytest.raises(pais.ArgumentError, match="epsilon"):
+        make(epsilon=bad)
+
+
+@pytest.mark.parametrize(
+    "make", [MAKERS[name] for name in ("Spent", "Part", "Budget")], ids=["Spent", "Part", "Budget"]
+)
+@pytest.mark.parametrize("bad", BAD_DELTAS, ids=repr)
+def test_a_delta_that_is_no_price_is_refused(make: Callable[..., Any], bad: Any) -> None:
+    with pytest.raises(pais.ArgumentError, match="delta"):
+        make(delta=bad)
+
+
+@pytest.mark.parametrize("make", [MAKERS["Spent"], MAKERS["Part"]], ids=["Spent", "Part"])
+@pytest.mark.parametrize("bad", ["", "two\nlines", "x" * 401, 7, None, b"bytes"], ids=repr)
+def test_what_was_released_is_a_short_text(make: Callable[..., Any], bad: Any) -> None:
+    with pytest.raises(pais.ArgumentError, match="what must be a text"):
+        make(what=bad)
+
+
+@pytest.mark.parametrize("bad", [1, 0, "True", None, np.True_], ids=repr)
+def test_whether_randomness_was_secure_is_a_bool(bad: Any) -> None:
+    for make in (MAKERS["Spent"], survey):
+        with pytest.raises(pais.ArgumentError, match="secure_randomness must be True or False"):
+            make(secure_randomness=bad)
+    with pytest.raises(pais.ArgumentError, match="above_noise must be True or False"):
+        survey(above_noise=bad)
+
+
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+@pytest.mark.parametrize("good", [0, 0.0, -0.0, 5e-324, 1, np.float32(0.5), np.int64(3), 1e6], ids=repr)
+def test_a_price_becomes_a_float_that_is_not_below_it(make: Callable[..., Any], good: Any) -> None:
+    price = make(epsilon=good).epsilon
+    assert type(price) is float
+    assert price == good
+    assert math.copysign(1.0, price) == 1.0
+
+
+def test_the_price_that_was_once_taken_off_a_certificate_is_refused() -> None:
+    with pytest.raises(pais.ArgumentError, match=r"epsilon=-0\.999 is out of range"):
+        pais.Spent(what="a refund", epsilon=-0.999)
+
+
+@pytest.mark.parametrize("bad", [[], (0.5,), ({"what": "a", "epsilon": 0.1, "delta": 0.0},), None, "ab"], ids=repr)
+def test_earlier_releases_are_a_tuple_of_spent(bad: Any) -> None:
+    sample = pais.sample(np.ones((3, 2)), ball=BALL, rule=pais.UniformRule(rate=1.0))
+    with pytest.raises(pais.ArgumentError, match="spent"):
+        pais.release(COUNT, sample, spent=bad)
+    assert not sample.spent
+    with pytest.raises(pais.ArgumentError, match="spent"):
+        pais.Plan(ball=BALL, rule=pais.UniformRule(rate=1.0), mechanism=COUNT, epsilon=1.0, spent=bad)
+
+
+def test_a_release_that_costs_more_than_any_price_is_refused_and_spends_no_sample() -> None:
+    sample = pais.sample(np.ones((3, 2)), ball=BALL, rule=pais.UniformRule(rate=1.0))
+    with pytest.raises(pais.ArgumentError, match="out of range"):
+        pais.release(pais.WeightedCount(noise=pais.laplace_noise(1e-7)), sample)
+    assert not sample.spent
+
+
+prices = st.tuples(st.floats(0.0, 1e6), st.floats(0.0, 1e-3))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(prices, max_size=6))
+def test_a_certificate_is_never_below_the_sum_of_its_parts(earlier: list[tuple[float, float]]) -> None:
+    sample = pais.sample(np.ones((3, 2)), ball=BALL, rule=pais.UniformRule(rate=1.0), random_state=0)
+    spent = tuple(pais.Spent(what="earlier", epsilon=epsilon, delta=delta) for epsilon, delta in earlier)
+    certificate = pais.release(COUNT, sample, spent=spent, random_state=0).certificate
+    own = 0.25
+    for name, total, stated in (
+        ("epsilon", certificate.epsilon, [own, *(part.epsilon for part in spent)]),
+        ("delta", certificate.delta, [part.delta for part in spent]),
+    ):
+        assert Fraction(total) >= sum(map(Fraction, stated))
+        assert Fraction(total) >= sum(Fraction(part[name]) for part in certificate.parts)  # type: ignore[arg-type]
+        assert all(total >= price for price in stated)
+
+
+@pytest.mark.parametrize("epsilon", [1.0000001e6, 1e12])
+def test_a_survey_above_the_largest_price_is_refused_before_a_row_is_read(epsilon: float) -> None:
+    class Unread:
+        def __array__(self, *_: Any, **__: Any) -> Any:
+            raise AssertionError("a row was read")
+
+    with pytest.raises(pais.ArgumentError, match="epsilon"):
+        pais.survey(Unread(), epsilon=epsilon)

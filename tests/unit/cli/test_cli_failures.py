@@ -1,0 +1,215 @@
+"""The command line: how commands fail, and what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pais.cli import files, show
+from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
+
+CANARY = "8675309.125"
+
+
+def test_a_release_is_not_overwritten_unless_told_so(data: Path, tmp_path: Path) -> None:
+    assert kmeans(data, tmp_path / "out").exit_code == 0
+    before = (tmp_path / "out" / "certificate.json").read_bytes()
+    refused = kmeans(data, tmp_path / "out", "--epsilon", 2)
+    assert refused.exit_code == 2
+    assert "--overwrite" in refused.stderr
+    assert (tmp_path / "out" / "certificate.json").read_bytes() == before
+    assert kmeans(data, tmp_path / "out", "--epsilon", 2, "--overwrite").exit_code == 0
+    assert strict_json((tmp_path / "out" / "certificate.json").read_text())["epsilon"] == pytest.approx(2.0)
+    assert left_in(tmp_path / "out") == RELEASE
+
+
+def failing(error: BaseException) -> Callable[..., None]:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(KeyboardInterrupt(), 130), (RuntimeError(CANARY), 1), (OSError(28, "No space left"), 2)]
+)
+def test_a_failure_while_writing_leaves_nothing_behind(
+    error: BaseException, code: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "write_report", failing(error))
+    result = kmeans(data, tmp_path / "deep" / "out")
+    assert result.exit_code == code
+    assert left_in(tmp_path) == {"rows.parquet"}
+    assert CANARY not in result.output
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("moves", range(8))
+def test_an_interrupted_overwrite_puts_the_earlier_release_back(
+    moves: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in RELEASE:
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / name).write_text(f"earlier {name}")
+    real, done = Path.replace, []
+
+    def replace(path: Path, target: Path) -> Path:
+        if len(done) == moves:
+            done.append(path)
+            raise KeyboardInterrupt
+        done.append(path)
+        return real(path, target)
+
+    monkeypatch.setattr(files, "write_report", lambda path, *_, **__: path.write_text("report"))
+    monkeypatch.setattr(Path, "replace", replace)
+    assert kmeans(data, tmp_path / "out", "--overwrite").exit_code == 130
+    assert left_in(tmp_path / "out") == RELEASE
+    assert all((tmp_path / "out" / name).read_text() == f"earlier {name}" for name in RELEASE)
+    assert left_in(tmp_path) == {"rows.parquet", "out"}
+
+
+def test_an_interrupt_in_the_rounds_leaves_nothing_behind(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pais.cli.fit.fit_kmeans", failing(KeyboardInterrupt()))
+    result = kmeans(data, tmp_path / "out")
+    assert result.exit_code == 130
+    assert left_in(tmp_path) == {"rows.parquet"}
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--epsilon", 0),
+        ("--epsilon", "much"),
+        ("--delta", 2),
+        ("--mechanism", "laplace", "--delta", 1e-6),
+        ("--mechanism", "cauchy"),
+        ("--n-clusters", 0),
+        ("--radius", -1),
+        ("--center", "1,2,3"),
+        ("--center", "1,nan"),
+        ("--columns", "depth"),
+        ("--columns", ","),
+        ("--norms", "0,1"),
+        ("--norms", "2,1", "--n-rows", 10, "--radius", 2),
+        ("--survey", "missing.json"),
+        ("--seed", -1),
+        ("--wrong",),
+    ],
+    ids=str,
+)
+def test_a_bad_argument_exits_with_2(more: tuple[object, ...], data: Path, tmp_path: Path) -> None:
+    result = kmeans(data, tmp_path / "out", *more)
+    assert result.exit_code == 2, result.output
+    assert "Traceback" not in result.output
+    assert result.stdout == ""
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_target_or_budget_out_of_reach_exits_with_3(data: Path, surveyed: Path, tmp_path: Path) -> None:
+    stated = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 1000, "--n-features", 4)
+    too_many = ("--sampling", "uniform", "--sample-size", 5000)
+    for result in (
+        pais("plan", "--n-clusters", 5, "--epsilon", 1, *stated, *too_many),
+        kmeans(data, tmp_path / "out", "--survey", surveyed, "--epsilon", 0.05),
+    ):
+        assert result.exit_code == 3, result.output
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
+    texts = {
+        "headerless.csv": f"{CANARY},2\n3,4\n",
+        "text.csv": f"a,b\n{CANARY}x,2\n{CANARY}y,4\n{CANARY}z,6\n",
+        "no.parquet": f"{CANARY}",
+        "clash.csv": f"a,noisy_count\n{CANARY},2\n3,4\n",
+        "twice.csv": f"a,a\n{CANARY},2\n3,4\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+        result = kmeans(tmp_path / name, tmp_path / "out")
+        assert result.exit_code == 2, (name, result.output)
+        assert "8675309" not in result.output, name
+        assert not (tmp_path / "out").exists()
+    lines = {"missing.csv": f"{CANARY},", "infinite.csv": f"{CANARY},inf", "cell.csv": f"1,{CANARY}x"}
+    for name, line in lines.items():
+        (tmp_path / name).write_text(f"a,b\n{line}\n3,4\n")
+        result = kmeans(tmp_path / name, tmp_path / "out", "--missing", "error")
+        assert result.exit_code == 2, (name, result.output)
+        assert "2 from the left" in result.stderr
+        assert "8675309" not in result.output, name
+        assert not (tmp_path / "out").exists()
+        for more in ([], ["--drop-missing"], ["--missing", "drop"]):
+            result = kmeans(tmp_path / name, tmp_path / f"out-{name}-{len(more)}", *more)
+            assert result.exit_code == 0, (name, result.output)
+            assert "8675309" not in result.output, name
+
+
+def test_an_internal_error_shows_its_type_only(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pais.cli.fit.fit_kmeans", failing(ZeroDivisionError(CANARY)))
+    result = kmeans(data, tmp_path / "out")
+    assert result.exit_code == 1
+    assert "internal error: ZeroDivisionError" in result.stderr
+    assert CANARY not in result.output
+
+
+def test_columns_that_are_counted_are_a_header(tmp_path: Path) -> None:
+    data = tmp_path / "rows.csv"
+    np.savetxt(data, np.hstack([blobs(), blobs()]), delimiter=",", header="0,1,2,3", comments="")
+    assert kmeans(data, tmp_path / "out").exit_code == 0
+    # Two columns could be a row of zero and one.
+    np.savetxt(data, blobs(), delimiter=",", header="0,1", comments="")
+    assert kmeans(data, tmp_path / "other").exit_code == 2
+
+
+def test_progress_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for terminal in (True, False):
+        monkeypatch.setenv("FORCE_COLOR", "1" if terminal else "")
+        with show.stages(total=2, quiet=False) as begin:
+            begin("read")
+            begin("write")
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert ("write" in captured.err) == terminal
+
+
+def test_the_command_runs_in_a_process_of_its_own(data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "pais.cli", "kmeans", data, "--n-clusters", "3", "--epsilon", "1", "--out", out]
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run([*command, "--json"], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr
+    assert strict_json(done.stdout)["certificate"]["secure_randomness"] is True
+    assert left_in(out) == RELEASE
+    refused = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert refused.returncode == 2
+    assert refused.stdout == ""
+    assert refused.stderr.startswith("error: ")
+
+
+def test_numbers_that_promise_little_are_named(tmp_path: Path) -> None:
+    stated = ("--radius", 6, "--norms", "0,1,2,6", "--n-rows", 400, "--n-features", 2, "--n-clusters", 2)
+    assert pais("plan", *stated, "--epsilon", 1, "--delta", 1e-6).stderr == ""
+    said = pais("plan", *stated, "--epsilon", 50, "--delta", 0.5).stderr
+    assert "epsilon=50 promises hardly anything" in said
+    assert "delta=0.5 is too large for about 400 rows" in said
+
+
+def test_a_certificate_that_contradicts_itself_is_not_explained(data: Path, tmp_path: Path) -> None:
+    assert pais("kmeans", data, "--n-clusters", 2, "--epsilon", 1, "--out", tmp_path / "o").exit_code == 0
+    path = tmp_path / "o" / "certificate.json"
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps({**content, "epsilon": 0.1}))
+    assert pais("explain", path).exit_code == 2

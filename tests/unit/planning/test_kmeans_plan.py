@@ -1,0 +1,34 @@
+"""A plan of private k-means explains its stages."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pais import private_kmeans
+from tests.kmeans_cases import DELTAS, ROWS, settings_of, stated
+
+
+@pytest.mark.parametrize("mechanism", DELTAS)
+def test_a_plan_explains_its_stages_and_shows_no_row(mechanism: str) -> None:
+    canary = 7.36194825172
+    rows = ROWS.copy()
+    rows[:, 2] = canary
+    for case in (stated(mechanism), settings_of(mechanism)):
+        fit = private_kmeans(rows, case, random_state=0)
+        text = fit.plan.explain()
+        for stage, word in [
+            ("rows", "secret"),
+            ("ball", "secret"),
+            ("rule", "public"),
+            ("sample", "secret"),
+            ("mechanism", "protected"),
+            ("release", "may leave"),
+        ]:
+            assert re.search(rf"^\d\. {stage} +{word} ", text, re.MULTILINE), stage
+        assert len(re.findall(r"^ +round \d+", text, re.MULTILINE)) == len(fit.plan.mechanism.rounds)  # type: ignore[attr-defined]
+        assert ("survey" in text) == (fit.survey is not None)
+        for shown in (text, fit.certificate.to_json(), repr(fit.plan), repr(fit.certificate), repr(fit)):
+            assert "7.36194" not in shown
+            assert "30000" not in shown.replace(",", "") or fit.survey is None

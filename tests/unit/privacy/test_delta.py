@@ -1,0 +1,286 @@
+"""The default delta, what of it is certified and charged, and warnings about weak guarantees."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from sklearn.base import clone
+
+import pais
+from pais._base.numerics import exact
+from pais.privacy import guarantee
+from pais.privacy.guarantee import default_delta
+from tests.oracles import remove_delta
+from tests.unit.delta_cases import SURVEYED, rows
+
+BALL = pais.Ball(radius=4.0)
+
+
+def norms(n_rows: float = 600.0) -> pais.NormDistribution:
+    return pais.NormDistribution(norms=np.array([1.0, 2.0, 3.0]), masses=np.full(3, n_rows / 3.0), radius=4.0)
+
+
+def stated(n_rows: float = 600.0, **more: Any) -> pais.DPKMeans:
+    return pais.DPKMeans(n_clusters=2, radius=4.0, norms=norms(n_rows), **more)
+
+
+@pytest.fixture(autouse=True)
+def fresh_count() -> Iterator[None]:
+    guarantee.forget_fits()
+    yield
+    guarantee.forget_fits()
+
+
+# -- the number ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "delta"),
+    [(1e-9, 1e-6), (0.5, 1e-6), (1, 1e-6), (99_999, 1e-6), (1e5, 1e-6), (1e6, 1e-7), (1e9, 1e-10), (1e12, 1e-13)],
+)
+def test_default_delta_by_number_of_rows(n_rows: float, delta: float) -> None:
+    assert default_delta(n_rows) == delta
+
+
+@given(st.floats(1e-3, 1e100))
+def test_default_delta_is_never_above_either_limit_and_hardly_below(n_rows: float) -> None:
+    delta = default_delta(n_rows)
+    limit = min(Fraction(1, 10**6), 1 / (10 * Fraction(max(n_rows, 1.0))))
+    assert 0 < exact(delta) <= limit
+    assert exact(delta) >= limit * (1 - Fraction(1, 10**15))
+    assert guarantee.delta_concern(delta, n_rows) is None
+
+
+@given(st.floats(0.0, 1e12), st.floats(0.0, 1e12))
+def test_default_delta_never_rises_with_the_number_of_rows(one: float, other: float) -> None:
+    fewer, more = sorted((max(one, 1e-3), max(other, 1e-3)))
+    assert default_delta(more) <= default_delta(fewer)
+
+
+@pytest.mark.parametrize("of", [pais.DPKMeans, pais.KMeansSettings, pais.plan_kmeans])
+def test_delta_is_left_out_by_default(of: Any) -> None:
+    assert inspect.signature(of).parameters["delta"].default is None
+
+
+# -- what is certified and charged -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [600.0, 3e7, 1e12])
+def test_a_stated_number_of_rows_is_certified_with_its_own_default(n_rows: float) -> None:
+    ledger, delta = pais.Ledger(epsilon=1.0, delta=default_delta(norms(n_rows).n_rows)), default_delta(n_rows)
+    certificate = stated(n_rows, ledger=ledger).fit(rows()).certificate_
+    assert certificate.delta == certificate.delta_used == pytest.approx(delta, rel=1e-12)
+    assert certificate.delta_basis == "default for the stated number of rows"
+    assert ledger.spent.delta == certificate.delta
+    # The ledger had exactly this much.
+    with pytest.raises(pais.BudgetError):
+        ledger.check(epsilon=0.0, delta=1e-20)
+
+
+@pytest.mark.parametrize("facts", [{}, {"radius": 4.0}, {"center": (0.0, 0.0)}, {"norms": norms(1e9)}], ids=str)
+@pytest.mark.parametrize("n", [600, 400_000])
+def test_a_surveyed_number_of_rows_is_certified_with_the_largest_default(n: int, facts: dict[str, Any]) -> None:
+    ledger = pais.Ledger(epsilon=5.0, delta=1e-6)
+    model = pais.DPKMeans(n_clusters=2, epsilon=5.0, ledger=ledger, **facts).fit(rows(n))
+    certificate = model.certificate_
+    assert certificate.delta == 1e-6 == ledger.spent.delta
+    assert [part["delta"] for part in certificate.parts] == [0.0, 1e-6]
+    assert certificate.delta_basis == SURVEYED
+    assert model.fit_.survey is not None
+    n_rows = model.fit_.survey.norms.n_rows
+    assert certificate.delta_used == model.plan_.delta == default_delta(n_rows)
+    assert certificate.delta_used < 1e-6 if n == 400_000 else certificate.delta_used == 1e-6
+    # The noise itself is made for the smaller delta.
+    worst = pais.worst_case(
+        model.plan_.rule, model.plan_.mechanism.profile, radius=model.plan_.ball.radius, epsilon=model.plan_.epsilon
+    )
+    assert worst.upper <= certificate.delta_used * (1.0 + 1e-6)
+
+
+def test_neighbours_whose_surveys_differ_by_orders_of_magnitude_get_one_certified_delta() -> None:
+    """Whatever number of rows a survey releases, certificate and charge are the same for both neighbours."""
+    made = []
+    for n_rows in (1.0, 1e3, 1e8, 1e12):
+        survey = pais.Survey(ball=BALL, norms=norms(n_rows), epsilon=0.1, secure_randomness=True)
+        plan = pais.plan_kmeans(
+            n_clusters=2,
+            n_features=2,
+            epsilon=0.9,
+            ball=survey.ball,
+            norms=survey.norms,
+            spent=(pais.Spent(what="survey", epsilon=survey.epsilon),),
+        )
+        assert plan.delta == default_delta(survey.norms.n_rows)
+        ledger = pais.Ledger(epsilon=1.0, delta=1e-6)
+        certificate = pais.run(plan, rows(), ledger=ledger).certificate
+        made.append((certificate.delta, certificate.delta_basis, ledger.spent.delta))
+    assert set(made) == {(1e-6, SURVEYED, 1e-6)}
+
+
+@pytest.mark.parametrize("mechanism", ["laplace", "l2"])
+def test_pure_mechanisms_have_delta_zero_by_default(mechanism: str) -> None:
+    ledger = pais.Ledger(epsilon=2.0)
+    for facts in ({}, {"radius": 4.0, "norms": norms()}):
+        model = pais.DPKMeans(n_clusters=2, mechanism=mechanism, ledger=ledger, **facts).fit(rows())
+        assert model.certificate_.delta == model.certificate_.delta_used == 0.0
+        assert model.certificate_.delta_basis == "pure noise"
+
+
+@pytest.mark.parametrize("facts", [{}, {"radius": 4.0, "norms": norms()}], ids=["surveyed", "stated"])
+def test_a_stated_delta_is_kept(facts: dict[str, Any]) -> None:
+    certificate = pais.DPKMeans(n_clusters=2, delta=1e-9, **facts).fit(rows()).certificate_
+    assert (certificate.delta, certificate.delta_used, certificate.delta_basis) == (1e-9, 1e-9, "stated")
+
+
+class Unread:
+    """Rows that fail when they are read."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("a row was read")
+
+
+def test_a_ledger_without_enough_delta_refuses_before_a_row_is_read() -> None:
+    with pytest.raises(pais.BudgetError, match="delta does not suffice"):
+        pais.DPKMeans(ledger=pais.Ledger(epsilon=5.0, delta=9e-7)).fit(Unread())
+    with pytest.raises(pais.BudgetError, match="delta does not suffice"):
+        stated(1e6, ledger=pais.Ledger(epsilon=5.0, delta=9e-8)).fit(Unread())
+    # For a stated number of rows no more than its own delta is asked for.
+    stated(1e6, ledger=pais.Ledger(epsilon=5.0, delta=1.01e-7)).fit(rows())
+
+
+def test_a_plan_cannot_certify_less_than_its_delta() -> None:
+    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(), delta=1e-7)
+    kept = {name: getattr(plan, name) for name in ("ball", "rule", "mechanism", "epsilon", "delta")}
+    with pytest.raises(pais.ArgumentError, match="certified_delta=9e-08 is below delta=1e-07"):
+        pais.Plan(**kept, certified_delta=9e-8)
+    assert "delta 2e-07" in pais.Plan(**kept, certified_delta=2e-7).explain()
+
+
+def test_a_plan_explains_who_chose_delta() -> None:
+    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9))
+    assert "the default for the stated number of rows" in plan.explain()
+    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9), delta=1e-7)
+    assert "default" not in plan.explain()
+
+
+def test_a_clone_keeps_a_delta_that_is_left_out() -> None:
+    assert clone(pais.DPKMeans()).get_params()["delta"] is None
+
+
+@pytest.mark.parametrize("bad", [0.0, -1e-6, 1.0, math.nan, "1e-6", True])
+def test_a_delta_that_cannot_be_is_refused(bad: Any) -> None:
+    for make in (pais.DPKMeans(delta=bad), stated(delta=bad)):
+        with pytest.raises(pais.PaisError, match="delta"):
+            make.fit(rows())
+
+
+# -- deltas far below 1e-12 ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [1e-13, 1e-30])
+@pytest.mark.parametrize("sampling", ["none", "constrained", "uniform"])
+def test_plans_at_a_tiny_delta_hold_in_fifty_digits(sampling: Any, delta: float) -> None:
+    size = 2e11 if sampling == "uniform" else None
+    more = {"sampling": sampling, "sample_size": size}
+    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e12), delta=delta, **more)
+    profile = plan.mechanism.profile
+    norm = np.linspace(0.0, plan.ball.radius, 41)
+    with mpmath.workdps(50):
+        largest = mpmath.mpf(0)
+        for one, kept in zip(norm.tolist(), plan.rule.probability(norm).tolist(), strict=True):
+            weight = 1 / mpmath.mpf(kept)
+            shift = weight * mpmath.hypot(1 / mpmath.mpf(profile.count_scale), mpmath.mpf(one) / profile.sum_scale)
+            largest = max(largest, remove_delta(plan.epsilon, shift, kept))
+    assert largest <= delta
+    # The noise is not larger than it must be either.
+    assert largest >= delta * 0.9
+
+
+# -- warnings --------------------------------------------------------------------------------------------------------
+
+
+def concerns(work: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        work()
+    assert all(one.category in (pais.PrivacyWarning, pais.SurveyWarning) for one in caught)
+    assert all(Path(one.filename) == Path(__file__) for one in caught)
+    return [str(one.message) for one in caught if one.category is pais.PrivacyWarning]
+
+
+def test_a_delta_too_large_for_the_number_of_rows_is_warned_of() -> None:
+    (text,) = concerns(lambda: stated(600.0, delta=1e-3, random_state=0).fit(rows()))
+    assert "delta=0.001 is too large for about 600 rows" in text
+    assert "pass at most 1e-06" in text
+    (text,) = concerns(lambda: pais.DPKMeans(n_clusters=2, epsilon=5.0, delta=1e-3, random_state=0).fit(rows(5000)))
+    assert "is too large for about" in text
+    assert concerns(lambda: stated(600.0, delta=1.0 / 6000.0, random_state=0).fit(rows())) == []
+
+
+def test_the_default_delta_is_never_warned_of() -> None:
+    for n_rows in (1.0, 600.0, 1e5, 123_456_789.0, 1e12):
+        assert concerns(lambda n_rows=n_rows: stated(n_rows, random_state=0).fit(rows())) == []
+    assert concerns(lambda: pais.DPKMeans(n_clusters=2, epsilon=5.0, random_state=0).fit(rows(400_000))) == []
+
+
+def test_a_large_epsilon_is_warned_of_before_a_row_is_read() -> None:
+    (text,) = concerns(lambda: stated(epsilon=10.1, random_state=0).fit(rows()))
+    assert text.startswith("epsilon=10.1 promises hardly anything")
+    assert concerns(lambda: stated(epsilon=10.0, random_state=0).fit(rows())) == []
+    ledger = pais.Ledger(epsilon=50.0, delta=1e-5)
+    with pytest.raises(pais.PrivacyWarning):
+        stated(epsilon=20.0, ledger=ledger).fit(rows())
+    assert ledger.entries == ()
+
+
+def test_a_second_fit_without_a_ledger_is_warned_of_once() -> None:
+    assert concerns(lambda: stated().fit(rows())) == []
+    (text,) = concerns(lambda: stated().fit(rows()))
+    assert "Losses of fits on the same rows add up" in text
+    assert "pais.Ledger(" in text
+    assert concerns(lambda: stated().fit(rows())) == []
+
+
+def test_fits_with_a_ledger_or_a_seed_and_refused_ones_do_not_count() -> None:
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
+
+    def work() -> None:
+        for _ in range(2):
+            stated(random_state=0).fit(rows())
+            stated(ledger=ledger).fit(rows())
+            with ledger:
+                stated().fit(rows())
+            with pytest.raises(pais.PaisError):
+                stated(sampling="all").fit(rows())
+        stated().fit(rows())
+
+    assert concerns(work) == []
+
+
+def test_of_many_threads_one_is_told_of_the_second_fit() -> None:
+    with ThreadPoolExecutor(8) as pool:
+        concerns = list(pool.map(lambda _: guarantee.ledger_concern(), range(400)))
+    assert sum(text is not None for text in concerns) == 1
+
+
+def test_runs_surveys_and_audits_do_not_count_as_fits() -> None:
+    plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms())
+
+    def work() -> None:
+        pais.audit(plan, runs=20)
+        for _ in range(2):
+            pais.survey(rows(), epsilon=0.1)
+        stated().fit(rows())
+
+    assert concerns(work) == []
