@@ -309,7 +309,7 @@ def limits(fit: KMeansFit) -> str:
         "or use a ledger.",
         "<strong>Labels are not protected.</strong> The cluster labels of training rows, and errors measured on "
         "training rows, are not part of this release.",
-        "<strong>Small clusters.</strong> A count marked as within noise is no evidence of a cluster.",
+        "<strong>Small clusters.</strong> A count that the noise alone could explain is no evidence of a cluster.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
     # Lines with a condition are not indented and become headings; lines about the condition are indented.
