@@ -30,22 +30,22 @@ _DECLARED = 1.0
 
 
 def main() -> None:
-    chosen = arguments()
+    options = arguments()
     console = Console(highlight=False)
     table = Table(
         name="audit", title="Audit: lower bounds on epsilon, 99 % confidence", shown=_SHOWN, prefix="", remarks=[]
     )
-    for case in (case for case in (*CASES, *FIT_CASES) if chosen.only in case.name):
+    for case in (case for case in (*CASES, *FIT_CASES) if options.only in case.name):
         console.print(f"{case.name} ...", markup=False)
         for broken, runs, seeds in (
-            (True, min(case.runs, chosen.runs), chosen.broken_seeds),
-            (False, min(case.right_runs, chosen.right_runs), chosen.seeds),
+            (True, min(case.runs, options.runs), options.broken_seeds),
+            (False, min(case.right_runs, options.right_runs), options.seeds),
         ):
             table.rows.append(line(case, broken=broken, runs=runs, seeds=seeds))
         # What was measured is on disk, should the rest be stopped.
-        table.publish(chosen.out, Console(quiet=True))
-    if not chosen.only:
-        peer_lines(table, chosen, console)
+        table.publish(options.out, Console(quiet=True))
+    if not options.only:
+        peer_lines(table, options, console)
     table.remarks += [
         "A broken version is caught when the lower bound is above the claim with every seed; a right one must not be "
         "above it with any. Shown is the smallest bound of a broken version and the largest of a right one.",
@@ -56,15 +56,15 @@ def main() -> None:
         "The claim of a mean square norm read off the rows is the larger of what the two tables would certify.",
         f"Measured at {source_state()}.",
     ]
-    table.publish(chosen.out, console)
+    table.publish(options.out, console)
 
 
 def line(case: Case, *, broken: bool, runs: int, seeds: int) -> dict[str, str | int | float | None]:
     """One version over several seeds, by the seed that speaks most against the audit: see the remarks."""
-    begun = time.perf_counter()
-    found = [case.audit(broken=broken, seed=seed, runs=runs) for seed in range(seeds)]
-    shown = (min if broken else max)(found, key=lambda report: report.lower_bound)
-    right = all(report.violates == broken for report in found)
+    started = time.perf_counter()
+    reports = [case.audit(broken=broken, seed=seed, runs=runs) for seed in range(seeds)]
+    shown = (min if broken else max)(reports, key=lambda report: report.lower_bound)
+    right = all(report.violates == broken for report in reports)
     return {
         "what": case.name,
         "version": "broken" if broken else "right",
@@ -73,7 +73,7 @@ def line(case: Case, *, broken: bool, runs: int, seeds: int) -> dict[str, str | 
         "result": ("caught" if broken else "passes") if right else "missed",
         "seeds": seeds,
         "runs": runs,
-        "seconds": round(time.perf_counter() - begun, 1),
+        "seconds": round(time.perf_counter() - started, 1),
         "event": f"{shown.best.event}, record {shown.best.direction}",
     }
 
@@ -89,29 +89,29 @@ class Replay:
         return served
 
 
-def peer_lines(table: Table, chosen: argparse.Namespace, console: Console) -> None:
+def peer_lines(table: Table, options: argparse.Namespace, console: Console) -> None:
     """diffprivlib's KMeans at epsilon 1: what its centers and its number of rounds show."""
-    place = environment(DIFFPRIVLIB, chosen.cache, console)
-    if place.problem is not None:
-        table.remarks.append(f"diffprivlib {place.problem}.")
+    peer = environment(DIFFPRIVLIB, options.cache, console)
+    if peer.problem is not None:
+        table.remarks.append(f"diffprivlib {peer.problem}.")
         return
     # Its fits take long: they are made once.
-    out = chosen.cache / f"audit-diffprivlib-{chosen.peer_runs}"
+    out = options.cache / f"audit-diffprivlib-{options.peer_runs}"
     if not (out / "facts.json").exists():
         out.mkdir(parents=True, exist_ok=True)
-        command = [str(place.python), "-I", str(_SCRIPT.resolve()), str(out), str(chosen.peer_runs), str(_DECLARED)]
+        command = [str(peer.python), "-I", str(_SCRIPT.resolve()), str(out), str(options.peer_runs), str(_DECLARED)]
         if subprocess.run(command, capture_output=True, text=True).returncode != 0:
             table.remarks.append("diffprivlib did not finish.")
             return
     facts = json.loads((out / "facts.json").read_text(encoding="utf-8"))
-    for name, words in (
+    for name, label in (
         ("alone", "centers; record alone in its cluster"),
         ("beside", "centers; record beside thirty others"),
         ("rounds", "number of rounds; one row at the edge"),
     ):
         sides = [np.load(out / f"{name}-{side}.npy") for side in ("without", "with")]
         columns = slice(2, 3) if name == "rounds" else slice(0, 2)
-        table.rows.append(peer_line(words, [side[:, columns] for side in sides]))
+        table.rows.append(peer_line(label, [side[:, columns] for side in sides]))
     edge, spent = facts["rows_at_the_edge"], facts["spent_where_1_is_declared"]
     table.remarks.append(
         f"diffprivlib {facts['version']}, KMeans, epsilon {_DECLARED:g} declared, bounds stated. A cluster without "
@@ -122,24 +122,24 @@ def peer_lines(table: Table, chosen: argparse.Namespace, console: Console) -> No
     )
 
 
-def peer_line(words: str, sides: list[FloatArray]) -> dict[str, str | int | float | None]:
+def peer_line(label: str, sides: list[FloatArray]) -> dict[str, str | int | float | None]:
     smaller, larger = sides
     replay = Replay(outputs={1: smaller, 2: larger})
     # The rows themselves were given to the peer; here they only tell the sides apart.
-    pair = pais.NeighbourPair.of([1.0], [[0.0]], name=words)
+    pair = pais.NeighbourPair.of([1.0], [[0.0]], name=label)
     # Exploring takes one run more than half.
     runs = 2 * ((len(smaller) - 1) // 2)
-    found = pais.audit(replay, pair=pair, epsilon=_DECLARED, runs=runs, random_state=0)
+    report = pais.audit(replay, pair=pair, epsilon=_DECLARED, runs=runs, random_state=0)
     return {
-        "what": f"diffprivlib KMeans: {words}",
+        "what": f"diffprivlib KMeans: {label}",
         "version": "as it is",
         "claimed": _DECLARED,
-        "lower bound": found.lower_bound,
-        "result": "refuted" if found.violates else "nothing shown",
+        "lower bound": report.lower_bound,
+        "result": "refuted" if report.violates else "nothing shown",
         "seeds": 1,
         "runs": runs,
         "seconds": None,
-        "event": f"{found.best.event}, record {found.best.direction}",
+        "event": f"{report.best.event}, record {report.best.direction}",
     }
 
 

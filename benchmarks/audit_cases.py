@@ -155,9 +155,9 @@ class Unaccounted(pais.Joint):
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
-        found = self.parts[0].profile
-        assert isinstance(found, LinearProfile | GaussianProfile)
-        return found
+        profile = self.parts[0].profile
+        assert isinstance(profile, LinearProfile | GaussianProfile)
+        return profile
 
 
 def second_use(gaussian: bool, broken: bool) -> dict[str, Any]:
@@ -192,8 +192,8 @@ class RowStart(pais.KMeans):
 
 
 def rows_as_start(broken: bool) -> dict[str, Any]:
-    one = Round(count_noise=pais.laplace_noise(2.0), sum_noise=pais.LpNoise(scale=2.0, p=2.0))
-    plain = pais.KMeans(n_clusters=2, n_features=2, rounds=(one,), radius=1.0, cells=2, explore=0)
+    single = Round(count_noise=pais.laplace_noise(2.0), sum_noise=pais.LpNoise(scale=2.0, p=2.0))
+    plain = pais.KMeans(n_clusters=2, n_features=2, rounds=(single,), radius=1.0, cells=2, explore=0)
     fields = {name: getattr(plain, name) for name in plain.__dataclass_fields__}
     return {"target": RowStart(**fields) if broken else plain, "rule": _ALL_ROWS, "ball": pais.Ball(radius=1.0)}
 
@@ -201,8 +201,8 @@ def rows_as_start(broken: bool) -> dict[str, Any]:
 def weak_rounds(broken: bool) -> dict[str, Any]:
     """The k-means of a release; what is wrong is the noise it is given."""
     noise = (WeakLaplace if broken else pais.LpNoise)(scale=2.0 / CLAIMED, p=1.0)
-    one = Round(count_noise=noise, sum_noise=noise)
-    plain = pais.KMeans(n_clusters=2, n_features=2, rounds=(one,), radius=1.0, cells=2, explore=0)
+    single = Round(count_noise=noise, sum_noise=noise)
+    plain = pais.KMeans(n_clusters=2, n_features=2, rounds=(single,), radius=1.0, cells=2, explore=0)
     return {"target": plain, "rule": _ALL_ROWS, "ball": pais.Ball(radius=1.0, order=1.0)}
 
 

@@ -43,13 +43,13 @@ def main() -> None:
     radius = float(np.quantile(norms, 0.975))
     ball = pais.Ball(radius=radius)
     inside = np.minimum(norms, radius)
-    known = pais.NormDistribution.from_private_norms(norms, radius=radius)
+    distribution = pais.NormDistribution.from_private_norms(norms, radius=radius)
     profile = pais.LinearProfile(intercept=0.1, slope=1.0 / radius)
-    plan = pais.calibrate("constrained", profile, known, epsilon=1.0, sample_size=20_000)
+    plan = pais.calibrate("constrained", profile, distribution, epsilon=1.0, sample_size=20_000)
     assert isinstance(plan.rule, ConstrainedRule)
     rule, at_one = plan.rule, plan.profile(1.0, inside)
     ceiling = rule.largest_probability(radius)
-    shape = np.sqrt(known.mean_square_norm) / radius
+    shape = np.sqrt(distribution.mean_square_norm) / radius
     print(f"expected size {plan.sample_size:,.0f}, largest q {ceiling:.3f}, rms norm / radius {shape:.2f}")
     gaussian = pais.GaussianProfile(count_scale=10.0, sum_scale=radius, n_iterations=5)
 
@@ -77,7 +77,9 @@ def main() -> None:
         Job(name="noise for a target size, pure", run=solve_noise, against="norm", at_most=0.3),
         Job(
             name="noise for a target size, (epsilon, delta)",
-            run=lambda: pais.calibrate("constrained", gaussian, known, epsilon=1.0, delta=1e-6, sample_size=20_000),
+            run=lambda: pais.calibrate(
+                "constrained", gaussian, distribution, epsilon=1.0, delta=1e-6, sample_size=20_000
+            ),
             against="norm",
             at_most=None,
         ),

@@ -87,25 +87,25 @@ class DataSet:
 def load(directory: Path, cache: Path, console: Console, *, names: tuple[str, ...]) -> list[DataSet]:
     """The named data sets; where a file is absent that is said, and with none at all a synthetic set stands in."""
     cache.mkdir(parents=True, exist_ok=True)
-    found = []
+    sets = []
     for source in (source for source in SOURCES if source.file in names):
         path = directory / f"{source.file}.parquet"
         if path.exists():
-            found.append(_prepared(source, path, cache, console))
+            sets.append(_prepared(source, path, cache, console))
         else:
             console.print(f"[yellow]{source.file}.parquet is not in {directory}: left out.")
-    if not found:
+    if not sets:
         console.print("[yellow]No data set was found: a synthetic mixture stands in; no target applies to it.")
-        found.append(_prepared(SYNTHETIC, None, cache, console))
-    return found
+        sets.append(_prepared(SYNTHETIC, None, cache, console))
+    return sets
 
 
 def _prepared(source: Source, path: Path | None, cache: Path, console: Console) -> DataSet:
     stored = cache / f"{source.file}.npz"
     if not stored.exists():
         console.print(f"{source.title}: preprocessing and {FLOOR_RUNS} non-private runs on all rows ...")
-        made = preprocess(_mixture() if path is None else read_parquet(path))
-        np.savez(stored, rows=made.rows, mean=made.mean, floor=np.float64(_floor(made.rows)))
+        processed = preprocess(_mixture() if path is None else read_parquet(path))
+        np.savez(stored, rows=processed.rows, mean=processed.mean, floor=np.float64(_floor(processed.rows)))
     with np.load(stored) as kept:
         data = DataSet(source=source, rows=kept["rows"], mean=kept["mean"], floor=float(kept["floor"]))
     n, d = data.rows.shape

@@ -57,7 +57,7 @@ def two_way_pairs() -> list[str]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pais") and own != "__init__":
                 names = [node.module] if node.module != "pais" else [f"pais.{name.name}" for name in node.names]
                 edges |= {(own, room(str(name))) for name in names}
-    return sorted(f"{one}/{other}" for one, other in edges if one < other and (other, one) in edges)
+    return sorted(f"{lower}/{upper}" for lower, upper in edges if lower < upper and (upper, lower) in edges)
 
 
 def static() -> dict[str, Any]:
@@ -65,7 +65,7 @@ def static() -> dict[str, Any]:
     lengths = sorted(length(node) for _, node in functions())
     crowded = []
     for path, node in functions():
-        names = [one.arg for one in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
+        names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
         count = len([name for name in names if name not in ("self", "cls")])
         if count > MANY_PARAMETERS:
             crowded.append(f"{path.relative_to(SOURCE)}:{node.name} ({count})")
@@ -178,13 +178,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spark", action="store_true", help="also fit on Spark")
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
-    wanted = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        report = {"house": static(), "calls": calls(Path(place)), "seeded": seeded(Path(place), spark=wanted.spark)}
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        report = {
+            "house": static(),
+            "calls": calls(Path(directory)),
+            "seeded": seeded(Path(directory), spark=options.spark),
+        }
     text = json.dumps(report, indent=2)
     print(text)
-    if wanted.out is not None:
-        wanted.out.write_text(text + "\n")
+    if options.out is not None:
+        options.out.write_text(text + "\n")
 
 
 if __name__ == "__main__":

@@ -76,8 +76,8 @@ def start(data: Path, ledger: Path, out: Path, price: float, surveyed: bool) -> 
 
 def wait_and_kill(child: int, seconds: float) -> float | None:
     """How long the process took, if it ended by itself; else it is killed after so many seconds."""
-    begun = time.monotonic()
-    while (passed := time.monotonic() - begun) < seconds:
+    started = time.monotonic()
+    while (passed := time.monotonic() - started) < seconds:
         if os.waitpid(child, os.WNOHANG)[0]:
             return passed
         time.sleep(5e-4)
@@ -95,24 +95,24 @@ def complete(out: Path, price: float) -> bool | None:
     return abs(float(json.loads((out / CERTIFICATE).read_text())["epsilon"]) - price) < 1e-9
 
 
-def study(place: Path, kills: int, seed: int) -> Summary:
+def study(directory: Path, kills: int, seed: int) -> Summary:
     rng = random.Random(seed)
-    data, ledger = place / "rows.csv", place / "budget.json"
+    data, ledger = directory / "rows.csv", directory / "budget.json"
     lines = [f"{rng.gauss(0, 2)},{rng.gauss(0, 2)}" for _ in range(400)]
     data.write_text("\n".join(["height,width", *lines]) + "\n")
     book = pais.Ledger(epsilon=1e5, delta=0.5, path=ledger)
     span = {}
     for surveyed in (False, True):
-        begun = time.monotonic()
+        started = time.monotonic()
         price = price_of(10 * kills + surveyed)
-        _, status = os.waitpid(start(data, ledger, place / f"whole{surveyed}", price, surveyed), 0)
+        _, status = os.waitpid(start(data, ledger, directory / f"whole{surveyed}", price, surveyed), 0)
         assert status == 0, "an undisturbed release failed"
-        span[surveyed] = time.monotonic() - begun
-    found: Counter[str] = Counter()
+        span[surveyed] = time.monotonic() - started
+    totals: Counter[str] = Counter()
     number = 0
-    while found["killed"] < kills:
+    while totals["killed"] < kills:
         number += 1
-        out, price, surveyed = place / f"out{number}", price_of(number), number % 2 == 0
+        out, price, surveyed = directory / f"out{number}", price_of(number), number % 2 == 0
         # Half of the kills in the last part of the run, where the spend and the outputs are.
         moment = rng.uniform(0.0, 1.2) if number % 4 < 2 else rng.uniform(0.6, 1.2)
         ended = wait_and_kill(start(data, ledger, out, price, surveyed), moment * span[surveyed])
@@ -121,22 +121,22 @@ def study(place: Path, kills: int, seed: int) -> Summary:
         whole = complete(out, price)
         prices = {entry.epsilon for entry in book.entries}
         paid = [part in prices for part in parts_of(price, surveyed)]
-        found["killed" if ended is None else "ended"] += 1
-        found["surveys"] += any(paid) and not paid[-1]
-        found["spends"] += paid[-1]
-        found["releases"] += whole is True
-        found["half"] += whole is None
-        found["unreleased"] += paid[-1] and whole is not True
-        found["unpaid"] += whole is not False and not all(paid)
+        totals["killed" if ended is None else "ended"] += 1
+        totals["surveys"] += any(paid) and not paid[-1]
+        totals["spends"] += paid[-1]
+        totals["releases"] += whole is True
+        totals["half"] += whole is None
+        totals["unreleased"] += paid[-1] and whole is not True
+        totals["unpaid"] += whole is not False and not all(paid)
     return Summary(
-        killed_while_running=found["killed"],
-        ended_before_the_kill=found["ended"],
-        surveys_paid_without_a_release=found["surveys"],
-        spends_found=found["spends"],
-        releases_found=found["releases"],
-        spends_without_a_release=found["unreleased"],
-        half_written_outputs=found["half"],
-        releases_without_a_spend=found["unpaid"],
+        killed_while_running=totals["killed"],
+        ended_before_the_kill=totals["ended"],
+        surveys_paid_without_a_release=totals["surveys"],
+        spends_found=totals["spends"],
+        releases_found=totals["releases"],
+        spends_without_a_release=totals["unreleased"],
+        half_written_outputs=totals["half"],
+        releases_without_a_spend=totals["unpaid"],
     )
 
 
@@ -165,8 +165,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-results", action="store_true", help="print the summary and write no file")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as place:
-        summary = study(Path(place), options.kills, options.seed)
+    with tempfile.TemporaryDirectory() as directory:
+        summary = study(Path(directory), options.kills, options.seed)
     print(json.dumps(asdict(summary)))
     if not options.no_results:
         (RESULTS / "kill-ledger.json").write_text(json.dumps(asdict(summary), indent=2) + "\n")

@@ -28,28 +28,28 @@ QUICK_SETS = ("kdd-protein", "ijcnn1")
 
 
 def main() -> None:
-    chosen = arguments()
+    options = arguments()
     console = Console(highlight=False)
-    names = QUICK_SETS if chosen.quick else ALL_SETS
-    sets = load(chosen.data, chosen.cache, console, names=tuple(chosen.sets or names))
+    names = QUICK_SETS if options.quick else ALL_SETS
+    sets = load(options.data, options.cache, console, names=tuple(options.sets or names))
     state = source_state()
-    seeds = min(chosen.seeds, 3) if chosen.quick else chosen.seeds
+    seeds = min(options.seeds, 3) if options.quick else options.seeds
     with Progress(console=console, transient=True) as progress:
         bench = quality.Bench(sets=sets, seeds=seeds, progress=progress)
-        for name, make in tables(bench, chosen).items():
-            if name in chosen.only:
+        for name, make in tables(bench, options).items():
+            if name in options.only:
                 table = make()
                 table.remarks.append(f"Measured at {state}.")
-                table.publish(chosen.out, console)
+                table.publish(options.out, console)
 
 
-def tables(bench: quality.Bench, chosen: argparse.Namespace) -> dict[str, Callable[[], Table]]:
+def tables(bench: quality.Bench, options: argparse.Namespace) -> dict[str, Callable[[], Table]]:
     """The tables in the order they are made."""
-    usual: tuple[float, ...] = (1.0,) if chosen.quick else (0.5, 1.0, 3.0)
-    wide = (1.0,) if chosen.quick else (0.5, 1.0, 3.0, 10.0)
+    usual: tuple[float, ...] = (1.0,) if options.quick else (0.5, 1.0, 3.0)
+    wide = (1.0,) if options.quick else (0.5, 1.0, 3.0, 10.0)
     return {
-        "public": lambda: quality.public_facts(bench, usual if chosen.quick else (0.1, *usual)),
-        "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if chosen.quick else chosen.repeats),
+        "public": lambda: quality.public_facts(bench, usual if options.quick else (0.1, *usual)),
+        "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if options.quick else options.repeats),
         "free": lambda: quality.sampling_for_free(bench, usual),
         "survey": lambda: quality.private_survey(bench, usual),
         "pure": lambda: quality.pure(bench, wide),
@@ -63,8 +63,8 @@ def source_state() -> str:
     for path in sorted(Path(pais.__file__).parent.rglob("*.py")):
         digest.update(path.read_bytes())
     git = shutil.which("git")
-    found = None if git is None else subprocess.run([git, "describe", "--always"], capture_output=True, text=True)
-    commit = found.stdout.strip() if found is not None and found.returncode == 0 else "no commit"
+    process = None if git is None else subprocess.run([git, "describe", "--always"], capture_output=True, text=True)
+    commit = process.stdout.strip() if process is not None and process.returncode == 0 else "no commit"
     return f"{commit}, sources {digest.hexdigest()[:12]}"
 
 

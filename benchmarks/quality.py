@@ -79,9 +79,9 @@ class Bench:
     def costs(self, cell: Setting) -> Costs:
         if cell not in self.known:
             data = next(data for data in self.sets if data.source.file == cell.file)
-            found = self._surveyed(data, cell) if cell.surveyed else self._planned(data, cell)
-            self.progress.console.print(f"[dim]{cell.words()}: {found.median:.4f}")
-            self.known[cell] = found
+            costs = self._surveyed(data, cell) if cell.surveyed else self._planned(data, cell)
+            self.progress.console.print(f"[dim]{cell.words()}: {costs.median:.4f}")
+            self.known[cell] = costs
         return self.known[cell]
 
     def _planned(self, data: DataSet, cell: Setting) -> Costs:
@@ -210,26 +210,26 @@ def ordering(bench: Bench, epsilons: tuple[float, ...]) -> Table:
     for data in _pure_sets(bench):
         for mechanism in PURE_MECHANISMS:
             for epsilon in epsilons:
-                found = [bench.costs(_stated(data, epsilon, mechanism, rule)) for rule in RULES]
+                by_rule = [bench.costs(_stated(data, epsilon, mechanism, rule)) for rule in RULES]
                 row: dict[str, Cell] = {"data": data.source.title, "mechanism": mechanism, "epsilon": epsilon}
-                for rule, costs in zip(RULES, found, strict=True):
+                for rule, costs in zip(RULES, by_rule, strict=True):
                     low, high = np.quantile(costs.ratios, [0.25, 0.75]).tolist()
                     row |= {rule: costs.median, f"{rule} lower quartile": low, f"{rule} upper quartile": high}
-                table.rows.append({**row, "exception": _exceptions(found)})
+                table.rows.append({**row, "exception": _exceptions(by_rule)})
     return table
 
 
-def _exceptions(found: list[Costs]) -> str:
+def _exceptions(by_rule: list[Costs]) -> str:
     """Neighbours out of order, by how much, and whether the quartiles overlap."""
-    words = []
+    exceptions = []
     for (left, first), (right, second) in zip(
-        list(zip(RULES, found, strict=True))[:-1], list(zip(RULES, found, strict=True))[1:], strict=True
+        list(zip(RULES, by_rule, strict=True))[:-1], list(zip(RULES, by_rule, strict=True))[1:], strict=True
     ):
         if first.median > second.median:
             apart = np.quantile(first.ratios, 0.25) > np.quantile(second.ratios, 0.75)
             excess = 100.0 * (first.median / second.median - 1.0)
-            words.append(f"{left} > {right} by {excess:.2f} %" + ("" if apart else " (quartiles overlap)"))
-    return "; ".join(words)
+            exceptions.append(f"{left} > {right} by {excess:.2f} %" + ("" if apart else " (quartiles overlap)"))
+    return "; ".join(exceptions)
 
 
 def _pure_sets(bench: Bench) -> list[DataSet]:

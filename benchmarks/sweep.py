@@ -113,7 +113,7 @@ def checks_of(seed: int, home: Path) -> dict[str, str | None]:
         )
     )
     plan = _planned(setting, unit.profile, rng)
-    found = {
+    results = {
         "calibrated, then accounted: at most the target": _accounts(setting, plan),
         "grid below the certified worst case, calibrated": _grid(setting, plan.rule, plan.profile, rng),
         "grid below the certified worst case, any rule": _grid(
@@ -126,8 +126,8 @@ def checks_of(seed: int, home: Path) -> dict[str, str | None]:
         "neighbours have one certificate": _neighbours(setting, seed),
     }
     if setting.mechanism != "gaussian":
-        found["grid below the certified worst case, powers"] = _powers(setting, rng)
-    return found
+        results["grid below the certified worst case, powers"] = _powers(setting, rng)
+    return results
 
 
 def _count_noise(setting: Setting, scale: float) -> NoiseLaw:
@@ -148,12 +148,12 @@ def _planned(setting: Setting, profile: pais.Profile, rng: np.random.Generator) 
 
 def _accounts(setting: Setting, plan: pais.Calibration) -> str | None:
     if setting.delta > 0.0:
-        found = pais.worst_case(
+        worst = pais.worst_case(
             plan.rule, plan.profile, radius=setting.radius, epsilon=setting.epsilon, tolerance=CERTIFIED_TOLERANCE
         )
-        return None if found.upper <= setting.delta else f"delta {found.upper!r} above {setting.delta!r}"
-    found = pais.worst_case(plan.rule, plan.profile, radius=setting.radius, tolerance=CERTIFIED_TOLERANCE)
-    return None if found.upper <= setting.epsilon else f"epsilon {found.upper!r} above {setting.epsilon!r}"
+        return None if worst.upper <= setting.delta else f"delta {worst.upper!r} above {setting.delta!r}"
+    worst = pais.worst_case(plan.rule, plan.profile, radius=setting.radius, tolerance=CERTIFIED_TOLERANCE)
+    return None if worst.upper <= setting.epsilon else f"epsilon {worst.upper!r} above {setting.epsilon!r}"
 
 
 def _grid(setting: Setting, rule: pais.Rule, profile: pais.Profile, rng: np.random.Generator) -> str | None:
@@ -210,16 +210,16 @@ def _certificate(setting: Setting, plan: pais.Calibration, seed: int) -> str | N
     )
     kept = pais.sample(setting.rows, ball=setting.ball, rule=plan.rule, random_state=seed)
     earlier = (pais.Spent(what="earlier", epsilon=0.125, delta=1e-12),)
-    made = pais.release(
+    certificate = pais.release(
         mechanism, kept, epsilon=setting.epsilon, delta=setting.delta, spent=earlier, random_state=seed
     ).certificate
-    told = json.loads(made.to_json())
+    fields = json.loads(certificate.to_json())
     for what in ("epsilon", "delta"):
-        exactly = sum(Fraction(part[what]) for part in told["parts"])
+        exactly = sum(Fraction(part[what]) for part in fields["parts"])
         # The smallest double that is not below the sum.
-        if not Fraction(math.nextafter(told[what], 0.0)) < exactly <= Fraction(told[what]):
+        if not Fraction(math.nextafter(fields[what], 0.0)) < exactly <= Fraction(fields[what]):
             return f"{what} is not the sum of the parts, rounded up"
-    cost = told["parts"][-1]["epsilon"]
+    cost = fields["parts"][-1]["epsilon"]
     return None if cost <= setting.epsilon else f"epsilon {cost!r} above the target"
 
 
@@ -256,14 +256,14 @@ def _fit(setting: Setting, seed: int, rng: np.random.Generator) -> str | None:
     facts = dict(stated[: seed % 3])
     ledger = pais.Ledger(epsilon=setting.epsilon, delta=setting.delta)
     sampling = str(rng.choice(["constrained", "none"]))
-    made = _model(setting, seed, sampling=sampling, ledger=ledger, **facts).fit(setting.rows)
-    certificate = made.certificate_
+    model = _model(setting, seed, sampling=sampling, ledger=ledger, **facts).fit(setting.rows)
+    certificate = model.certificate_
     if not certificate.epsilon <= setting.epsilon or not certificate.delta <= setting.delta:
         return f"epsilon {certificate.epsilon!r}, delta {certificate.delta!r} above the target"
     charged = [(entry.epsilon, entry.delta) for entry in ledger.entries]
     if charged != [(part["epsilon"], part["delta"]) for part in certificate.parts]:
         return "the ledger was charged something else"
-    return None if np.all(np.isfinite(made.cluster_centers_)) else "centers are not finite"
+    return None if np.all(np.isfinite(model.cluster_centers_)) else "centers are not finite"
 
 
 def _neighbours(setting: Setting, seed: int) -> str | None:
@@ -274,8 +274,8 @@ def _neighbours(setting: Setting, seed: int) -> str | None:
     ]
     if not all(model.certificate_.matches(model.fit_.value) for model in models):
         return "a certificate names other values"
-    one, other = (replace(model.certificate_, values_sha256=None).to_json() for model in models)
-    return None if one == other else "certificates differ"
+    larger, smaller = (replace(model.certificate_, values_sha256=None).to_json() for model in models)
+    return None if larger == smaller else "certificates differ"
 
 
 def run_chunk(first: int) -> tuple[int, dict[str, int], list[str]]:
@@ -292,13 +292,13 @@ def run_chunk(first: int) -> tuple[int, dict[str, int], list[str]]:
         counts[f"{setting.mechanism}, {setting.sampling}"] += 1
         with tempfile.TemporaryDirectory() as home:
             try:
-                found = checks_of(seed, Path(home))
+                results = checks_of(seed, Path(home))
             except Exception as error:
                 frame = traceback.extract_tb(error.__traceback__)[-1]
-                place = f"{Path(frame.filename).name}:{frame.lineno}"
-                found = {"no exception": f"{type(error).__name__} at {place}: {error}"}
-        counts.update(f"check: {name}" for name in found)
-        failures += [f"seed {seed}: {name}: {wrong}" for name, wrong in found.items() if wrong is not None]
+                line = f"{Path(frame.filename).name}:{frame.lineno}"
+                results = {"no exception": f"{type(error).__name__} at {line}: {error}"}
+        counts.update(f"check: {name}" for name in results)
+        failures += [f"seed {seed}: {name}: {wrong}" for name, wrong in results.items() if wrong is not None]
     return first, dict(counts), failures
 
 
@@ -310,11 +310,11 @@ def sweep(seconds: float, jobs: int, out: Path) -> dict[str, Any]:
     if file.exists():
         state = json.loads(file.read_text())
     done, counts = set(state["done"]), Counter(state["counts"])
-    begun, before = time.monotonic(), float(state["seconds"])
+    started, before = time.monotonic(), float(state["seconds"])
 
     def todo() -> Iterator[int]:
         first = 0
-        while time.monotonic() - begun < seconds:
+        while time.monotonic() - started < seconds:
             if first not in done:
                 yield first
             first += CHUNK
@@ -327,12 +327,12 @@ def sweep(seconds: float, jobs: int, out: Path) -> dict[str, Any]:
                 waiting.append(pool.apply_async(run_chunk, (first,)))
             if not waiting:
                 break
-            first, found, failures = waiting.pop(0).get()
+            first, chunk_counts, failures = waiting.pop(0).get()
             done.add(first)
-            counts.update(found)
+            counts.update(chunk_counts)
             state["failures"] += failures
             # Few and far between, so written each time: whoever is stopped goes on from here.
-            state.update(done=sorted(done), counts=dict(counts), jobs=jobs, seconds=before + time.monotonic() - begun)
+            state.update(done=sorted(done), counts=dict(counts), jobs=jobs, seconds=before + time.monotonic() - started)
             file.write_text(json.dumps(state))
         pool.close()
         pool.join()
@@ -372,9 +372,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/sweep"))
     parser.add_argument("--results", type=Path, default=RESULTS)
-    given = parser.parse_args()
-    state = sweep(given.seconds, given.jobs, given.out)
-    print(write_results(state, given.results))
+    options = parser.parse_args()
+    state = sweep(options.seconds, options.jobs, options.out)
+    print(write_results(state, options.results))
     raise SystemExit(1 if state["failures"] else 0)
 
 

@@ -70,15 +70,15 @@ Way = tuple[Any, ...]
 
 def paths_of(document: Any, so_far: Way = ()) -> list[Way]:
     """The way to every value of a document, the document itself first."""
-    found = [so_far]
+    paths = [so_far]
     if isinstance(document, dict):
         for name, value in document.items():
-            found += paths_of(value, (*so_far, name))
+            paths += paths_of(value, (*so_far, name))
     elif isinstance(document, list):
         # A few of a long list tell as much as all.
-        for place, value in enumerate(document[:4]):
-            found += paths_of(value, (*so_far, place))
-    return found
+        for index, value in enumerate(document[:4]):
+            paths += paths_of(value, (*so_far, index))
+    return paths
 
 
 def changed_document(document: Any, paths: list[Way], rng: random.Random) -> Any:
@@ -175,23 +175,23 @@ def changed_arguments(arguments: tuple[str, ...], rng: random.Random) -> list[st
     """An argument vector with one to three words replaced, left out, doubled, swapped, bent, or added."""
     words = list(arguments)
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
-        place = rng.randrange(1, len(words)) if len(words) > 1 else 0
-        deed = rng.random()
-        if deed < 0.8:
+        index = rng.randrange(1, len(words)) if len(words) > 1 else 0
+        draw = rng.random()
+        if draw < 0.8:
             # Mostly values, so that the command itself is reached.
             values = [number for number, word in enumerate(words) if number and not word.startswith("--")]
-            at = rng.choice(values or [place])
+            at = rng.choice(values or [index])
             words[at] = _other_word(words[at], rng)
-        elif deed < 0.85 and len(words) > 1:
-            del words[place]
-        elif deed < 0.89:
-            words.insert(place, words[rng.randrange(len(words))])
-        elif deed < 0.92:
-            other = rng.randrange(len(words))
-            words[place], words[other] = words[other], words[place]
-        elif deed < 0.97 and words[place]:
-            at = rng.randrange(len(words[place]))
-            words[place] = words[place][:at] + rng.choice("-.,0e9é\n =[") + words[place][at + rng.randrange(2) :]
+        elif draw < 0.85 and len(words) > 1:
+            del words[index]
+        elif draw < 0.89:
+            words.insert(index, words[rng.randrange(len(words))])
+        elif draw < 0.92:
+            second = rng.randrange(len(words))
+            words[index], words[second] = words[second], words[index]
+        elif draw < 0.97 and words[index]:
+            at = rng.randrange(len(words[index]))
+            words[index] = words[index][:at] + rng.choice("-.,0e9é\n =[") + words[index][at + rng.randrange(2) :]
         else:
-            words.insert(place + 1 if place else len(words), rng.choice(WORDS))
+            words.insert(index + 1 if index else len(words), rng.choice(WORDS))
     return words

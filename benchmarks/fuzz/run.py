@@ -47,8 +47,8 @@ def start_worker() -> None:
     global _corpus
     # A case that asks for more is to fail by itself, and not to take the machine along.
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-    place = Path("/dev/shm")
-    home = Path(tempfile.mkdtemp(prefix="pais-fuzz-", dir=place if place.is_dir() else None))
+    memory = Path("/dev/shm")
+    home = Path(tempfile.mkdtemp(prefix="pais-fuzz-", dir=memory if memory.is_dir() else None))
     _corpus = corpus_in(home)
     multiprocessing.util.Finalize(None, shutil.rmtree, (home,), {"ignore_errors": True}, exitpriority=1)
     as_errors()
@@ -58,7 +58,7 @@ def run_chunk(chunk: Chunk) -> tuple[Chunk, dict[str, int], list[Crash], float]:
     """Cases of one target, one after another."""
     assert _corpus is not None
     target, seed, first, number = chunk
-    begun = time.perf_counter()
+    started = time.perf_counter()
     ends: Counter[str] = Counter()
     crashes: dict[tuple[str, str], Crash] = {}
     for case in range(first, first + number):
@@ -67,7 +67,7 @@ def run_chunk(chunk: Chunk) -> tuple[Chunk, dict[str, int], list[Crash], float]:
         if crash is not None:
             crashes.setdefault((crash.kind, crash.detail), crash)
     small = [Crash(**{**asdict(crash), "made": smaller(_corpus, crash)}) for crash in crashes.values()]
-    return chunk, dict(ends), small, time.perf_counter() - begun
+    return chunk, dict(ends), small, time.perf_counter() - started
 
 
 def chunks(cases: int, seed: int, done: set[str]) -> Iterator[Chunk]:

@@ -122,10 +122,10 @@ def _remove(path: Path) -> None:
 
 def _stamp(path: Path) -> tuple[int, int, int]:
     try:
-        found = os.stat(path)  # noqa: PTH116  # asked for every file after every case
+        status = os.stat(path)  # noqa: PTH116  # asked for every file after every case
     except OSError:
         return (0, 0, 0)
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def corpus_in(home: Path) -> Corpus:
@@ -197,21 +197,21 @@ def _write_documents(home: Path) -> None:
 
 
 def _right(*arguments: str) -> None:
-    code, said = invoked(arguments)
+    code, errors = invoked(arguments)
     if code != 0:
-        raise RuntimeError(f"the corpus could not be made: {arguments}: {said}")
+        raise RuntimeError(f"the corpus could not be made: {arguments}: {errors}")
 
 
 def invoked(arguments: Sequence[str]) -> tuple[int, str]:
     """Exit code and standard error of a command in this process, with streams as strict as those of a terminal."""
-    said = io.StringIO()
+    errors = io.StringIO()
     shown = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    with shown, contextlib.redirect_stdout(shown), contextlib.redirect_stderr(said):
+    with shown, contextlib.redirect_stdout(shown), contextlib.redirect_stderr(errors):
         try:
             _COMMAND.main(args=list(arguments), prog_name="pais")
         except SystemExit as end:
-            return (end.code if isinstance(end.code, int) else int(end.code is not None)), said.getvalue()
-    return 0, said.getvalue()
+            return (end.code if isinstance(end.code, int) else int(end.code is not None)), errors.getvalue()
+    return 0, errors.getvalue()
 
 
 def _shorten(path: Path) -> None:
@@ -287,12 +287,12 @@ def _read_certificate(path: Path, case: int) -> None:
 
 
 def _open_ledger(path: Path, case: int) -> None:
-    found = Ledger(path=path)
-    books.ledger_description(found)
+    ledger = Ledger(path=path)
+    books.ledger_description(ledger)
     if case % 50 == 0:
-        for entry in found.entries:
+        for entry in ledger.entries:
             parts_of(entry)
-    found.check(epsilon=0.5)
+    ledger.check(epsilon=0.5)
 
 
 _READERS: dict[str, Callable[[Path, int], None]] = {
@@ -308,7 +308,7 @@ def run_arguments(corpus: Corpus, arguments: list[str]) -> tuple[str, str | None
     """One command in this process, in the directory of the corpus."""
     try:
         with _inside(corpus.home), time_limit():
-            code, said = invoked(arguments)
+            code, errors = invoked(arguments)
     except TooLong:
         return "too long", "no end in sight"
     except Exception as error:
@@ -317,7 +317,7 @@ def run_arguments(corpus: Corpus, arguments: list[str]) -> tuple[str, str | None
         corpus.restore()
     if code in (0, BAD_ARGUMENT, OUT_OF_REACH):
         return f"exit {code}", None
-    return f"crash: exit {code}", [*said.strip().splitlines(), "without a word"][-1 if not said.strip() else -2]
+    return f"crash: exit {code}", [*errors.strip().splitlines(), "without a word"][-1 if not errors.strip() else -2]
 
 
 @contextlib.contextmanager
@@ -339,8 +339,8 @@ def time_limit() -> Iterator[None]:
 def _where(error: BaseException) -> str:
     """The innermost line of the package itself."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/pais/" in frame.filename]
-    place = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "outside the package"
-    return f"{place} {type(error).__name__}: {str(error)[:120]}"
+    line = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "outside the package"
+    return f"{line} {type(error).__name__}: {str(error)[:120]}"
 
 
 def smaller(corpus: Corpus, crash: Crash, tries: int = 400) -> str:

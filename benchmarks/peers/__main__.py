@@ -17,23 +17,23 @@ from benchmarks.peers.table import Contest
 
 
 def main() -> None:
-    chosen = arguments()
+    options = arguments()
     console = Console(highlight=False)
-    names = tuple(chosen.sets or (QUICK_SETS if chosen.quick else ALL_SETS))
-    sets = load(chosen.data, chosen.cache, console, names=names)
+    names = tuple(options.sets or (QUICK_SETS if options.quick else ALL_SETS))
+    sets = load(options.data, options.cache, console, names=names)
     state = source_state()
     with Progress(console=console, transient=True) as progress:
         table = Contest(
             sets=sets,
-            cache=chosen.cache,
+            cache=options.cache,
             progress=progress,
-            seeds=min(chosen.seeds, 2) if chosen.quick else chosen.seeds,
-            slow_seeds=chosen.slow_seeds,
-            limit=chosen.limit,
-            epsilons=(1.0,) if chosen.quick else (1.0, 10.0),
+            seeds=min(options.seeds, 2) if options.quick else options.seeds,
+            slow_seeds=options.slow_seeds,
+            limit=options.limit,
+            epsilons=(1.0,) if options.quick else (1.0, 10.0),
         ).table()
     table.remarks.append(f"Measured at {state}.")
-    table.publish(chosen.out, console)
+    table.publish(options.out, console)
 
 
 def arguments() -> argparse.Namespace:

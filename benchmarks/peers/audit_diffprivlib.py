@@ -46,7 +46,7 @@ def main() -> None:
 def at_the_edge(model: object) -> int:
     """A number of rows with which one more round is made than with one row less."""
     rounds = [model._calc_iters(1, n) for n in range(2, 5000)]  # type: ignore[attr-defined]  # their class
-    return 2 + next(place for place in range(1, len(rounds)) if rounds[place] != rounds[place - 1])
+    return 2 + next(index for index in range(1, len(rounds)) if rounds[index] != rounds[index - 1])
 
 
 if __name__ == "__main__":

@@ -61,8 +61,8 @@ def environment(peer: Peer, cache: Path, console: Console) -> Environment:
     """The environment of a peer: made where it is absent or was made for other requirements."""
     home = cache / "environments" / peer.name
     python, ready = home / "bin" / "python", home / "ready"
-    wanted = "\n".join(peer.requirements)
-    if ready.exists() and ready.read_text(encoding="utf-8") == wanted:
+    requirements = "\n".join(peer.requirements)
+    if ready.exists() and ready.read_text(encoding="utf-8") == requirements:
         return Environment(python=python)
     console.print(f"Making an environment with {' and '.join(peer.requirements)} ...", markup=False)
     commands = (
@@ -73,7 +73,7 @@ def environment(peer: Peer, cache: Path, console: Console) -> Environment:
         problem = _problem(command, Path.cwd(), INSTALL_LIMIT)
         if problem is not None:
             return Environment(python=python, problem=f"not installable here: {problem}")
-    ready.write_text(wanted, encoding="utf-8")
+    ready.write_text(requirements, encoding="utf-8")
     return Environment(python=python)
 
 
@@ -85,19 +85,19 @@ def write_rows(data: DataSet, directory: Path) -> None:
     pq.write_table(pa.table(columns), directory / "rows.parquet")
 
 
-def run(peer: Peer, place: Environment, data: DataSet, directory: Path, call: Call) -> Outcome:
+def run(peer: Peer, home: Environment, data: DataSet, directory: Path, call: Call) -> Outcome:
     """What the peer made of the rows that `write_rows` left in the directory."""
-    if place.problem is not None:
-        return Outcome(notes=(place.problem,))
+    if home.problem is not None:
+        return Outcome(notes=(home.problem,))
     out = directory / peer.name
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     script = Path(__file__).with_name(peer.script).resolve()
-    words = (str(directory / f"rows.{peer.rows}"), str(out), str(N_CLUSTERS), str(call.seeds), call.word)
-    problem = _problem([str(place.python), "-I", str(script), *words], out, call.limit)
-    found = _collect(out, data, call.rows_used, problem)
+    arguments = (str(directory / f"rows.{peer.rows}"), str(out), str(N_CLUSTERS), str(call.seeds), call.word)
+    problem = _problem([str(home.python), "-I", str(script), *arguments], out, call.limit)
+    outcome = _collect(out, data, call.rows_used, problem)
     shutil.rmtree(out, ignore_errors=True)
-    return found
+    return outcome
 
 
 def _collect(out: Path, data: DataSet, rows_used: int, problem: str | None) -> Outcome:

@@ -130,8 +130,8 @@ class Contest:
         return partial(outside.run, peer, self.environments[peer.name], data, self.cache / "peers", call)
 
     def _row(self, data: DataSet, entry: Entry) -> dict[str, Cell]:
-        found = entry.run()
-        cells = found.cells()
+        outcome = entry.run()
+        cells = outcome.cells()
         self.progress.console.print(
             f"{data.source.title}, {entry.package}, {entry.guarantee}: "
             f"cost {cells['median']}, {cells['seconds']} s {cells['note']}",
@@ -141,7 +141,7 @@ class Contest:
         name, *rest = entry.package.split(",", maxsplit=1)
         return {
             "data": data.source.title,
-            "package": ",".join([f"{name} {found.version}".strip(), *rest]),
+            "package": ",".join([f"{name} {outcome.version}".strip(), *rest]),
             "epsilon": entry.epsilon,
             "guarantee": entry.guarantee,
             "taken as public": entry.public,

@@ -33,23 +33,23 @@ SMALLEST = 100_000
 
 
 def main() -> int:
-    chosen = arguments()
+    options = arguments()
     console = Console(highlight=False)
-    cache = chosen.cache / "rows"
+    cache = options.cache / "rows"
     cache.mkdir(parents=True, exist_ok=True)
     state, failed = source_state(), 0
     # Drawn rarely: the bar shares the cores with what is measured.
     with progress_bar(console) as progress:
-        bench = Bench(rows=chosen.rows, repeats=chosen.repeats, cache=cache, console=console, progress=progress)
-        for name in chosen.parts:
+        bench = Bench(rows=options.rows, repeats=options.repeats, cache=cache, console=console, progress=progress)
+        for name in options.parts:
             try:
                 for table in PARTS[name](bench):
                     table.remarks += [machine(), f"Measured at {state}."]
-                    table.publish(chosen.out, console)
+                    table.publish(options.out, console)
             except (ChildError, DiskError) as error:
                 failed = 1
                 console.print(f"{name} did not finish: {error}", markup=False)
-    if chosen.keep:
+    if options.keep:
         console.print(f"The rows are kept in {cache}; another run uses them again.", markup=False)
     else:
         shutil.rmtree(cache, ignore_errors=True)

@@ -27,18 +27,18 @@ LEAST_EXTRA = 1 << 22
 
 def tables(bench: Bench) -> Iterator[Table]:
     rows, tiny = bench.mixture(), bench.single("mixture", TINY_ROWS)
-    found = {}
+    by_size = {}
     with bench.steps("survey and sample by size", RUNS * (len(SHARES) + 1)) as on_step:
         base = child.run("scale", on_step, files=tiny.files(), sample_size=TINY_SAMPLE)
         for n_rows in (round(share * bench.rows) for share in SHARES):
             # Never more than a share of the rows, so that small sizes can be tried.
             size = min(SAMPLE_SIZE, n_rows // 10)
-            found[n_rows] = child.run("scale", on_step, files=rows.files(n_rows), sample_size=size)
-    yield _memory_table(found, base)
-    yield _time_table(found)
+            by_size[n_rows] = child.run("scale", on_step, files=rows.files(n_rows), sample_size=size)
+    yield _memory_table(by_size, base)
+    yield _time_table(by_size)
 
 
-def _memory_table(found: dict[int, dict[str, Any]], base: dict[str, Any]) -> Table:
+def _memory_table(by_size: dict[int, dict[str, Any]], base: dict[str, Any]) -> Table:
     table = Table(
         name="memory",
         prefix=PREFIX,
@@ -62,9 +62,9 @@ def _memory_table(found: dict[int, dict[str, Any]], base: dict[str, Any]) -> Tab
             "peak, the extra beside it is the stricter reading.",
         ],
     )
-    first = next(iter(found.values()))["peak"]
+    first = next(iter(by_size.values()))["peak"]
     least = first - base["peak"]
-    for n_rows, one in found.items():
+    for n_rows, one in by_size.items():
         extra = one["peak"] - base["peak"]
         table.rows.append(
             {
@@ -81,9 +81,9 @@ def _memory_table(found: dict[int, dict[str, Any]], base: dict[str, Any]) -> Tab
     return table
 
 
-def _time_table(found: dict[int, dict[str, Any]]) -> Table:
-    rows = np.array(list(found), dtype=np.float64)
-    seconds = np.array([one["survey"] + one["sample"] for one in found.values()])
+def _time_table(by_size: dict[int, dict[str, Any]]) -> Table:
+    rows = np.array(list(by_size), dtype=np.float64)
+    seconds = np.array([one["survey"] + one["sample"] for one in by_size.values()])
     line = np.polyval(np.polyfit(rows, seconds, 1), rows)
     explained = 1.0 - float(((seconds - line) ** 2).sum() / ((seconds - seconds.mean()) ** 2).sum())
     per_row = seconds / rows
@@ -99,7 +99,7 @@ def _time_table(found: dict[int, dict[str, Any]]) -> Table:
             f"{rows[0]:,.0f}: {per_row[-1] / per_row[0]:.3f}.",
         ],
     )
-    for (n_rows, one), both in zip(found.items(), seconds, strict=True):
+    for (n_rows, one), both in zip(by_size.items(), seconds, strict=True):
         table.rows.append(
             {
                 "rows": n_rows,

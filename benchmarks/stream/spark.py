@@ -100,15 +100,15 @@ def _table(n_rows: int, n_files: int, small: int) -> Table:
 
 
 def _add(table: Table, ours: list[dict[str, Any]], theirs: list[dict[str, Any]], way: str, frame: str) -> None:
-    seconds, other = (min(one["seconds"] for one in runs) for runs in (ours, theirs))
-    costs, other_costs = ([one["cost"] for one in runs] for runs in (ours, theirs))
-    ratio, cost = seconds / other, float(np.mean(costs) / np.mean(other_costs))
+    seconds, other_seconds = (min(run["seconds"] for run in runs) for runs in (ours, theirs))
+    costs, other_costs = ([run["cost"] for run in runs] for runs in (ours, theirs))
+    ratio, cost = seconds / other_seconds, float(np.mean(costs) / np.mean(other_costs))
     table.rows.append(
         {
             "frame": frame,
             "rows kept": way,
             "pais s": seconds,
-            "MLlib s": other,
+            "MLlib s": other_seconds,
             "pais / MLlib": ratio,
             "time target": TIME_TARGET,
             "result": verdict(ratio, TIME_TARGET),
@@ -116,8 +116,8 @@ def _add(table: Table, ours: list[dict[str, Any]], theirs: list[dict[str, Any]],
             "cost target": COST_TARGET,
             "cost result": verdict(cost, COST_TARGET),
             "largest pais cost / smallest MLlib cost": max(costs) / min(other_costs),
-            "pais largest s": max(one["seconds"] for one in ours),
-            "MLlib largest s": max(one["seconds"] for one in theirs),
+            "pais largest s": max(run["seconds"] for run in ours),
+            "MLlib largest s": max(run["seconds"] for run in theirs),
             "pyspark": ours[0]["version"],
         }
     )

@@ -184,21 +184,21 @@ class Overhead:
 def orderings(frame: pd.DataFrame, family: Family = "valid") -> list[Ordering]:
     """Claim: coreset and constrained sampling never cost more than uniform sampling."""
     summary = _sampled(_costs(frame), family)
-    found = []
+    claims = []
     for dataset, part in _by_set(summary):
         for start in _starts(part):
             for lower, upper in PAIRS:
                 here = part[part["start"] == start]
                 pairs = _paired(_only(here, rule=lower), _only(here, rule=upper), ["sample_size", "epsilon"])
                 if len(pairs):
-                    found.append(_ordering(pairs, dataset, family, start, lower, upper))
-    return found
+                    claims.append(_ordering(pairs, dataset, family, start, lower, upper))
+    return claims
 
 
 def approaches(frame: pd.DataFrame) -> list[Approach]:
     """Claim: as the size grows, the cost comes near that of all rows."""
     summary = _only(_costs(frame), family="valid")
-    found = []
+    claims = []
     for dataset, part in _by_set(summary):
         for start in _starts(part):
             for epsilon in full_epsilons(part):
@@ -207,8 +207,8 @@ def approaches(frame: pd.DataFrame) -> list[Approach]:
                 for rule in RULES:
                     line = _only(here, rule=rule).sort_values("sample_size")
                     if len(full) and len(line):
-                        found.append(_approach(line, float(full.iloc[0]), dataset, start, rule, epsilon))
-    return found
+                        claims.append(_approach(line, float(full.iloc[0]), dataset, start, rule, epsilon))
+    return claims
 
 
 def paces(frame: pd.DataFrame, n_rows: Mapping[str, int]) -> list[Pace]:
@@ -239,7 +239,7 @@ def gains(frame: pd.DataFrame, family: Family = "ours", start: Start = "rows") -
 def thousandfold(frame: pd.DataFrame, family: Family = "ours") -> list[Thousandfold]:
     """Claim: ours at epsilon 1 costs no more than the published noise at epsilon 1000."""
     summary = _costs(frame)
-    found = []
+    claims = []
     for dataset, part in _by_set(summary):
         sizes = shown_sizes(part, dataset)
         shown = part[part["sample_size"].isin(sizes)]
@@ -252,7 +252,7 @@ def thousandfold(frame: pd.DataFrame, family: Family = "ours") -> list[Thousandf
             continue
         best = all_ours.groupby("epsilon")["median"].min()
         enough = [float(at) for at, cost in best.items() if cost <= published.min()]
-        found.append(
+        claims.append(
             Thousandfold(
                 dataset=dataset,
                 family=family,
@@ -264,7 +264,7 @@ def thousandfold(frame: pd.DataFrame, family: Family = "ours") -> list[Thousandf
                 least_epsilon=min(enough, default=None),
             )
         )
-    return found
+    return claims
 
 
 def flatteries(frame: pd.DataFrame) -> list[Flattery]:
@@ -332,8 +332,8 @@ def overhead(frame: pd.DataFrame) -> Overhead | None:
 
 
 def _all_rows_seconds(times: pd.DataFrame) -> float | None:
-    found = times[(times["rule"] == "all rows") & (times["measure"] == "t_lloyd")]["value"]
-    return float(found.iloc[0]) if len(found) else None
+    seconds = times[(times["rule"] == "all rows") & (times["measure"] == "t_lloyd")]["value"]
+    return float(seconds.iloc[0]) if len(seconds) else None
 
 
 def as_table(claims: Sequence[Any]) -> pd.DataFrame:

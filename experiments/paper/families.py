@@ -87,7 +87,7 @@ class Workbench:
         rng = np.random.default_rng(0)
         d, shape = self.rows.shape[1], (N_CLUSTERS, self.rows.shape[1])
         deviation = self.rows.std(axis=0, dtype=np.float64)
-        found = []
+        sets = []
         for number in range(self.center_sets):
             picked = self.rows[rng.choice(len(self.rows), N_CLUSTERS, replace=False)].astype(np.float64)
             if number % 4 == 0:
@@ -99,8 +99,8 @@ class Workbench:
             else:
                 # Few places, so that most of the data are far from all of them.
                 centers = picked[rng.integers(0, 3, size=N_CLUSTERS)] + 0.05 * deviation * rng.standard_normal((1, d))
-            found.append(centers)
-        return np.array(found)
+            sets.append(centers)
+        return np.array(sets)
 
     @cached_property
     def trial_costs(self) -> FloatArray:
@@ -123,8 +123,8 @@ def _costs(cell: Cell, bench: Workbench, repetitions: int) -> list[Measured]:
     else:
         centers, size = _lloyd(cell, bench, repetitions)
     costs = mean_costs(bench.rows, centers)
-    found = [Measured(repetition=i, measure="cost", value=float(cost)) for i, cost in enumerate(costs)]
-    return [*found, Measured(repetition=0, measure="expected_size", value=size)]
+    measured = [Measured(repetition=i, measure="cost", value=float(cost)) for i, cost in enumerate(costs)]
+    return [*measured, Measured(repetition=0, measure="expected_size", value=size)]
 
 
 def _lloyd(cell: Cell, bench: Workbench, repetitions: int) -> tuple[FloatArray, float]:
@@ -134,9 +134,9 @@ def _lloyd(cell: Cell, bench: Workbench, repetitions: int) -> tuple[FloatArray, 
     scales, size = Scales(sum=0.0, count=0.0), float(len(bench.rows))
     if cell.family != "not-private":
         law = "published" if cell.family == "published" else "valid"
-        found = bench.calibrated(cell.rule, cell.sample_size, cell.epsilon)
-        scales = _scales(found.noise, bench)
-        rule, size = found.rule, found.sample_size
+        calibration = bench.calibrated(cell.rule, cell.sample_size, cell.epsilon)
+        scales = _scales(calibration.noise, bench)
+        rule, size = calibration.rule, calibration.sample_size
     elif cell.sample_size is not None:
         rule = bench.rule_without_noise(cell.rule, cell.sample_size)
         size = float(cell.sample_size)
@@ -208,26 +208,26 @@ def _times(cell: Cell, bench: Workbench, repetitions: int) -> list[Measured]:
 
     The noise is given, as in the paper. Norms and look-ups of weights are part of the pass: it reads a row once.
     """
-    given = bench.calibrated(cell.rule, cell.sample_size, cell.epsilon)
-    found = []
+    calibration = bench.calibrated(cell.rule, cell.sample_size, cell.epsilon)
+    measured = []
     for repetition in range(-1, repetitions):  # the first run only warms caches
         seed = cell.seed(repetition)
         rng = np.random.default_rng(seed)
         begin = time.perf_counter()
-        rule = _rule_again(given, bench)
+        rule = _rule_again(calibration, bench)
         solved = time.perf_counter()
         sample = bench.everything if cell.rule == "all rows" else bench.sample(rule, seed)
         sampled = time.perf_counter()
         start = first_centers(cell, sample.rows, bench.ball.radius, rng)
-        dp_lloyd(sample.rows, sample.weights, start, law="valid", scales=_scales(given.noise, bench), rng=rng)
+        dp_lloyd(sample.rows, sample.weights, start, law="valid", scales=_scales(calibration.noise, bench), rng=rng)
         done = time.perf_counter()
         if repetition < 0:
             continue
-        found.append(Measured(repetition=repetition, measure="t_lloyd", value=done - sampled))
+        measured.append(Measured(repetition=repetition, measure="t_lloyd", value=done - sampled))
         if cell.rule != "all rows":
-            found.append(Measured(repetition=repetition, measure="t_weights", value=solved - begin))
-            found.append(Measured(repetition=repetition, measure="t_sampling", value=sampled - solved))
-    return found
+            measured.append(Measured(repetition=repetition, measure="t_weights", value=solved - begin))
+            measured.append(Measured(repetition=repetition, measure="t_sampling", value=sampled - solved))
+    return measured
 
 
 def _rule_again(given: Calibration, bench: Workbench) -> pais.Rule:

@@ -121,13 +121,13 @@ def _decomposed_cell(table: pd.DataFrame) -> tuple[str, int]:
 def _bars(table: pd.DataFrame, dataset: str, m: int, source: str) -> list[tuple[int, str, dict[str, float]]]:
     here = table[table["dataset"] == dataset]
     full = here.loc[here["rule"] == "all rows", "t_lloyd"]
-    found = []
-    for place, rule in enumerate(RULES):
+    bars = []
+    for position, rule in enumerate(RULES):
         line = here[(here["rule"] == rule) & (here["m"] == m)]
         if len(line) and len(full):
             parts = {part: 100.0 * float(line[part].iloc[0]) / float(full.iloc[0]) for part in TIMES}
-            found.append((place, f"{PAPER_NAMES[rule]}, {source}", parts))
-    return found
+            bars.append((position, f"{PAPER_NAMES[rule]}, {source}", parts))
+    return bars
 
 
 def _draw_violations(axes: Any, cells: pd.DataFrame) -> dict[str, dict[str, Any]]:

@@ -81,8 +81,8 @@ class Layout:
 
     def find(self, directory: Path) -> tuple[Path, ...] | None:
         """The files in this directory, or None where one of them is missing."""
-        found = [self._find_one(directory / name) for name in self.files]
-        paths = tuple(path for path in found if path is not None)
+        candidates = [self._find_one(directory / name) for name in self.files]
+        paths = tuple(path for path in candidates if path is not None)
         return paths if len(paths) == len(self.files) else None
 
     def _find_one(self, path: Path) -> Path | None:

@@ -60,8 +60,8 @@ class Cell:
 
     def seed(self, repetition: int) -> int:
         """A seed of its own for every repetition of every cell, the same in every run."""
-        words = json.dumps([*asdict(self).values(), repetition])
-        return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8], "little")
+        text = json.dumps([*asdict(self).values(), repetition])
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +88,8 @@ class Grid:
     def cells(self, dataset: str, sizes: Sizes) -> list[Cell]:
         """Every cell of a data set once, costs first."""
         sizes = self._fewer(sizes)
-        found = [*self._costs(dataset, sizes), *self._coresets(dataset, sizes), *self._times(dataset, sizes)]
-        return list(dict.fromkeys(found))
+        cells = [*self._costs(dataset, sizes), *self._coresets(dataset, sizes), *self._times(dataset, sizes)]
+        return list(dict.fromkeys(cells))
 
     def repetitions_of(self, cell: Cell) -> int:
         if cell.kind == "time":

@@ -20,9 +20,9 @@ def scatter(bench: Workbench, title: str, *, sample_size: int, epsilon: float) -
     plane = axes[:2].T
     samples = {}
     for rule in RULES:
-        found = bench.calibrated(rule, sample_size, epsilon)
-        kept = bench.sample(found.rule, seed=1)
+        calibration = bench.calibrated(rule, sample_size, epsilon)
+        kept = bench.sample(calibration.rule, seed=1)
         norm = np.minimum(np.linalg.norm(kept.rows, axis=1), bench.ball.radius)
-        loss = pais.amplified_epsilon(found.profile(kept.weights, norm), 1.0 / kept.weights)
+        loss = pais.amplified_epsilon(calibration.profile(kept.weights, norm), 1.0 / kept.weights)
         samples[PAPER_NAMES[rule]] = (kept.rows @ plane, kept.weights, loss)
     return Scatter(title=title, background=some @ plane, samples=samples, epsilon=epsilon)

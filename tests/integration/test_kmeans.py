@@ -49,7 +49,7 @@ def test_the_cost_is_near_that_of_a_run_without_privacy(
     assert min(ratios) > 0.999
 
 
-@pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
+@pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
 @pytest.mark.parametrize("mechanism", ["l2", "laplace"])
 def test_the_papers_algorithm_runs_and_costs_what_lloyd_costs(mechanism: str) -> None:
     fit = private_kmeans(ROWS, stated(mechanism, algorithm="paper", epsilon=20.0), random_state=1)

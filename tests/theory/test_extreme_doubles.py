@@ -148,7 +148,7 @@ def test_what_would_overflow_the_whole_numbers_is_refused_from_public_numbers_al
     assert int(naive[0]) != math.trunc(1e18 * 2.0**22)
 
 
-@pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
+@pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
 def test_an_estimator_that_would_overflow_does_not_look_at_a_row() -> None:
     rows = Unread()
     norms = NormDistribution(norms=np.array([0.5]), masses=np.array([1e3]), radius=1.0)

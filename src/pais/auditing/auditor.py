@@ -15,8 +15,8 @@ from pais.auditing.events import Candidate, Event, Observed, best_event, epsilon
 from pais.auditing.fits import FitTarget
 from pais.auditing.pairs import NeighbourPair
 from pais.auditing.report import AuditReport, Direction, Finding
-from pais.auditing.statistics import DISCRIMINANT, Discriminant, Statistics, named
-from pais.auditing.targets import Draws, Function, FunctionTarget, MechanismTarget, Target, width_of
+from pais.auditing.statistics import DISCRIMINANT, Discriminant, Statistics, statistics_by_name
+from pais.auditing.targets import Draws, Function, FunctionTarget, MechanismTarget, Target, n_columns
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.estimators.kmeans import DPKMeans
@@ -98,35 +98,36 @@ def audit(
     >>> pais.audit(too_little, pair=pair, epsilon=1.0, random_state=0).violates
     True
     """
-    begun = pacing.clock()
+    started = pacing.clock()
     half = validate.count("runs", runs) // 2
     if half < 1:
-        raise ArgumentError(f"runs={runs!r} cannot be halved. Pass at least 2.")
-    sure = validate.number(
+        raise ArgumentError(f"runs={runs!r} cannot be halved, to choose an event and to count it. Pass at least 2.")
+    confidence = validate.number(
         "confidence", confidence, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
     )
     limit = None if seconds is None else validate.positive("seconds", seconds)
-    found = _target(target, rule, ball, n_features, statistic, epsilon, delta)
-    pairs = found.pairs() if pair is None else [pair]
+    audited = _target(target, rule, ball, n_features, statistic, epsilon, delta)
+    pairs = audited.pairs() if pair is None else [pair]
     validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
     draws = Draws.of(random_state)
-    found.prepare(pairs, draws)
-    search = _Search(target=found, draws=draws, risk=(1.0 - sure) / len(_DIRECTIONS))  # [note: audit-3]
-    first = list(search.explore_all(pairs, half // len(pairs) + 1, None if limit is None else _FIRST_SHARE * limit))
-    chosen = max(first, key=lambda one: one.promise)
-    left = None if limit is None else max(limit - (pacing.clock() - begun), 0.0)
-    findings, counted = search.confirm(chosen, half, left)  # [note: audit-2]
+    audited.prepare(pairs, draws)
+    search = _Search(target=audited, draws=draws, risk=(1.0 - confidence) / len(_DIRECTIONS))  # [note: audit-3]
+    first_limit = None if limit is None else _FIRST_SHARE * limit
+    explored = list(search.explore_all(pairs, half // len(pairs) + 1, first_limit))
+    best = max(explored, key=lambda exploration: exploration.promise)
+    remaining = None if limit is None else max(limit - (pacing.clock() - started), 0.0)
+    findings, n_counted = search.confirm(best, half, remaining)  # [note: audit-2]
     return AuditReport(
-        target=found.name,
+        target=audited.name,
         lower_bound=max(finding.lower_bound for finding in findings),
-        certified=found.certified,
-        delta=found.delta,
-        confidence=sure,
-        pair=chosen.pair.name,
+        certified=audited.certified,
+        delta=audited.delta,
+        confidence=confidence,
+        pair=best.pair.name,
         findings=findings,
-        runs=counted,
-        first_runs=min(one.runs for one in first),
-        seconds=pacing.clock() - begun,
+        runs=n_counted,
+        first_runs=min(exploration.runs for exploration in explored),
+        seconds=pacing.clock() - started,
     )
 
 
@@ -139,7 +140,7 @@ def _target(
     epsilon: float | None,
     delta: float | None,
 ) -> Target:
-    looks = None if statistic is None else named(statistic)
+    statistics = None if statistic is None else statistics_by_name(statistic)
     claimed = None if epsilon is None else validate.non_negative("epsilon", epsilon)
     stated = None if delta is None else validate.target_delta(delta)
     width = None if n_features is None else validate.count("n_features", n_features)
@@ -150,8 +151,8 @@ def _target(
         claimed = plan.epsilon if claimed is None and stated in (None, plan.delta) else claimed
         stated = plan.delta if stated is None else stated
     if isinstance(target, Mechanism):
-        validate.instance("ball", ball, Ball, "A mechanism is audited with ball= and rule=.")
-        validate.instance("rule", rule, Rule, "A mechanism is audited with ball= and rule=.")
+        validate.instance("ball", ball, Ball, "Pass ball= and rule= with a mechanism.")
+        validate.instance("rule", rule, Rule, "Pass ball= and rule= with a mechanism.")
         assert ball is not None
         assert rule is not None
         stated = 0.0 if stated is None else stated
@@ -161,23 +162,23 @@ def _target(
             ball=ball,
             certified=certified_epsilon(target, rule, ball, delta=stated) if claimed is None else claimed,
             delta=stated,
-            statistic=looks,
-            n_features=width_of(target, ball, width),
+            statistic=statistics,
+            n_features=n_columns(target, ball, width),
             planned=plan is not None,
         )
     if not callable(target) and not isinstance(target, DPKMeans):
         raise ArgumentError(
-            f"target cannot be of type {type(target).__name__}. Pass a function, mechanism or plan, or a DPKMeans."
+            f"target is of type {type(target).__name__}. Pass a function, mechanism or plan, or a DPKMeans."
         )
     if rule is not None or ball is not None:
-        raise ArgumentError("rule and ball go with a mechanism. A function or a fit has its own: leave them out.")
+        raise ArgumentError("rule and ball are for a mechanism only. For a function or a fit, leave them out.")
     if isinstance(target, DPKMeans):
-        return FitTarget.of(target, epsilon=claimed, delta=stated, statistic=looks, n_features=width)
-    return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=looks)
+        return FitTarget.of(target, epsilon=claimed, delta=stated, statistic=statistics, n_features=width)
+    return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=statistics)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Chosen:
+class _Exploration:
     """The most promising events on a pair, one for each direction."""
 
     pair: NeighbourPair
@@ -198,49 +199,50 @@ class _Search:
     draws: Draws
     risk: float
 
-    def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Chosen]:
+    def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Exploration]:
         """Explore the pairs in order, the most promising first; the others as far as the time allows."""
-        begun = pacing.clock()
+        started = pacing.clock()
         for done, pair in enumerate(pairs):
             if seconds is None:
                 yield self.explore(pair, runs, None)
                 continue
-            left = seconds - (pacing.clock() - begun)
-            if done and left <= 0.0:
+            remaining = seconds - (pacing.clock() - started)
+            if done and remaining <= 0.0:
                 return
-            yield self.explore(pair, runs, left / (len(pairs) - done))
+            yield self.explore(pair, runs, remaining / (len(pairs) - done))
 
-    def explore(self, pair: NeighbourPair, runs: int, seconds: float | None) -> _Chosen:
+    def explore(self, pair: NeighbourPair, runs: int, seconds: float | None) -> _Exploration:
         chunks = list(self._chunks(pair, runs, seconds))
-        seen, other = (_joined([chunk[side] for chunk in chunks]) for side in (0, 1))
-        discriminant = Discriminant.fit(seen, other)
-        seen, other = _extended(seen, discriminant), _extended(other, discriminant)
+        present, absent = (_joined([chunk[side] for chunk in chunks]) for side in (0, 1))
+        discriminant = Discriminant.fit(present, absent)
+        present, absent = _extended(present, discriminant), _extended(absent, discriminant)
         delta, risk = self.target.delta, self.risk
-        return _Chosen(
+        return _Exploration(
             pair=pair,
             events={
-                "present": best_event(seen, other, delta=delta, risk=risk),
-                "absent": best_event(other, seen, delta=delta, risk=risk),
+                "present": best_event(present, absent, delta=delta, risk=risk),
+                "absent": best_event(absent, present, delta=delta, risk=risk),
             },
             discriminant=discriminant,
-            runs=_length(seen),
+            runs=_length(present),
         )
 
-    def confirm(self, chosen: _Chosen, runs: int, seconds: float | None) -> tuple[tuple[Finding, ...], int]:
-        events = {direction: candidate.event for direction, candidate in chosen.events.items()}
+    def confirm(self, exploration: _Exploration, runs: int, seconds: float | None) -> tuple[tuple[Finding, ...], int]:
+        events = {direction: candidate.event for direction, candidate in exploration.events.items()}
         hits = {direction: [0, 0] for direction in _DIRECTIONS}
-        counted = 0
-        for sides in self._chunks(chosen.pair, runs, seconds):
-            counted += _length(sides[0])
+        n_counted = 0
+        for sides in self._chunks(exploration.pair, runs, seconds):
+            n_counted += _length(sides[0])
             for side, observed in enumerate(sides):
-                full = _extended(observed, chosen.discriminant)
+                extended = _extended(observed, exploration.discriminant)
                 for direction, event in events.items():
-                    hits[direction][side] += int(np.count_nonzero(event.holds(full)))
-        return tuple(self._finding(way, events[way], hits[way], counted) for way in _DIRECTIONS), counted
+                    hits[direction][side] += int(np.count_nonzero(event.holds(extended)))
+        findings = (self._finding(way, events[way], hits[way], n_counted) for way in _DIRECTIONS)
+        return tuple(findings), n_counted
 
     def _finding(self, direction: Direction, event: Event, hits: list[int], runs: int) -> Finding:
-        mine, other = hits if direction == "present" else hits[::-1]
-        bound = epsilon_lower_bound(mine, other, runs=runs, delta=self.target.delta, risk=self.risk)
+        likelier, rarer = hits if direction == "present" else hits[::-1]
+        bound = epsilon_lower_bound(likelier, rarer, runs=runs, delta=self.target.delta, risk=self.risk)
         return Finding(
             direction=direction,
             event=str(event),
@@ -263,7 +265,7 @@ def _joined(chunks: list[Observed]) -> Observed:
 
 
 def _extended(observed: Observed, discriminant: Discriminant | None) -> Observed:
-    return observed if discriminant is None else {**observed, DISCRIMINANT: discriminant.look(observed)}
+    return observed if discriminant is None else {**observed, DISCRIMINANT: discriminant.values(observed)}
 
 
 def _length(observed: Observed) -> int:

@@ -32,16 +32,16 @@ class Event:
     value: float | str
 
     def holds(self, observed: Observed) -> NDArray[np.bool_]:
-        seen = observed[self.statistic]
-        if np.issubdtype(seen.dtype, np.number) == isinstance(self.value, str):
-            return np.zeros(len(seen), dtype=bool)
+        values = observed[self.statistic]
+        if np.issubdtype(values.dtype, np.number) == isinstance(self.value, str):
+            return np.zeros(len(values), dtype=bool)
         if self.relation == "at least":
-            return np.asarray(seen >= self.value)
+            return np.asarray(values >= self.value)
         if self.relation == "at most":
-            return np.asarray(seen <= self.value)
+            return np.asarray(values <= self.value)
         if isinstance(self.value, float) and np.isnan(self.value):
-            return np.isnan(seen)
-        return np.asarray(seen == self.value)
+            return np.isnan(values)
+        return np.asarray(values == self.value)
 
     def __str__(self) -> str:
         value = self.value if isinstance(self.value, str) else f"{self.value:.6g}"
@@ -94,8 +94,8 @@ def epsilon_lower_bound(
 
 def best_event(seen: Observed, other: Observed, *, delta: float, risk: float) -> Candidate:
     """Find the event with the largest bound, over all statistics and thresholds, that is likelier in `seen`."""
-    found = [_best_of(name, seen[name], other[name], delta=delta, risk=risk) for name in seen]
-    return max(found, key=lambda candidate: candidate.promise)
+    candidates = [_best_of(name, seen[name], other[name], delta=delta, risk=risk) for name in seen]
+    return max(candidates, key=lambda candidate: candidate.promise)
 
 
 def _best_of(name: str, seen: NDArray[Any], other: NDArray[Any], *, delta: float, risk: float) -> Candidate:
@@ -106,8 +106,7 @@ def _best_of(name: str, seen: NDArray[Any], other: NDArray[Any], *, delta: float
         if values.size:
             promise = epsilon_lower_bound(hits, others, runs=runs, delta=delta, risk=risk)
             best = int(np.argmax(promise))
-            chosen = values[best]
-            value = float(chosen) if np.issubdtype(values.dtype, np.number) else str(chosen)
+            value = float(values[best]) if np.issubdtype(values.dtype, np.number) else str(values[best])
             candidates.append(
                 Candidate(event=Event(statistic=name, relation=relation, value=value), promise=float(promise[best]))
             )
@@ -125,20 +124,20 @@ def _best_of(name: str, seen: NDArray[Any], other: NDArray[Any], *, delta: float
 
 def _atoms(seen: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int64]]:
     """Return the most frequent values, which may include NaN, and their counts in `seen` and in `other`."""
-    values, place = np.unique(np.concatenate([seen, other]), return_inverse=True)
-    place = place.ravel()
-    hits = np.bincount(place[: len(seen)], minlength=len(values))
-    others = np.bincount(place[len(seen) :], minlength=len(values))
-    kept = np.argsort(-np.maximum(hits, others), kind="stable")[:_MOST_ATOMS]
-    return values[kept], hits[kept], others[kept]
+    values, index = np.unique(np.concatenate([seen, other]), return_inverse=True)
+    index = index.ravel()
+    hits = np.bincount(index[: len(seen)], minlength=len(values))
+    others = np.bincount(index[len(seen) :], minlength=len(values))
+    frequent = np.argsort(-np.maximum(hits, others), kind="stable")[:_MOST_ATOMS]
+    return values[frequent], hits[frequent], others[frequent]
 
 
 def _thresholds(mine: FloatArray, theirs: FloatArray) -> FloatArray:
     """Return values at ranks that reach far into both tails of each of the two sets of values."""
-    chosen = []
+    thresholds = []
     for values in (mine, theirs):
         if values.size:
             ends = np.unique(np.geomspace(1, values.size, 8 * int(np.log2(values.size) + 1)).astype(np.int64)) - 1
             even = np.linspace(0, values.size - 1, _EVEN_RANKS).astype(np.int64)
-            chosen.append(values[np.unique(np.concatenate([ends, values.size - 1 - ends, even]))])
-    return np.unique(np.concatenate(chosen)) if chosen else np.empty(0)
+            thresholds.append(values[np.unique(np.concatenate([ends, values.size - 1 - ends, even]))])
+    return np.unique(np.concatenate(thresholds)) if thresholds else np.empty(0)

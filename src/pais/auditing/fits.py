@@ -17,7 +17,7 @@ from pais.accounting.certificate import Certificate
 from pais.auditing.events import Observed
 from pais.auditing.many import Part
 from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
-from pais.auditing.statistics import Statistic, SumFrame, beside_record, column
+from pais.auditing.statistics import Statistic, SumFrame, column, statistics_near_record
 from pais.auditing.targets import Draws, Target
 from pais.errors import ArgumentError
 from pais.estimators.kmeans import DPKMeans
@@ -43,7 +43,7 @@ OUTCOME, MESSAGE, WARNINGS, CERTIFICATE = "outcome", "message", "warnings", "cer
 Facts = Mapping[str, object]
 
 
-class _MadeUpRows(Accounts):
+class _NoLedger(Accounts):
     """Accounts without any ledger, not even an active one. The fit does not count as one that should have a ledger."""
 
     @property
@@ -82,7 +82,7 @@ class FitTarget(Target):
     n_features: int
     stated_epsilon: float | None
     stated_delta: float | None
-    seen: _Certificates = field(default_factory=_Certificates)
+    claims: _Certificates = field(default_factory=_Certificates)
 
     @classmethod
     def of(
@@ -95,11 +95,10 @@ class FitTarget(Target):
         n_features: int | None,
     ) -> FitTarget:
         """Build the target for a model; the model's center, if stated, sets the number of columns of proposed pairs."""
-        known = 2 if model.center is None else np.size(model.center)
         return cls(
             model=model,
             statistic=statistic,
-            n_features=known if n_features is None else n_features,
+            n_features=n_features or (2 if model.center is None else np.size(model.center)),
             stated_epsilon=epsilon,
             stated_delta=delta,
         )
@@ -110,11 +109,11 @@ class FitTarget(Target):
 
     @property
     def certified(self) -> float | None:  # type: ignore[override]  # read-only here
-        return self.seen.epsilon if self.stated_epsilon is None else self.stated_epsilon
+        return self.claims.epsilon if self.stated_epsilon is None else self.stated_epsilon
 
     @property
     def delta(self) -> float:  # type: ignore[override]  # read-only here
-        return self.seen.delta if self.stated_delta is None else self.stated_delta
+        return self.claims.delta if self.stated_delta is None else self.stated_delta
 
     def batch(self, pair: NeighbourPair) -> int:
         return _BATCH_FITS
@@ -126,8 +125,8 @@ class FitTarget(Target):
         axis = np.eye(self.n_features)[0]
         record, company = origin + INSIDE * radius * axis, origin - COMPANY_NORM * radius * axis
         return [
-            NeighbourPair.of(record, np.tile(company, (rows, 1)), name=f"record opposite {words}")
-            for rows, words in ((1, "one row"), (_MANY, f"{_MANY} rows"))
+            NeighbourPair.of(record, np.tile(company, (rows, 1)), name=f"record opposite {label}")
+            for rows, label in ((1, "one row"), (_MANY, f"{_MANY} rows"))
         ]
 
     def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:
@@ -135,27 +134,27 @@ class FitTarget(Target):
         tables = [table for pair in pairs for table in (pair.with_record, pair.without_record)] * _ATTEMPTS
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for left, table in zip(reversed(range(len(tables))), tables, strict=True):
+            for attempt, table in enumerate(tables, 1):
                 try:
                     model = self._fitted(table, draws)
                 except Exception:
-                    if left == 0:
+                    if attempt == len(tables):
                         raise
                 else:
                     break
-        self.seen.names = (OUTCOME, MESSAGE, WARNINGS, *self._look(model, _Scene.of(pairs[0])))
-        if self.stated_epsilon is None and self.delta < self.seen.delta:
+        self.claims.names = (OUTCOME, MESSAGE, WARNINGS, *self._facts(model, _Geometry.of(pairs[0])))
+        if self.stated_epsilon is None and self.delta < self.claims.delta:
             raise ArgumentError(
-                f"delta={self.stated_delta!r} is below the certified delta={self.seen.delta!r}. Pass the epsilon that "
-                "you claim there, or leave delta out."
+                f"delta={self.stated_delta!r} is below the certified delta={self.claims.delta!r}. Pass the claimed "
+                "epsilon too, or leave delta out."
             )
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
-        scene = _Scene.of(pair)
-        outcomes = [self._outcome(rows, scene, draws) for _ in range(runs)]
-        return {name: column([facts.get(name, math.nan) for facts in outcomes], runs) for name in self.seen.names}
+        geometry = _Geometry.of(pair)
+        outcomes = [self._outcome(rows, geometry, draws) for _ in range(runs)]
+        return {name: column([facts.get(name, math.nan) for facts in outcomes], runs) for name in self.claims.names}
 
-    def _outcome(self, rows: FloatArray, scene: _Scene, draws: Draws) -> Facts:
+    def _outcome(self, rows: FloatArray, geometry: _Geometry, draws: Draws) -> Facts:
         # Warnings and errors reach the caller of fit, so they are part of the output.
         with warnings.catch_warnings(record=True) as issued:
             warnings.simplefilter("always")
@@ -164,24 +163,24 @@ class FitTarget(Target):
             except Exception as error:
                 return {OUTCOME: type(error).__name__, MESSAGE: str(error), WARNINGS: "", CERTIFICATE: "none"}
         kinds = ", ".join(warning.category.__name__ for warning in issued)
-        return {OUTCOME: RELEASED, MESSAGE: RELEASED, WARNINGS: kinds, **self._look(model, scene)}
+        return {OUTCOME: RELEASED, MESSAGE: RELEASED, WARNINGS: kinds, **self._facts(model, geometry)}
 
     def _fitted(self, rows: FloatArray, draws: Draws) -> DPKMeans:
         model: DPKMeans = clone(self.model)
         bits = draws.generator if draws.seeded else None
-        model.set_params(random_state=bits, ledger=_MadeUpRows(()))  # [note: audit-4]
+        model.set_params(random_state=bits, ledger=_NoLedger(()))  # [note: audit-4]
         model.fit(rows)
-        self.seen.include(model.certificate_)
+        self.claims.include(model.certificate_)
         return model
 
-    def _look(self, model: DPKMeans, scene: _Scene) -> Facts:
+    def _facts(self, model: DPKMeans, geometry: _Geometry) -> Facts:
         if self.statistic is not None:
-            return {name: look(model) for name, look in self.statistic.items()}
-        return {**_public_facts(model.fit_, scene), **_released(model.fit_, scene)}
+            return {name: function(model) for name, function in self.statistic.items()}
+        return {**_public_facts(model.fit_, geometry), **_released(model.fit_, geometry)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Scene:
+class _Geometry:
     """The positions of the record and the other rows; rows with non-finite numbers are left out.
 
     A record with non-finite numbers has no position, so the mean of the other rows is used instead.
@@ -192,7 +191,7 @@ class _Scene:
     axis: FloatArray
 
     @classmethod
-    def of(cls, pair: NeighbourPair) -> _Scene:
+    def of(cls, pair: NeighbourPair) -> _Geometry:
         company = pair.without_record[np.all(np.isfinite(pair.without_record), axis=1)]
         origin = company.mean(axis=0) if len(company) else np.zeros(company.shape[1])
         record = pair.record if np.all(np.isfinite(pair.record)) else origin
@@ -205,7 +204,7 @@ class _Scene:
         return self.pair.record
 
 
-def _public_facts(fit: KMeansFit, scene: _Scene) -> Facts:
+def _public_facts(fit: KMeansFit, geometry: _Geometry) -> Facts:
     """Values of the survey, the plan and the certificate, all of which are released together with the centers."""
     plan, certificate = fit.plan, fit.certificate
     facts: dict[str, object] = {
@@ -216,13 +215,13 @@ def _public_facts(fit: KMeansFit, scene: _Scene) -> Facts:
         "smallest probability": plan.rule.smallest_probability(plan.ball.radius),
     }
     if plan.ball.center is not None:
-        facts["center along the record"] = float(np.asarray(plan.ball.center) @ scene.axis)
+        facts["center along the record"] = float(np.asarray(plan.ball.center) @ geometry.axis)
     norms = plan.norms if fit.survey is None else fit.survey.norms
     if norms is not None:
-        at = float(plan.ball.norms(plan.ball.shift(scene.record[None, :]))[0])
+        norm = float(plan.ball.norms(plan.ball.shift(geometry.record[None, :]))[0])
         facts["rows in the norms"] = norms.n_rows
         facts["mean square norm"] = norms.mean_square_norm
-        facts["rows in the record's bin of norms"] = _bin_count(norms, at)
+        facts["rows in the record's bin of norms"] = _bin_count(norms, norm)
     if isinstance(plan.mechanism, KMeans):
         facts["rounds"] = len(plan.mechanism.rounds)
         facts["noise on counts"] = plan.mechanism.rounds[-1].count_noise.scale
@@ -237,21 +236,21 @@ def _bin_count(norms: NormDistribution, norm: float) -> float:
     """
     if norms.masses.size != _N_BINS + 1:
         return math.nan
-    place = int(_bin_of(np.array([norm]))[0])
-    signs = np.where(np.arange(place, -1, -1) % 2 == 0, 2.0, -2.0)
+    position = int(_bin_of(np.array([norm]))[0])
+    signs = np.where(np.arange(position, -1, -1) % 2 == 0, 2.0, -2.0)
     # Round, so that an empty bin gives exactly 0.
-    return round(float(signs @ norms.masses[: place + 1]), 9)
+    return round(float(signs @ norms.masses[: position + 1]), 9)
 
 
-def _released(fit: KMeansFit, scene: _Scene) -> Facts:
+def _released(fit: KMeansFit, geometry: _Geometry) -> Facts:
     """Counts and centers near the record, and the evidence for it in their totals if every row is kept."""
     value, plan = fit.value, fit.plan
-    seen = dict(beside_record([value], scene.record, scene.origin, scene.axis))
+    statistics = dict(statistics_near_record([value], geometry.record, geometry.origin, geometry.axis))
     if isinstance(plan.mechanism, KMeans):
         last = plan.mechanism.rounds[-1]
         parts = (Part(counts=True, noise=last.count_noise), Part(counts=False, noise=last.sum_noise))
-        frame = SumFrame.of(scene.pair, plan.ball, plan.rule)
+        frame = SumFrame.of(geometry.pair, plan.ball, plan.rule)
         counts = value.noisy_counts[:, None]
         totals = [counts.sum(axis=0)[None, :], (counts * (value.centers - frame.origin)).sum(axis=0)[None, :]]
-        seen.update(frame.look(parts, totals))
-    return {name: float(values[0]) for name, values in seen.items()}
+        statistics.update(frame.statistics(parts, totals))
+    return {name: float(values[0]) for name, values in statistics.items()}

@@ -34,14 +34,14 @@ class Part:
 
 def linear_parts(mechanism: Mechanism) -> tuple[Part, ...] | None:
     """The counts and sums that a mechanism releases, in order; None if it releases, or may release, anything else."""
-    does = type(mechanism).measure
-    if isinstance(mechanism, WeightedCount) and does is WeightedCount.measure:
+    measure = type(mechanism).measure
+    if isinstance(mechanism, WeightedCount) and measure is WeightedCount.measure:
         return (Part(counts=True, noise=mechanism.noise),)
-    if isinstance(mechanism, WeightedSum) and does is WeightedSum.measure:
+    if isinstance(mechanism, WeightedSum) and measure is WeightedSum.measure:
         return (Part(counts=False, noise=mechanism.noise),)
-    if isinstance(mechanism, WeightedMean) and does is WeightedMean.measure:
+    if isinstance(mechanism, WeightedMean) and measure is WeightedMean.measure:
         return (Part(counts=True, noise=mechanism.count_noise), Part(counts=False, noise=mechanism.sum_noise))
-    if isinstance(mechanism, Joint) and does is Joint.measure:
+    if isinstance(mechanism, Joint) and measure is Joint.measure:
         inner = [linear_parts(part) for part in mechanism.parts]
         return None if None in inner else tuple(part for parts in inner if parts is not None for part in parts)
     return None
@@ -73,7 +73,9 @@ def measure_many(
     """
     parts = linear_parts(mechanism)
     if parts is None:
-        raise MismatchError("only counts, sums, means and joints of them are released many at once. Run it in a loop.")
+        raise MismatchError(
+            f"{type(mechanism).__name__} is not a count, sum, mean or Joint of them. Call pais.run in a loop."
+        )
     bits = bit_source(random_state)
     d = rows.shape[1]
     content, run_of = _samples(rows, ball, rule, runs, bits)

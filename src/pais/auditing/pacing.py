@@ -18,17 +18,17 @@ def chunk_sizes(runs: int, *, most: int, seconds: float | None) -> Iterator[int]
     With a time limit, the first chunk is a single run. No chunk is started that would end too late, judging by the
     time per run of the previous chunk.
     """
-    begun = clock()
+    started = clock()
     size = most if seconds is None else 1
-    left = runs
-    while left > 0:
-        size = min(size, left)
+    remaining = runs
+    while remaining > 0:
+        size = min(size, remaining)
         before = clock()
         yield size
-        left -= size
+        remaining -= size
         if seconds is not None:
             now = clock()
-            spare, spent = begun + seconds - now, now - before
+            spare, spent = started + seconds - now, now - before
             # Multiply instead of dividing by `spent`, which is 0 if a chunk takes less time than the clock can measure.
             if spare * size < spent or spare <= 0.0:
                 return

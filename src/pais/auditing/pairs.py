@@ -43,8 +43,7 @@ class NeighbourPair:
         larger, smaller = _table("with_record", self.with_record), _table("without_record", self.without_record)
         if larger.shape[1] != smaller.shape[1] or len(larger) != len(smaller) + 1 or not _contains(larger, smaller):
             raise ArgumentError(
-                "with_record must hold the rows of without_record and one more. Two tables in which a row was replaced "
-                "are two steps apart."
+                "with_record must hold the rows of without_record and one more. Remove one row, and replace none."
             )
         object.__setattr__(self, "with_record", larger)
         object.__setattr__(self, "without_record", smaller)
@@ -59,18 +58,18 @@ class NeighbourPair:
     @property
     def record(self) -> FloatArray:
         """The row that only the larger table contains."""
-        left = Counter(row.tobytes() for row in self.without_record)
+        unmatched = Counter(row.tobytes() for row in self.without_record)
         for row in self.with_record[::-1]:
-            if left[row.tobytes()] == 0:
+            if unmatched[row.tobytes()] == 0:
                 return np.asarray(row)
-            left[row.tobytes()] -= 1
-        raise AssertionError("unreachable: the tables were compared when the pair was made")
+            unmatched[row.tobytes()] -= 1
+        raise AssertionError("unreachable: __post_init__ compares the tables")
 
 
 def _table(name: str, rows: ArrayLike) -> FloatArray:
     table = np.array(rows, dtype=np.float64)
     if table.ndim != 2:
-        raise ArgumentError(f"{name} must be a table of numbers. Pass an array of shape (n, d).")
+        raise ArgumentError(f"{name} must have two dimensions, and it has {table.ndim}. Pass an array of shape (n, d).")
     # Turn minus zero into zero, because rows are compared by their bits.
     table += 0.0
     table.setflags(write=False)
@@ -92,14 +91,14 @@ def worst_pairs(
     """
     fixed = delta if isinstance(profile, GaussianProfile) else None
     worst = worst_case(rule, profile, radius=ball.radius, delta=fixed).at_norm
-    places = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
+    norms = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
     origin = np.zeros(n_features) if ball.center is None else np.asarray(ball.center, dtype=np.float64)
     axis = np.eye(n_features)[0]
     beside = np.tile(origin - COMPANY_NORM * ball.radius * axis, (company, 1))
     pairs: list[NeighbourPair] = []
-    seen: list[float] = []
-    for name, norm in places.items():
-        if all(abs(norm - other) > 1e-6 * ball.radius for other in seen):
-            seen.append(norm)
+    proposed: list[float] = []
+    for name, norm in norms.items():
+        if all(abs(norm - other) > 1e-6 * ball.radius for other in proposed):
+            proposed.append(norm)
             pairs.append(NeighbourPair.of(origin + min(norm, INSIDE * ball.radius) * axis, beside, name=name))
     return pairs

@@ -94,11 +94,11 @@ class AuditReport:
         share_with, share_without = best.hits_with / self.runs, best.hits_without / self.runs
         claim = "no epsilon claimed" if self.certified is None else f"claimed: {self.certified:.6g}"
         if self.violates:
-            verdict = "VIOLATED: the claim is refuted."
+            verdict = "VIOLATED: the audit refutes the claimed epsilon."
         elif self.certified is None:
-            verdict = "Nothing was claimed, so nothing is refuted."
+            verdict = "No epsilon was claimed, so the audit refutes nothing."
         else:
-            verdict = "Not refuted. That is no proof: other tables and events may tell more."
+            verdict = "Not refuted. This is no proof: other tables or events may give a larger bound."
         return "\n".join(
             [
                 f"audit of {self.target}",
@@ -106,7 +106,7 @@ class AuditReport:
                 f"delta {self.delta:.3g}); {claim}",
                 f"  pair     {self.pair}, record {best.direction}",
                 f"  event    {best.event}",
-                f"  happened {share_with:.4%} of the runs with the record, {share_without:.4%} without",
+                f"  happened in {share_with:.4%} of the runs with the record, in {share_without:.4%} without",
                 f"  runs     {self.runs:,} on each table, after {self.first_runs:,} to choose; {self.seconds:.1f} s",
                 f"  {verdict}",
             ]

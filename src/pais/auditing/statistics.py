@@ -30,11 +30,13 @@ MOST_COORDINATES = 32
 DISCRIMINANT = "discriminant"
 
 
-def named(statistic: Statistics) -> dict[str, Statistic]:
+def statistics_by_name(statistic: Statistics) -> dict[str, Statistic]:
     if callable(statistic):
         return {"statistic": statistic}
-    if not isinstance(statistic, Mapping) or not statistic or not all(callable(one) for one in statistic.values()):
-        raise ArgumentError("statistic must be a function of an output, or several by name. Pass one, or leave it out.")
+    if not isinstance(statistic, Mapping) or not statistic or not all(map(callable, statistic.values())):
+        raise ArgumentError(
+            "statistic must be a function or a mapping of names to functions. Pass one, or leave it out."
+        )
     return dict(statistic)
 
 
@@ -43,13 +45,19 @@ def column(values: object, runs: int) -> NDArray[Any]:
     array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
     if array.shape != (runs,):
         raise ArgumentError(
-            f"a statistic must give one value for each run, and it gave shape {array.shape}. Return one number or one "
-            "symbol; with a function that takes runs=, one for each run."
+            f"a statistic returned shape {array.shape}, not one value for each run. Return one number or text per run."
         )
     try:
         return np.asarray(array.astype(np.float64))
     except (TypeError, ValueError):
         return np.array([str(value) for value in array])
+
+
+def of_each(statistics: Mapping[str, Statistic], outputs: Sequence[object]) -> Observed:
+    """Evaluate each statistic on each output."""
+    return {
+        name: column([function(output) for output in outputs], len(outputs)) for name, function in statistics.items()
+    }
 
 
 def coordinates(outputs: Sequence[object] | NDArray[Any], runs: int) -> Observed:
@@ -62,8 +70,8 @@ def coordinates(outputs: Sequence[object] | NDArray[Any], runs: int) -> Observed
         if any(part is None or part.size != width for part in flat):
             return {"output": column([_symbol(output) for output in outputs], runs)}
         table = np.array(flat, dtype=np.float64).reshape(runs, width)
-    names = ["output"] if table.shape[1] == 1 else [f"output[{place}]" for place in range(table.shape[1])]
-    return {name: table[:, place] for place, name in enumerate(names[:MOST_COORDINATES])}
+    names = ["output"] if table.shape[1] == 1 else [f"output[{index}]" for index in range(table.shape[1])]
+    return {name: table[:, index] for index, name in enumerate(names[:MOST_COORDINATES])}
 
 
 def _symbol(output: object) -> str:
@@ -75,8 +83,8 @@ def _numbers(output: object) -> FloatArray | None:
         output = [getattr(output, field.name) for field in dataclasses.fields(output)]
     if isinstance(output, (list, tuple)):
         parts = [_numbers(part) for part in output]
-        found = [part for part in parts if part is not None]
-        return np.concatenate(found) if found and len(found) == len(parts) else None
+        numeric = [part for part in parts if part is not None]
+        return np.concatenate(numeric) if numeric and len(numeric) == len(parts) else None
     try:
         return np.asarray(output, dtype=np.float64).ravel()
     except (TypeError, ValueError):
@@ -103,26 +111,26 @@ class SumFrame:
             origin=np.zeros(pair.record.size) if ball.center is None else np.asarray(ball.center),
         )
 
-    def look(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
+    def statistics(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
         """Distances of the output to both positions, and how much nearer it is to the position with the record.
 
         The latter is the log likelihood ratio if the smaller table adds no randomness of its own.
         """
-        seen: dict[str, FloatArray] = {}
+        statistics: dict[str, FloatArray] = {}
         evidence = np.zeros(len(released[0]))
         for number, (part, values) in enumerate(zip(parts, released, strict=True), 1):
             name = part.name if len(parts) == 1 else f"{part.name} {number}"
-            contributes = np.array([self.weight]) if part.counts else self.weight * self.record
+            contribution = np.array([self.weight]) if part.counts else self.weight * self.record
             absent = np.array([float(len(self.company))]) if part.counts else self.company.sum(axis=0)
             from_absent = norms_of(values - absent, part.noise.order)
-            from_present = norms_of(values - absent - contributes, part.noise.order)
+            from_present = norms_of(values - absent - contribution, part.noise.order)
             evidence += _evidence(part, from_absent, from_present)
-            seen[f"distance of the {name} from its place with the record"] = from_present
-            seen[f"distance of the {name} from its place without the record"] = from_absent
-            size = float(np.linalg.norm(contributes))
+            statistics[f"distance of the {name} from its place with the record"] = from_present
+            statistics[f"distance of the {name} from its place without the record"] = from_absent
+            size = float(np.linalg.norm(contribution))
             if size > 0.0:
-                seen[f"{name} along the record"] = values @ (contributes / size)
-        return {"evidence for the record": evidence, **seen}
+                statistics[f"{name} along the record"] = values @ (contribution / size)
+        return {"evidence for the record": evidence, **statistics}
 
     def evidence_alone(self, counts: FloatArray, centers: FloatArray, noise: Round) -> FloatArray:
         """Evidence from the count and the sum of one cluster in each run that contains no rows but the record.
@@ -133,11 +141,11 @@ class SumFrame:
         the last round.
         """
         count, total = Part(counts=True, noise=noise.count_noise), Part(counts=False, noise=noise.sum_noise)
-        told = _evidence(count, np.abs(counts), np.abs(counts - self.weight))
+        of_counts = _evidence(count, np.abs(counts), np.abs(counts - self.weight))
         sums, order = counts[:, None] * centers, noise.sum_noise.order
         of_sums = _evidence(total, norms_of(sums, order), norms_of(sums - self.weight * self.record, order))
         # With Laplace noise the evidence has a maximum, reached by many outputs; rounding makes it a single value.
-        return np.round(told + np.where(counts > noise.count_noise.scale, of_sums, 0.0), 9)
+        return np.round(of_counts + np.where(counts > noise.count_noise.scale, of_sums, 0.0), 9)
 
 
 def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> FloatArray:
@@ -146,7 +154,7 @@ def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> 
     return np.asarray((from_absent - from_present) / part.noise.scale)
 
 
-def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
+def center_statistics(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
     """Evidence in the record's cluster, counts and centers near the record, and whether the record is a center."""
     length = float(np.linalg.norm(frame.record))
     axis = frame.record / length if length > 0.0 else np.eye(record.size)[0]
@@ -155,11 +163,11 @@ def look_at_centers(outputs: Sequence[KMeansValue], record: FloatArray, frame: S
     every, own = np.arange(len(counts)), _own_cluster(counts, centers @ axis)
     return {
         "evidence for the record in its cluster": frame.evidence_alone(counts[every, own], centers[every, own], last),
-        **beside_record(outputs, record, frame.origin, axis),
+        **statistics_near_record(outputs, record, frame.origin, axis),
     }
 
 
-def beside_record(
+def statistics_near_record(
     outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray, axis: FloatArray
 ) -> dict[str, FloatArray]:
     """Counts and centers near the record; `axis` is the direction from `origin` to the record."""
@@ -206,13 +214,13 @@ class Discriminant:
         names = tuple(name for name in seen if _varies(seen[name]) and _varies(other[name]))
         if len(names) < 2:
             return None
-        mine, theirs = (np.column_stack([side[name] for name in names]) for side in (seen, other))
-        within = np.cov(mine, rowvar=False) + np.cov(theirs, rowvar=False)
+        present, absent = (np.column_stack([side[name] for name in names]) for side in (seen, other))
+        within = np.cov(present, rowvar=False) + np.cov(absent, rowvar=False)
         ridge = 1e-6 * np.diag(np.diag(within))
-        weights = np.linalg.solve(within + ridge, mine.mean(axis=0) - theirs.mean(axis=0))
+        weights = np.linalg.solve(within + ridge, present.mean(axis=0) - absent.mean(axis=0))
         return cls(names=names, weights=weights)
 
-    def look(self, observed: Observed) -> FloatArray:
+    def values(self, observed: Observed) -> FloatArray:
         return np.asarray(sum(weight * observed[name] for name, weight in zip(self.names, self.weights, strict=True)))
 
 

@@ -16,7 +16,7 @@ from pais._base.randomness import BitSource, SecureBits, SeededBits
 from pais.auditing.events import Observed
 from pais.auditing.many import Part, linear_parts, measure_each, measure_many
 from pais.auditing.pairs import NeighbourPair, worst_pairs
-from pais.auditing.statistics import Statistic, SumFrame, column, coordinates, look_at_centers
+from pais.auditing.statistics import Statistic, SumFrame, center_statistics, column, coordinates, of_each
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
@@ -70,7 +70,7 @@ class Target(ABC):
         """Do any work that is needed before the first run."""
 
     def pairs(self) -> list[NeighbourPair]:
-        raise ArgumentError("pair is missing: a function does not say what its rows are. Pass a NeighbourPair.")
+        raise ArgumentError("pair is missing, and a function has no ball to propose one from. Pass a NeighbourPair.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,13 +98,15 @@ class FunctionTarget(Target):
             outputs = [self.function(rows, draws.generator) for _ in range(runs)]
             if self.statistic is None:
                 return coordinates(outputs, runs)
-            return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
+            return of_each(self.statistic, outputs)
         together = self.function(rows, draws.generator, runs=runs)
         if self.statistic is not None:
-            return {name: column(look(together), runs) for name, look in self.statistic.items()}
+            return {name: column(function(together), runs) for name, function in self.statistic.items()}
         array = np.asarray(together)
         if array.ndim == 0 or len(array) != runs:
-            raise ArgumentError("a function that takes runs= must return an array with one entry for each run. Fix it.")
+            raise ArgumentError(
+                "a function with the parameter runs must return one entry for each run. Return an array of that length."
+            )
         return coordinates(array, runs)
 
 
@@ -131,8 +133,8 @@ class MechanismTarget(Target):
 
     def batch(self, pair: NeighbourPair) -> int:
         width = 8 * len(self.parts or ())
-        most = max(1, _BATCH_NUMBERS // max(8, width, pair.with_record.size))
-        return min(most, _BATCH_OUTPUTS) if self.parts is None else most
+        size = max(1, _BATCH_NUMBERS // max(8, width, pair.with_record.size))
+        return min(size, _BATCH_OUTPUTS) if self.parts is None else size
 
     def pairs(self) -> list[NeighbourPair]:
         return worst_pairs(
@@ -141,7 +143,7 @@ class MechanismTarget(Target):
             self.mechanism.profile,
             delta=self.delta,
             n_features=self.n_features,
-            company=0 if self.parts is not None else company_of(self.mechanism),
+            company=0 if self.parts is not None else n_other_rows(self.mechanism),
         )
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
@@ -149,17 +151,17 @@ class MechanismTarget(Target):
         frame = SumFrame.of(pair, self.ball, self.rule)
         if self.parts is not None:
             released = measure_many(self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=bits)
-            return frame.look(self.parts, released)
+            return frame.statistics(self.parts, released)
         outputs = measure_each(self.mechanism, rows, ball=self.ball, rule=self.rule, runs=runs, random_state=bits)
         if self.statistic is not None:
-            return {name: column([look(one) for one in outputs], runs) for name, look in self.statistic.items()}
+            return of_each(self.statistic, outputs)
         centers = [output for output in outputs if isinstance(output, KMeansValue)]
         if isinstance(self.mechanism, KMeans) and len(centers) == runs:
-            return look_at_centers(centers, pair.record, frame, self.mechanism.rounds[-1])
+            return center_statistics(centers, pair.record, frame, self.mechanism.rounds[-1])
         return coordinates(outputs, runs)
 
 
-def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
+def n_columns(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
     """Number of columns of a proposed pair: as stated, as planned, or two."""
     if stated is not None:
         return stated
@@ -168,7 +170,7 @@ def width_of(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
     return mechanism.n_features if isinstance(mechanism, KMeans) else 2
 
 
-def company_of(mechanism: Mechanism) -> int:
+def n_other_rows(mechanism: Mechanism) -> int:
     """Number of rows besides the record.
 
     For k-means, it is large enough that the noisy count distinguishes their cluster from the record's.

@@ -130,7 +130,7 @@ def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) ->
     """
     delta = validate.real_array("delta", delta)
     if not np.all((delta > 0.0) & (delta < 1.0)):
-        raise ArgumentError("delta must lie in (0, 1) for a Gaussian release. Pass a small number such as 1e-6.")
+        raise ArgumentError("delta holds an entry outside (0, 1). Pass small positive numbers such as 1e-6.")
     arrays = validate.broadcast(delta, validate.losses("mu", mu), validate.probabilities(probability))
     flat = invert_delta(*(array.ravel() for array in arrays))
     return _scalar_or_array(flat.reshape(arrays[0].shape))
@@ -212,11 +212,11 @@ def invert_delta(delta: FloatArray, mu: FloatArray, probability: FloatArray) -> 
     slack = 8 * ULP * (8.0 - log_delta - log_probability)
     log_target = np.minimum(log_delta - log_probability, 0.0) - slack  # [note: inverse-1]
     # A record sampled with probability <= delta satisfies (0, delta), so its epsilon is 0.
-    open_ = (mu > 0.0) & (probability > delta)  # [note: inverse-2]
-    solvable = np.flatnonzero(open_ & np.isfinite(mu))
+    positive = (mu > 0.0) & (probability > delta)  # [note: inverse-2]
+    solvable = np.flatnonzero(positive & np.isfinite(mu))
     if solvable.size:
         epsilon[solvable] = amplify_epsilon(_solve_log_ratio(log_target[solvable], mu[solvable]), probability[solvable])
-    epsilon[open_ & np.isinf(mu)] = np.inf
+    epsilon[positive & np.isinf(mu)] = np.inf
     return round_up(epsilon, 64.0)
 
 
@@ -227,26 +227,26 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
         value, error = log_gaussian_delta(point, mu[index])
         return np.asarray(log_target[index] - value - error)
 
-    everything = np.arange(mu.size)
+    every_index = np.arange(mu.size)
     low = np.zeros_like(mu)
     # The divergence is below Phi(mu/2 - L/mu), which equals the target at this L.
     high = mu * (0.5 * mu + np.maximum(-special.ndtri_exp(log_target), 0.0)) * (1 + 1e-9) + 1e-300  # [note: inverse-3]
-    value_low = excess(low, everything)
-    value_high = excess(high, everything)
+    value_low = excess(low, every_index)
+    value_high = excess(high, every_index)
     # Elements that meet the target at L = 0 need no search. If rounding error hides the root at the
     # upper end of the bracket, keep the upper end, which is the safe side.
     done = (value_low >= 0.0) | (value_high <= 0.0)
     answer = np.where(value_low >= 0.0, low, high)
-    open_ = np.flatnonzero(~done)
-    if open_.size:
+    unsolved = np.flatnonzero(~done)
+    if unsolved.size:
         # [note: inverse-4]
-        _, answer[open_] = shrink_bracket(
-            lambda point, index: excess(point, open_[index]),
-            low[open_],
-            high[open_],
-            value_low=value_low[open_],
-            value_high=value_high[open_],
-            tolerance=_INVERSE_TOLERANCE * float(np.min(high[open_])),
+        _, answer[unsolved] = shrink_bracket(
+            lambda point, index: excess(point, unsolved[index]),
+            low[unsolved],
+            high[unsolved],
+            value_low=value_low[unsolved],
+            value_high=value_high[unsolved],
+            tolerance=_INVERSE_TOLERANCE * float(np.min(high[unsolved])),
         )
     return answer
 

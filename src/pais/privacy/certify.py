@@ -96,10 +96,10 @@ def worst_case(
     radius, tolerance = _require(rule, profile, radius), validate.positive("tolerance", tolerance)
     quantity, bound = _bound(profile, epsilon, delta)
     upper, attained, at_norm = _supremum(rule, profile, bound, radius, tolerance, enough)
-    promised = _promise(rule, profile, epsilon, delta)
+    target = _promised_target(rule, profile, epsilon, delta)
     # A constrained rule guarantees its target by construction. If the bound differs only by rounding, use the target.
-    if promised is not None and promised * (1.0 - 1e-9) <= upper <= promised * (1.0 + 1e-9):  # [note: worst-5]
-        upper = promised
+    if target is not None and target * (1.0 - 1e-9) <= upper <= target * (1.0 + 1e-9):  # [note: worst-5]
+        upper = target
     return WorstCase(quantity=quantity, upper=upper, attained=min(attained, upper), at_norm=at_norm)
 
 
@@ -127,7 +127,7 @@ def worst_case_if_kept(
     _require(rule, profile, radius)
     gaussian = isinstance(profile, GaussianProfile)
     if gaussian and validate.target_delta(delta) == 0.0:
-        raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0.")
+        raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
     upper, attained, at_norm = _supremum(
         rule, profile, lambda low, _, norm: profile.loss(1.0 / low, norm), radius, tolerance
     )
@@ -146,13 +146,15 @@ def worst_case_if_kept(
 def _require(rule: Rule, profile: Profile, radius: float) -> float:
     """Validate the arguments of `worst_case` and return the radius as a float."""
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
-    validate.instance("profile", profile, Profile, "A mechanism has its .profile.")
+    validate.instance("profile", profile, Profile, "Pass the .profile of a mechanism.")
     if not isinstance(profile, (GaussianProfile, PureProfile)):
-        raise MismatchError("this kind of profile cannot be certified. Use a pure profile or a GaussianProfile.")
+        raise MismatchError(
+            f"profile of type {type(profile).__name__} cannot be certified. Use a pure profile or a GaussianProfile."
+        )
     radius = validate.radius(radius)
     if radius > rule.radius:
         raise MismatchError(
-            f"radius={radius!r} exceeds radius={rule.radius!r} of the rule. Build the rule for this ball."
+            f"radius={radius!r} exceeds the radius {rule.radius!r} of the rule. Build the rule for this ball."
         )
     return radius
 
@@ -167,31 +169,31 @@ def _supremum(
     else:
         upper, attained, at_norm = _refine(rule, bound, rule.breakpoints(radius), tolerance, enough)
     if not upper >= 0.0:
-        raise ConvergenceError(
-            "the loss could not be bounded: it is not a number somewhere on the ball. Check the profile."
-        )
+        raise ConvergenceError("the loss of the profile is NaN somewhere on the ball. Correct the profile.")
     return upper, attained, at_norm
 
 
 def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tuple[str, _Bound]:
     if isinstance(profile, GaussianProfile):
         if (epsilon is None) == (delta is None):
-            raise ArgumentError("a Gaussian profile needs exactly one of epsilon and delta. Pass the one you fix.")
+            raise ArgumentError("a GaussianProfile needs exactly one of epsilon and delta. Pass the one that is fixed.")
         if delta is not None:
             fixed_delta = validate.target_delta(delta)
             if fixed_delta == 0.0:
-                raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0.")
+                raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
             return "epsilon", lambda low, high, norm: invert_delta(
                 np.full_like(norm, fixed_delta), profile.loss(1.0 / low, norm), high
             )
-        fixed = validate.non_negative("epsilon", epsilon)
+        fixed_epsilon = validate.non_negative("epsilon", epsilon)
         return "delta", lambda low, high, norm: (
             # Adding the smallest subnormal keeps this an upper bound where exp underflows.
-            np.exp(log_amplified_delta(np.full_like(norm, fixed), profile.loss(1.0 / low, norm), high))
+            np.exp(log_amplified_delta(np.full_like(norm, fixed_epsilon), profile.loss(1.0 / low, norm), high))
             + np.finfo(np.float64).smallest_subnormal
         )
     if epsilon is not None:
-        raise ArgumentError("a pure profile bounds epsilon itself. Leave epsilon out.")
+        raise ArgumentError(
+            f"epsilon={epsilon!r} was passed with a pure profile, whose epsilon is the result. Leave epsilon out."
+        )
     return "epsilon", lambda low, high, norm: amplify_epsilon(profile.loss(1.0 / low, norm), high)
 
 
@@ -221,17 +223,17 @@ def _refine(
     while True:
         upper = bound(*_spread(rule, low, high), round_up(high, 16.0))  # [note: worst-3]
         probability = rule.evaluate(high)
-        seen = bound(probability, probability, high)
-        best = int(np.argmax(seen))
-        if seen[best] > attained:
-            attained, at_norm = float(seen[best]), float(high[best])
+        loss = bound(probability, probability, high)
+        best = int(np.argmax(loss))
+        if loss[best] > attained:
+            attained, at_norm = float(loss[best]), float(high[best])
         middle = 0.5 * (low + high)
         splittable = (middle > low) & (middle < high)
-        open_ = splittable & (upper > max(attained + _allowed_gap(attained, tolerance), enough))
-        closed = float(np.max(upper[~open_], initial=closed))  # [note: worst-4]
-        if not np.any(open_):
+        unresolved = splittable & (upper > max(attained + _allowed_gap(attained, tolerance), enough))
+        closed = float(np.max(upper[~unresolved], initial=closed))  # [note: worst-4]
+        if not np.any(unresolved):
             return _raised(closed), _lowered(attained), at_norm
-        low, middle, high, upper = low[open_], middle[open_], high[open_], upper[open_]
+        low, middle, high, upper = low[unresolved], middle[unresolved], high[unresolved], upper[unresolved]
         if low.size > _MOST_CELLS:
             return _raised(max(closed, np.max(upper))), _lowered(attained), at_norm
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
@@ -252,7 +254,7 @@ def _lowered(value: float) -> float:
     return float(round_down(np.array(value, dtype=np.float64), 256.0))
 
 
-def _promise(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
+def _promised_target(rule: Rule, profile: Profile, epsilon: float | None, delta: float | None) -> float | None:
     """The target a constrained rule guarantees, if it was built for this profile or for one with larger losses."""
     if not isinstance(rule, ConstrainedRule) or not _covers(rule.profile, profile):
         return None

@@ -87,8 +87,8 @@ def chosen_delta(delta: float | None, *, gaussian: bool, n_rows: float, surveyed
 
 def asked_delta(delta: float | None, *, gaussian: bool, n_rows: float | None) -> float:
     """The delta to request from a ledger before any row is read; `n_rows` is None if it is not surveyed yet."""
-    known = 1.0 if n_rows is None else n_rows
-    return chosen_delta(delta, gaussian=gaussian, n_rows=known, surveyed=n_rows is None).certified
+    rows = 1.0 if n_rows is None else n_rows
+    return chosen_delta(delta, gaussian=gaussian, n_rows=rows, surveyed=n_rows is None).certified
 
 
 def epsilon_concern(epsilon: float) -> str | None:
@@ -96,8 +96,8 @@ def epsilon_concern(epsilon: float) -> str | None:
     if epsilon <= WEAK_EPSILON:
         return None
     return (
-        f"epsilon={epsilon:g} promises hardly anything: one row may change the probability of an outcome by a factor "
-        f"of e^{epsilon:g}. Choose an epsilon of at most {WEAK_EPSILON:g}; 1 is a strong promise."
+        f"epsilon={epsilon:g} is a weak guarantee: one row may change the probability of an outcome by a factor of "
+        f"e^{epsilon:g}. Pass an epsilon of at most {WEAK_EPSILON:g}; 1 is a strong guarantee."
     )
 
 
@@ -108,8 +108,8 @@ def delta_concern(delta: float, n_rows: float) -> str | None:
         return None
     largest = lowered(default_delta(n_rows), 3)
     return (
-        f"delta={delta:g} is too large for about {n_rows:,.0f} rows: a mechanism that publishes rows chosen at random "
-        f"could satisfy this guarantee. Leave delta out for a default, or pass at most {largest}."
+        f"delta={delta:g} is too large for about {n_rows:,.0f} rows: publishing randomly chosen rows could satisfy "
+        f"this guarantee. Leave delta out for a default, or pass at most {largest}."
     )
 
 
@@ -125,8 +125,8 @@ def ledger_concern() -> str | None:
         if _n_fits_without_ledger != 2:
             return None
     return (
-        "this is the second private fit of this process without a ledger. Losses of fits on the same rows add up: pass "
-        "ledger=pais.Ledger(epsilon=..., delta=...), or fit inside a `with ledger:` block, to limit their sum."
+        "this is the second private fit of this process without a ledger, and losses on the same rows add up. To limit "
+        "their sum, pass ledger=pais.Ledger(epsilon=..., delta=...) or fit inside a `with ledger:` block."
     )
 
 

@@ -37,7 +37,7 @@ class NormDistribution:
         # No table has this many rows, and products with squared norms stay finite.
         if norms.shape != masses.shape or not 0.0 < n_rows <= 1e100:
             raise ArgumentError(
-                "masses must match norms and hold some row, and at most 1e100. Pass one mass >= 0 for each norm."
+                "masses must have the shape of norms and a sum in (0, 1e100]. Pass one mass >= 0 for each norm."
             )
         object.__setattr__(self, "norms", np.minimum(norms, self.radius))
         object.__setattr__(self, "masses", masses)
@@ -56,9 +56,9 @@ class NormDistribution:
         edge = validate.norms(edges).ravel()
         count = validate.real_array("counts", counts).ravel()
         if edge.size != count.size + 1 or count.size == 0 or np.any(np.diff(edge) <= 0.0):
-            raise ArgumentError("edges must rise and be one more than counts. Pass the edges of the bins.")
+            raise ArgumentError("edges must increase and be one more than counts. Pass the edges of the bins.")
         if not np.all(np.isfinite(count)):
-            raise ArgumentError("counts must be finite. Pass noisy counts as they were released.")
+            raise ArgumentError("counts holds an entry that is not finite. Pass finite counts; they may be negative.")
         half = 0.5 * np.maximum(count, 0.0)
         masses = np.append(half, 0.0) + np.append(0.0, half)
         return cls(norms=edge, masses=masses, radius=float(edge[-1]) if radius is None else radius)
@@ -70,7 +70,7 @@ class NormDistribution:
         """Build from the quantile function of a public distribution of norms, e.g. ``scipy.stats.chi(10).ppf``."""
         rows = validate.positive("n_rows", n_rows)
         if not callable(quantile):
-            raise ArgumentError("quantile must be a function of levels in (0, 1). Use from_histogram for counts.")
+            raise ArgumentError("quantile is not a function. Pass a quantile function such as scipy.stats.chi(10).ppf.")
         levels = (np.arange(N_KNOTS) + 0.5) / N_KNOTS
         norms = validate.norms(quantile(levels))
         return cls(norms=norms, masses=np.full(norms.shape, rows / N_KNOTS), radius=radius)

@@ -1,4 +1,4 @@
-"""What was released and what it cost, as one page to open, print or send: public values only."""
+"""HTML report of a fit: the released values and their privacy cost, from public values only."""
 
 from __future__ import annotations
 

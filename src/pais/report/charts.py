@@ -44,8 +44,8 @@ class LineChart:
 
     def svg(self) -> str:
         finite = np.isfinite(self.y)
-        tops = [*self.y[finite].tolist(), *([] if self.limit is None else [self.limit])]
-        ticks = _ticks(max(tops, default=1.0))
+        levels = [*self.y[finite].tolist(), *([] if self.limit is None else [self.limit])]
+        ticks = _ticks(max(levels, default=1.0))
         top = ticks[-1]
         points = " ".join(
             f"{_across(x):.2f},{_down(y / top):.2f}"
@@ -117,11 +117,11 @@ def stacked_bar(name: str, title: str, parts: Sequence[tuple[str, float]], whole
             f"<title>{escaped(label)}</title></rect>"
         )
         start += width
-    words = "; ".join(label for label, _ in parts)
+    description = "; ".join(label for label, _ in parts)
     return (
         f'<svg class="bar" viewBox="0 0 1000 28" preserveAspectRatio="none" role="img" '
         f'aria-labelledby="{name}-title {name}-text">\n<title id="{name}-title">{escaped(title)}</title>\n'
-        f'<desc id="{name}-text">{escaped(words)}</desc>\n<rect class="empty" width="1000" height="28"/>\n'
+        f'<desc id="{name}-text">{escaped(description)}</desc>\n<rect class="empty" width="1000" height="28"/>\n'
         + "\n".join(boxes)
         + "\n</svg>"
     )

@@ -70,7 +70,7 @@ def _table(value: KMeansValue, mechanism: KMeans, names: Sequence[str], start: i
         )
     body = "\n".join(lines)
     return (
-        '<table class="heat"><caption>Centers, the fullest first</caption>\n<thead><tr><th scope="col">Center</th>'
+        '<table class="heat"><caption>Centers, ordered by noisy count</caption>\n<thead><tr><th scope="col">Center</th>'
         f'<th scope="col">Noisy count</th><th scope="col">Noise</th>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )

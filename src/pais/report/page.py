@@ -66,8 +66,8 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
 <main>
 {chr(10).join(part for part in body if part)}
 </main>
-<footer>pais {escaped(fit.certificate.version)}. Public values only: no row, and nothing that was not paid for, is on \
-this page.</footer>
+<footer>pais {escaped(fit.certificate.version)}. This page shows public values only: released results, and facts \
+that were stated as public.</footer>
 </body>
 </html>
 """
@@ -92,7 +92,7 @@ def write_report(
             os.fsync(file.fileno())
         # Temporary files are readable by their owner only; a report gets the permissions of any new file.
         part.chmod(0o666 & ~_umask())
-        os.replace(part, target)  # noqa: PTH105  # the name the guarantee is known by
+        os.replace(part, target)  # noqa: PTH105  # os.replace is documented as atomic
     except BaseException:
         part.unlink(missing_ok=True)
         raise
@@ -106,14 +106,14 @@ def _umask() -> int:
     return mask
 
 
-def _names(given: Sequence[str] | None, n_features: int) -> list[str]:
-    if given is None:
+def _names(feature_names: Sequence[str] | None, n_features: int) -> list[str]:
+    if feature_names is None:
         return [f"feature {column}" for column in range(n_features)]
-    names = [str(name) for name in given]
-    if isinstance(given, str) or len(names) != n_features:
+    names = [str(name) for name in feature_names]
+    if isinstance(feature_names, str) or len(names) != n_features:
         raise ArgumentError(
             f"feature_names has {len(names)} entries and the centers have {n_features} features. "
-            "Pass a list with one name for each column, in their order."
+            "Pass a list with one name for each column."
         )
     return names
 

@@ -28,8 +28,8 @@ def banner(fit: KMeansFit) -> str:
         return ""
     return (
         '<div class="banner" role="alert"><strong>Seeded, not private</strong>'
-        "<p>A seed was given, so whoever knows it can take the noise off again. This is a rehearsal: the numbers below "
-        "say what the same run would guarantee without a seed. Do not publish the centers.</p></div>"
+        "<p>This run used a seed, and anyone who knows the seed can remove the noise. The numbers below describe the "
+        "same run without a seed. Do not publish the centers.</p></div>"
     )
 
 
@@ -43,30 +43,32 @@ def guarantee(fit: KMeansFit) -> str:
     epsilon, delta = certificate.epsilon, certificate.delta
     factor = price(math.exp(epsilon), 3) if epsilon < 700.0 else f"e^{price(epsilon)}"
     guess = best_guess(epsilon, delta)
-    but = ", but for delta" if delta > 0.0 else ""
+    apart = ", apart from delta" if delta > 0.0 else ""
     facts = [
-        ("epsilon, the privacy loss of the costliest possible row", price(epsilon)),
-        ("delta, what may come on top of it" if delta > 0.0 else "delta: the guarantee has no exception", price(delta)),
-        (f"the most by which the release changes the odds that a row is in the data{but}", f"{TIMES} {factor}"),
-        ("right at most this often, guessing from 50% whether a row is in the data", guess),
+        ("epsilon, the largest privacy loss of any possible row", price(epsilon)),
+        (
+            "delta, the additive part of the guarantee" if delta > 0.0 else "delta: there is no additive part",
+            price(delta),
+        ),
+        (f"largest change in the odds that a row is in the data{apart}", f"{TIMES} {factor}"),
+        ("largest success rate of guessing whether a row is in the data, from even odds", guess),
     ]
-    boxes = "".join(f"<div><dt>{escaped(words)}</dt><dd>{escaped(value)}</dd></div>" for words, value in facts)
+    boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>" for label, value in facts)
     extra = "" if delta == 0.0 else f", plus {price(delta)}"
     verb = "changes" if is_secure(fit) else "would change"
     return section(
         "guarantee",
         "The guarantee",
         paragraph(
-            f"Adding or removing <strong>any one row</strong>, whatever it holds, {verb} the probability of any "
-            f"outcome by at most a factor of e<sup>epsilon</sup> = <strong>{factor}</strong>{extra}. This holds for "
-            "everything on this page together, against anyone, whatever else they know and compute."
+            f"Adding or removing <strong>any one row</strong> {verb} the probability of any outcome by at most a "
+            f"factor of e<sup>epsilon</sup> = <strong>{factor}</strong>{extra}. This covers everything on this page "
+            "together, whatever else a reader knows or computes."
         ),
         f'<dl class="facts">{boxes}</dl>',
         paragraph(kept_sentence(certificate)),
         paragraph(
-            f"Neighbours: {escaped(certificate.neighbours)}. Randomness: {escaped(certificate.note)}. What is common "
-            "to many rows can be learned from the centers, and that is their purpose; what one row adds to it is what "
-            "is bounded.",
+            f"Neighbours: {escaped(certificate.neighbours)}. Randomness: {escaped(certificate.note)}. The centers "
+            "show what many rows have in common. The guarantee bounds what they reveal about one row.",
             "soft",
         ),
     )
@@ -75,10 +77,10 @@ def guarantee(fit: KMeansFit) -> str:
 def kept_sentence(certificate: Certificate) -> str:
     """Say how much of the guarantee depends on a secret sample."""
     if certificate.epsilon_if_kept <= certificate.epsilon * (1.0 + 1e-6):
-        return "The guarantee does not rest on a secret sample."
+        return "The guarantee does not depend on a secret sample."
     return (
-        "The guarantee rests on the sample staying secret. If it becomes known that a row was kept in the sample, that "
-        f"row has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
+        "The guarantee depends on the sample staying secret. If it becomes known that a row is in the sample, that row "
+        f"has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
     )
 
 
@@ -107,13 +109,13 @@ def budget(certificate: Certificate) -> str:
     return section(
         "budget",
         "Budget spent",
-        paragraph("Each release on these rows has its price, and the prices add up to the guarantee."),
+        paragraph("The guarantee is the sum of the costs of all releases on these rows."),
         bar,
         table(
             "Parts of the certificate",
             ("Release", "epsilon", "delta", "share of epsilon"),
             rows,
-            foot=("Together", price(certificate.epsilon), price(certificate.delta), ""),
+            foot=("Total", price(certificate.epsilon), price(certificate.delta), ""),
         ),
     )
 
@@ -133,25 +135,25 @@ def curves(fit: KMeansFit) -> str:
     earlier = sum(part.epsilon for part in plan.spent)
     added = f" The earlier releases add {price(earlier)} to every record." if earlier > 0.0 else ""
     reading = (
-        "Every row is kept as rarely as the guarantee allows, so the loss is the same at all norms."
+        "The sampling probabilities are as small as the guarantee allows, so the loss is the same at all norms."
         if losses.min() > 0.999 * plan.epsilon
-        else "Below the dashed line, a record pays less than is certified."
+        else "Where the curve is below the dashed line, a record has a smaller loss than the certificate states."
     )
     return section(
         "norms",
-        "Who is kept, and what it costs them",
+        "Sampling probability and loss by norm",
         paragraph(
             f"Norms are distances from the center in the l{plan.ball.order:g} norm; rows beyond the radius "
-            f"{number(plan.ball.radius)} are scaled back to it. Rows near the center are kept more rarely, and "
-            "weighted up by one over the probability."
+            f"{number(plan.ball.radius)} are scaled back to it. Rows near the center are sampled less often "
+            "and have the weight 1 / probability."
             if kept[0] < kept[-1]
             else f"Rows beyond the radius {number(plan.ball.radius)} (l{plan.ball.order:g} norm) are scaled back to it."
         ),
         _charts(share, kept, losses, plan.epsilon),
         paragraph(reading + added, "soft"),
         details(
-            "The same in numbers",
-            table("By norm", ("norm / radius", "kept with probability", "weight", "epsilon"), rows),
+            "Values of both curves",
+            table("By norm", ("norm / radius", "probability", "weight", "epsilon"), rows),
         ),
     )
 
@@ -159,7 +161,7 @@ def curves(fit: KMeansFit) -> str:
 def _charts(share: FloatArray, kept: FloatArray, losses: FloatArray, epsilon: float) -> str:
     probability = LineChart(
         name="kept",
-        title="Probability of being kept",
+        title="Sampling probability",
         description=f"From {number(kept[0])} at norm 0 to {number(kept[-1])} at the radius.",
         x=share,
         y=kept,
@@ -184,43 +186,43 @@ def sampling(fit: KMeansFit) -> str:
         return ""
     n_rows, kept = norms.n_rows, norms.expected_size(fit.plan.rule)
     rounds = len(_mechanism(fit).rounds)
-    source = "noisy number from the survey" if fit.survey is not None else "as stated"
+    source = "noisy, from the survey" if fit.survey is not None else "as stated"
     share = min(kept / n_rows, 1.0)
     text = (
-        f"Each of the {rounds} rounds goes over about <strong>{number(kept)}</strong> rows instead of "
-        f"{number(n_rows)}: the other {percent(1.0 - share)} are left out."
+        f"Each of the {rounds} rounds uses about <strong>{number(kept)}</strong> rows instead of {number(n_rows)}: the "
+        f"sample leaves out {percent(1.0 - share)}."
         if share < 1.0
-        else f"All rows are used in each of the {rounds} rounds: this plan does not sample."
+        else f"Each of the {rounds} rounds uses all rows: this plan does not sample."
     )
     bar = stacked_bar("sampling-bar", "Rows kept", [(f"about {number(kept)} of {number(n_rows)} rows", share)], 1.0)
     return section(
         "sampling",
-        "What sampling saved",
+        "Sample size",
         paragraph(text),
         bar,
         f'<ul class="key"><li>{swatch(0)}kept: about {number(kept)} ({percent(share)})</li>'
         f'<li><span class="swatch rest" aria-hidden="true"></span>all rows: about {number(n_rows)} '
         f"({source})</li></ul>",
-        paragraph("Both are expectations. How many rows were kept in fact is secret.", "soft"),
-        _survey_words(fit, n_rows),
+        paragraph("Both numbers are expectations. The actual sample size is secret.", "soft"),
+        _survey_note(fit, n_rows),
     )
 
 
-def _survey_words(fit: KMeansFit, n_rows: float) -> str:
+def _survey_note(fit: KMeansFit, n_rows: float) -> str:
     """Say how reliable the survey's number of rows is."""
     if fit.survey is None:
         return ""
     counted = float(fit.value.noisy_counts.sum())
-    words = paragraph(
-        "The survey counts only norms that stand out of its noise and may miss rows; the noisy counts of the clusters "
-        f"add up to {number(counted)}.",
+    note = paragraph(
+        "The survey counts only norms above its noise, so it may miss rows. The noisy counts of the clusters add up to "
+        f"{number(counted)}.",
         "soft",
     )
     if n_rows >= _FOUND_SHARE * counted:
-        return words
-    return words + paragraph(
-        "The survey found few of the rows above its noise, so radius, center and sample may be far off. The "
-        "guarantee holds all the same. State radius and norms, raise epsilon, or bring more rows.",
+        return note
+    return note + paragraph(
+        "The survey found few of the rows above its noise, so radius, center and sample may be inaccurate. The "
+        "guarantee still holds. Pass radius and norms, a larger epsilon, or more rows.",
         "warning",
     )
 
@@ -230,15 +232,15 @@ def centers(fit: KMeansFit, names: Sequence[str]) -> str:
         "centers",
         "Centers",
         paragraph(
-            f"{fit.value.centers.shape[0]} centers of {len(names)} features, by noisy count. Center numbers are those "
-            "of the model. Colour compares the centers with each other, one feature at a time; the numbers are in the "
+            f"{fit.value.centers.shape[0]} centers of {len(names)} features, ordered by noisy count. The index of a "
+            "center is its index in the model. Colours compare the centers within each feature. Values are in the "
             "units of the data."
         ),
         heat_map(fit.value, _mechanism(fit), names),
         paragraph(
-            "<b>Noisy count</b>: rows of the cluster in the last round, with noise. <b>Noise</b>: deviation that the "
-            "noise of the last round alone gives each coordinate of the center, a rough scale for differences worth "
-            "reading; sampling and clipping come on top.",
+            "<b>Noisy count</b>: number of rows of the cluster in the last round, with noise. <b>Noise</b>: standard "
+            "deviation of each coordinate of the center due to the noise of the last round. It is a rough scale for "
+            "meaningful differences; sampling and clipping add further error.",
             "soft",
         ),
     )
@@ -264,8 +266,8 @@ def noise(fit: KMeansFit) -> str:
     return section(
         "noise",
         "Noise by round",
-        paragraph("Standard deviations of what was added: to each count, and to each coordinate of each sum."),
-        table("Noise added", ("Round", "Purpose", "on counts", "on sums"), rows, words=2),
+        paragraph("Standard deviation of the noise on each count and on each coordinate of each sum."),
+        table("Noise added", ("Round", "Purpose", "on counts", "on sums"), rows, n_text=2),
     )
 
 
@@ -290,25 +292,24 @@ def limits(fit: KMeansFit) -> str:
     """Render the assumptions of the guarantee, and how to read the page."""
     plan = fit.plan
     if fit.survey is None:
-        facts = "Center, radius and norms were stated. They must not have been read off these rows."
+        facts = "Center, radius and norms were stated. They must not come from these rows."
     else:
-        found = "radius and norms" if fit.survey.ball == plan.ball else "norms"
+        surveyed = "radius and norms" if fit.survey.ball == plan.ball else "norms"
         facts = (
-            f"A survey released the {found} with noise, and its price is in the budget. What was stated beside it "
-            "(a center, a radius) must not have been read off these rows."
+            f"A survey released the {surveyed} with noise, and the budget includes its cost. A stated center or radius "
+            "must not come from these rows."
         )
     lines = [
         f"<strong>Public facts.</strong> {facts}",
-        "<strong>Per row.</strong> Someone who owns k rows has at worst k times epsilon, and k &middot; "
+        "<strong>Per row.</strong> A person with k rows has at most k times epsilon, and k &middot; "
         "e<sup>(k&minus;1) epsilon</sup> times delta. Aggregate to one row per person first.",
-        "<strong>Preprocessing.</strong> Whatever was fitted to the rows before this release, such as a scaler, is not "
-        "covered.",
-        "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows; a "
-        "ledger does it for you.",
-        "<strong>Labels are not protected.</strong> Which training row belongs to which center, and errors measured on "
+        "<strong>Preprocessing.</strong> The guarantee does not cover anything fitted to the rows before, such as a "
+        "scaler.",
+        "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows, "
+        "or use a ledger.",
+        "<strong>Labels are not protected.</strong> The cluster labels of training rows, and errors measured on "
         "training rows, are not part of this release.",
-        "<strong>Small clusters.</strong> A count within its noise is no evidence of a cluster: the noise alone could "
-        "give it.",
+        "<strong>Small clusters.</strong> A count that the noise alone could explain is no evidence of a cluster.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
     # Lines with a condition are not indented and become headings; lines about the condition are indented.
@@ -319,10 +320,12 @@ def limits(fit: KMeansFit) -> str:
     )
     return section(
         "limits",
-        "What this rests on",
+        "Assumptions and limits",
         "<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>",
-        paragraph("The full list, with what to do about each, is in LIMITS, beside the documentation of pais.", "soft"),
-        details("Assumptions on the loss, and what is known of each", checked.removeprefix("</ul>") + "</ul>"),
+        paragraph(
+            "LIMITS.md, in the documentation of pais, has the full list and says what to do about each limit.", "soft"
+        ),
+        details("Assumptions on the loss, and what is known about each", checked.removeprefix("</ul>") + "</ul>"),
     )
 
 
@@ -330,7 +333,7 @@ def certificate_json(certificate: Certificate) -> str:
     return section(
         "certificate",
         "Certificate",
-        paragraph("What was run and what it guarantees, for programs and for the files. Public values only."),
+        paragraph("The settings of this run and its guarantee, in a form for programs. It holds public values only."),
         details("Certificate as JSON", f"<pre>{escaped(certificate.to_json())}</pre>"),
     )
 

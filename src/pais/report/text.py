@@ -55,10 +55,10 @@ def paragraph(text: str, kind: str = "") -> str:
 
 
 def table(
-    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, foot: Sequence[str] = (), words: int = 1
+    caption: str, head: Sequence[str], rows: Sequence[Sequence[str]], *, foot: Sequence[str] = (), n_text: int = 1
 ) -> str:
-    """Build a table from HTML cells: the first cell of a row is its heading, the first `words` cells hold text."""
-    kinds = [' class="words"' if column < words else "" for column in range(len(head))]
+    """Build a table from HTML cells: the first cell of a row is its heading, the first `n_text` cells hold text."""
+    kinds = [' class="words"' if column < n_text else "" for column in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
         others = "".join(f"<td{kind}>{cell}</td>" for cell, kind in zip(cells[1:], kinds[1:], strict=True))

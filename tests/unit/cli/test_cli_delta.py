@@ -82,7 +82,7 @@ def test_commands_warn_of_weak_guarantees_on_stderr(data: Path, tmp_path: Path) 
     done("plan", *weak, *facts(4000), "--n-features", 2, "--out", plan)
     for number, options in enumerate([("--plan", plan), (*weak, *facts(4000)), weak, (*weak, "--survey", survey)]):
         said = done("kmeans", data, *options, "--out", tmp_path / str(number)).stderr
-        assert "epsilon=20 promises hardly anything" in said, options
+        assert "epsilon=20 is a weak guarantee" in said, options
         assert "delta=0.001 is too large for about" in said, options
     # Each process makes one fit, so there is no warning about a second fit.
     said = done("kmeans", data, "--n-clusters", 2, "--epsilon", 1, "--out", tmp_path / "fine").stderr

@@ -203,7 +203,7 @@ def test_numbers_that_promise_little_are_named(tmp_path: Path) -> None:
     stated = ("--radius", 6, "--norms", "0,1,2,6", "--n-rows", 400, "--n-features", 2, "--n-clusters", 2)
     assert pais("plan", *stated, "--epsilon", 1, "--delta", 1e-6).stderr == ""
     said = pais("plan", *stated, "--epsilon", 50, "--delta", 0.5).stderr
-    assert "epsilon=50 promises hardly anything" in said
+    assert "epsilon=50 is a weak guarantee" in said
     assert "delta=0.5 is too large for about 400 rows" in said
 
 

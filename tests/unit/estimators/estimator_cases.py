@@ -18,7 +18,7 @@ NORMS = pais.NormDistribution.from_quantiles(lambda level: 4.0 * level**0.3, n_r
 STATED: dict[str, Any] = {"radius": 4.0, "norms": NORMS}
 MECHANISMS = {"gaussian": 1e-6, "l2": 0.0, "laplace": 0.0}
 # These tests look at the numbers; tests/unit/privacy/test_delta.py looks at the warning.
-weak_epsilon = pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
+weak_epsilon = pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
 SAMPLINGS = ["constrained", "coreset", "uniform", "none"]
 
 

@@ -236,7 +236,7 @@ def test_the_default_delta_is_never_warned_of() -> None:
 
 def test_a_large_epsilon_is_warned_of_before_a_row_is_read() -> None:
     (text,) = concerns(lambda: stated(epsilon=10.1, random_state=0).fit(rows()))
-    assert text.startswith("epsilon=10.1 promises hardly anything")
+    assert text.startswith("epsilon=10.1 is a weak guarantee")
     assert concerns(lambda: stated(epsilon=10.0, random_state=0).fit(rows())) == []
     ledger = pais.Ledger(epsilon=50.0, delta=1e-5)
     with pytest.raises(pais.PrivacyWarning):
@@ -247,7 +247,7 @@ def test_a_large_epsilon_is_warned_of_before_a_row_is_read() -> None:
 def test_a_second_fit_without_a_ledger_is_warned_of_once() -> None:
     assert concerns(lambda: stated().fit(rows())) == []
     (text,) = concerns(lambda: stated().fit(rows()))
-    assert "Losses of fits on the same rows add up" in text
+    assert "losses on the same rows add up" in text
     assert "pais.Ledger(" in text
     assert concerns(lambda: stated().fit(rows())) == []
 

@@ -104,7 +104,7 @@ def parsed(page: str) -> Balanced:
     return parser
 
 
-@pytest.mark.filterwarnings("ignore:epsilon=.* promises hardly anything:UserWarning")
+@pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
 @pytest.mark.parametrize("name", variants())
 def test_every_kind_of_fit_gives_a_page_of_balanced_tags_with_all_sections(name: str) -> None:
     source = report_html(fitted(**variants()[name]))

@@ -39,7 +39,7 @@ class Finding:
     reason: str
 
     def __bool__(self) -> bool:
-        raise TypeError("a Finding is not a yes or no; read its verdict")
+        raise TypeError("a Finding is neither true nor false. Compare its verdict.")
 
     def __str__(self) -> str:
         return f"{self.statement}: {self.verdict.value} ({self.reason})"

@@ -56,7 +56,7 @@ class CustomProfile(PureProfile):
     def derivative_at_one(self, norm: FloatArray) -> FloatArray | None:
         if self.derivative is None:
             return None
-        return _checked("derivative", self.derivative(np.ones_like(norm), norm), norm, sign=False)
+        return _checked("derivative", self.derivative(np.ones_like(norm), norm), norm, signed=True)
 
     def log_convexity(self, norm: FloatArray) -> FloatArray | None:
         if self.strong_convexity is None:
@@ -86,11 +86,11 @@ class CustomProfile(PureProfile):
         norm, weight = np.meshgrid(np.linspace(0.0, radius, _NORMS), _WEIGHTS, indexing="ij")
         loss = self.loss(weight, norm)
         return Assumptions(
-            monotone=_sought(
+            monotone=_search_finding(
                 "the loss never falls in weight or norm",
                 bool(np.any(np.diff(loss, axis=0) < 0.0) or np.any(np.diff(loss, axis=1) < 0.0)),
             ),
-            feasible=_sought("weight 1 meets epsilon on the ball", bool(np.any(loss[:, 0] > epsilon))),
+            feasible=_search_finding("weight 1 meets epsilon on the ball", bool(np.any(loss[:, 0] > epsilon))),
             unbounded=_unbounded(loss[:, -1], epsilon),
             strongly_convex=self._convexity_finding(weight, norm, loss),
             **self._sampling_findings(weight, norm, loss),
@@ -101,14 +101,14 @@ class CustomProfile(PureProfile):
         with np.errstate(over="ignore", invalid="ignore"):
             value = np.exp(loss - loss[:, :1])
             chord = np.diff(value, axis=1) / np.diff(weight, axis=1)
-            bent = np.diff(chord, axis=1) / (weight[:, 2:] - weight[:, :-2])
+            curvature = np.diff(chord, axis=1) / (weight[:, 2:] - weight[:, :-2])
             # Allow for rounding error. A second divided difference is half a second derivative.
             noise = 1e-12 * value[:, 2:] / np.square(np.diff(weight, axis=1)[:, :-1])
             log_constant = self.log_convexity(norm[:, 0])
             floor = 0.0 if log_constant is None else 0.5 * np.exp(log_constant - loss[:, 0])[:, None]
-            against = np.isfinite(bent) & (bent + noise < floor)
+            counterexamples = np.isfinite(curvature) & (curvature + noise < floor)
             missing = log_constant is not None and np.any(np.isneginf(log_constant))
-        return _sought("exp(loss) is strongly convex in the weight", bool(np.any(against) or missing))
+        return _search_finding("exp(loss) is strongly convex in the weight", bool(np.any(counterexamples) or missing))
 
     def _sampling_findings(self, weight: FloatArray, norm: FloatArray, loss: FloatArray) -> dict[str, Finding]:
         """Findings on sampling: a decreasing loss proves that sampling can lower it, and refutes that it never does."""
@@ -126,18 +126,18 @@ class CustomProfile(PureProfile):
                 if near_one
                 else "no derivative below it",
             ),
-            "sampling_never_lowers": _sought(never, falls or near_one),
+            "sampling_never_lowers": _search_finding(never, falls or near_one),
         }
 
 
-def _checked(name: str, values: object, like: FloatArray, *, sign: bool = True) -> FloatArray:
+def _checked(name: str, values: object, inputs: FloatArray, *, signed: bool = False) -> FloatArray:
     try:
         array = validate.real_array(name, values)  # type: ignore[arg-type]  # whatever a user's function returned
     except ArgumentError:
-        raise AssumptionError(f"{name} returned something other than real numbers. Make it return floats.") from None
-    if array.shape != like.shape:
+        raise AssumptionError(f"{name} did not return real numbers. Make it return an array of floats.") from None
+    if array.shape != inputs.shape:
         raise AssumptionError(f"{name} returned shape {array.shape} for inputs of another shape. Vectorise it.")
-    if np.any(np.isnan(array)) or (sign and np.any(array < 0.0)):
+    if np.any(np.isnan(array)) or (not signed and np.any(array < 0.0)):
         raise AssumptionError(f"{name} returned NaN or a negative value. Make it return numbers >= 0 on the ball.")
     return array
 
@@ -150,7 +150,7 @@ def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
     return Finding(statement="the loss outgrows every budget", verdict=Verdict.NOT_REFUTED, reason=reason)
 
 
-def _sought(statement: str, counterexample: bool) -> Finding:
+def _search_finding(statement: str, counterexample: bool) -> Finding:
     return Finding(
         statement=statement,
         verdict=Verdict.REFUTED if counterexample else Verdict.NOT_REFUTED,

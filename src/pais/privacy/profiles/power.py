@@ -38,7 +38,7 @@ class PowerProfile(PureProfile):
         object.__setattr__(self, "slope", validate.non_negative("slope", self.slope))
         object.__setattr__(self, "power", validate.non_negative("power", self.power))
         if self.intercept == 0.0 and self.slope == 0.0:
-            raise ArgumentError("intercept and slope are both 0, so no record would pay anything. Make one positive.")
+            raise ArgumentError("intercept and slope are both 0, so no record has a loss. Make one positive.")
 
     def at_weight_one(self, norm: FloatArray) -> FloatArray:
         """Loss at weight 1, as the smallest double that is not below the exact loss.
@@ -167,9 +167,9 @@ class LinearProfile(PowerProfile):
         return f"LinearProfile(intercept={self.intercept!r}, slope={self.slope!r})"
 
 
-def _sum_up(one: float, other: float) -> float:
+def _sum_up(first: float, second: float) -> float:
     """The smallest double that is not below the sum."""
-    return float(multiply_add_up(one, other, 1.0))  # [note: profile-6]
+    return float(multiply_add_up(first, second, 1.0))  # [note: profile-6]
 
 
 def _decided(statement: str, true: bool, reason: str) -> Finding:

@@ -38,9 +38,9 @@ class Rule(ABC):
         """Reset the inherited flags that describe `evaluate` if the subclass overrides `evaluate`."""
         super().__init_subclass__(**kwargs)
         if "evaluate" in cls.__dict__:
-            for promise in ("linear_between_breakpoints", "continuous"):
-                if promise not in cls.__dict__:
-                    setattr(cls, promise, False)  # [note: worst-7]
+            for flag in ("linear_between_breakpoints", "continuous"):
+                if flag not in cls.__dict__:
+                    setattr(cls, flag, False)  # [note: worst-7]
 
     @abstractmethod
     def evaluate(self, norm: FloatArray) -> FloatArray:
@@ -70,7 +70,7 @@ class Rule(ABC):
         norms = validate.norms(norm)
         if np.any(norms > self.radius):
             raise ArgumentError(
-                f"norm has an entry beyond radius={self.radius!r} of the rule. Clip rows to the ball first."
+                f"norm holds an entry above the radius {self.radius!r} of the rule. Clip the rows to the ball first."
             )
         return self.evaluate(np.atleast_1d(norms)).reshape(norms.shape)
 

@@ -25,7 +25,8 @@ def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> Floa
     positive = int(np.count_nonzero(norms))
     if size > positive:
         raise UnreachableError(
-            f"sample_size={size!r} exceeds the number of records that matter. Ask for fewer.", reachable=float("nan")
+            f"sample_size={size!r} exceeds the number of norms above 0. Pass a smaller size.",
+            reachable=float("nan"),
         )
     order = np.argsort(-norms)
     ranked = norms[order]

@@ -9,7 +9,7 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.files import stored
-from pais._base.numerics import FloatArray
+from pais._base.numerics import FloatArray, lowered
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.rules.base import SMALLEST_PROBABILITY, Rule
 
@@ -43,7 +43,7 @@ class UniformRule(Rule):
         size, rows = validate.positive("sample_size", sample_size), validate.positive("n_rows", n_rows)
         if size > rows:
             raise UnreachableError(
-                f"sample_size={size!r} exceeds n_rows={rows!r}. Ask for at most n_rows.", reachable=rows
+                f"sample_size={size!r} exceeds n_rows={rows!r}. Pass at most n_rows.", reachable=rows
             )
         return cls(rate=size / rows)
 
@@ -82,17 +82,17 @@ class CoresetRule(Rule):
             object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
         object.__setattr__(self, "uniform_share", validate.share("uniform_share", self.uniform_share))
         if self.uniform_share == 0.0:
-            raise ArgumentError("uniform_share=0 gives norm 0 no probability at all. Pass a number in (0, 1].")
+            raise ArgumentError("uniform_share=0.0 gives records of norm 0 the probability 0. Pass a number in (0, 1].")
         if not self.sample_size / self.n_rows * self.uniform_share >= SMALLEST_PROBABILITY:
             raise ArgumentError(
-                f"sample_size={self.sample_size!r} of n_rows={self.n_rows!r} leaves norm 0 hardly any probability. "
-                "Ask for more rows, or raise uniform_share."
+                f"sample_size={self.sample_size!r} of n_rows={self.n_rows!r} gives norm 0 a probability below "
+                f"{SMALLEST_PROBABILITY}. Pass a larger sample_size or uniform_share."
             )
         reachable = largest_coreset_size(self.n_rows, self.mean_square_norm, self.radius, self.uniform_share)
         if self.sample_size > reachable:  # [note: coreset-1]
             raise UnreachableError(
-                f"sample_size={self.sample_size!r} would need a probability above 1 at the radius. "
-                f"Ask for at most {reachable:.10g}, or raise uniform_share.",
+                f"sample_size={self.sample_size!r} needs a probability above 1 at the radius. "
+                f"Pass at most {lowered(reachable, 10)}, or a larger uniform_share.",
                 reachable=reachable,
             )
 
@@ -109,5 +109,8 @@ class CoresetRule(Rule):
 def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, uniform_share: float) -> float:
     """Largest expected size at which the coreset rule is at most 1 on the whole ball; exact, see erratum 11."""
     if mean_square_norm <= 0.0:
-        raise ArgumentError("the norms are all 0, and a coreset rule divides by their mean square. Use another rule.")
+        raise ArgumentError(
+            f"mean_square_norm={mean_square_norm!r} must be positive for a coreset rule. Use another rule if all norms "
+            "are 0."
+        )
     return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]

@@ -24,16 +24,15 @@ N_KNOTS = 4096
 # Number of norms looked up at a time.
 _PIECE = 1 << 14
 
-
 # A table with more knots gains no accuracy and takes gigabytes.
 _MOST_KNOTS = 2**20
 
 
-def _counted(value: object) -> int:
-    found = validate.count("n_knots", value)
-    if found > _MOST_KNOTS:
-        raise ArgumentError(f"n_knots={found} is more than {_MOST_KNOTS}. Pass fewer: a table is held in memory.")
-    return found
+def _checked_knots(value: object) -> int:
+    n_knots = validate.count("n_knots", value)
+    if n_knots > _MOST_KNOTS:
+        raise ArgumentError(f"n_knots={n_knots} is more than {_MOST_KNOTS}. Pass fewer: the table is held in memory.")
+    return n_knots
 
 
 def knot_norms(radius: float, n_knots: int) -> FloatArray:
@@ -116,19 +115,24 @@ class ConstrainedRule(Rule):
         object.__setattr__(self, "radius", validate.radius(self.radius))
         object.__setattr__(self, "epsilon", validate.target_epsilon(self.epsilon))
         object.__setattr__(self, "delta", validate.target_delta(self.delta))
-        object.__setattr__(self, "n_knots", _counted(self.n_knots))
+        object.__setattr__(self, "n_knots", _checked_knots(self.n_knots))
         limit = kept_limit(self.epsilon, validate.kept_limit(self.max_epsilon_if_kept))
         object.__setattr__(self, "max_epsilon_if_kept", limit)
         knots = knot_norms(self.radius, self.n_knots)
         if limit < self.epsilon:
             raise ArgumentError(
-                f"max_epsilon_if_kept={limit!r} is below epsilon={self.epsilon!r}, and a kept record never pays less. "
-                "State a larger limit."
+                f"max_epsilon_if_kept={limit!r} is below epsilon={self.epsilon!r}. Pass at least epsilon, because the "
+                "loss of a kept record is never smaller."
             )
         try:
             weights = solve_weights(self.profile, knots, self.epsilon, self.delta, limit)
         except UnreachableError:
-            raise _unreachable(self.profile, self.radius, self.epsilon, self.delta) from None
+            reachable = epsilon_without_sampling(self.profile, self.radius, self.delta)
+            raise UnreachableError(
+                f"epsilon={self.epsilon!r} is too small for this noise: even without sampling, a record at the radius "
+                f"has epsilon {reachable!r}. Raise epsilon or the noise, or lower the radius.",
+                reachable=reachable,
+            ) from None
         probabilities = np.minimum(round_up(1.0 / weights, 1.0), 1.0)  # [note: table-3]
         object.__setattr__(self, "_values", _rising(probabilities))
         object.__setattr__(self, "_knots", knots)
@@ -185,17 +189,23 @@ class FunctionRule(Rule):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", validate.radius(self.radius))
-        object.__setattr__(self, "n_knots", _counted(self.n_knots))
+        object.__setattr__(self, "n_knots", _checked_knots(self.n_knots))
         knots = knot_norms(self.radius, self.n_knots)
         try:
             values = self.function(knots)
         except (TypeError, ValueError):
-            raise ArgumentError("function failed on an array of norms. Vectorise it, e.g. with np.where.") from None
+            raise ArgumentError(
+                "function failed on an array of norms. Vectorise it, for example with np.where."
+            ) from None
         values = validate.real_array("function(norm)", values)
         if values.shape != knots.shape:
-            raise ArgumentError(f"function returned shape {values.shape} for {knots.shape} norms. Vectorise it.")
+            raise ArgumentError(
+                f"function returned shape {values.shape} for norms of shape {knots.shape}. Vectorise it."
+            )
         if not np.all((values >= SMALLEST_PROBABILITY) & (values <= 1.0)):
-            raise ArgumentError("function returned a value outside (0, 1] on the ball. Scale it to probabilities.")
+            raise ArgumentError(
+                f"function returned a value outside [{SMALLEST_PROBABILITY}, 1] on the ball. Return probabilities."
+            )
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_knots", knots)
         validate.freeze(self._values, self._knots)
@@ -230,14 +240,9 @@ def _rising(probabilities: FloatArray) -> FloatArray:
     return risen
 
 
-def _unreachable(profile: Profile, radius: float, epsilon: float, delta: float) -> Exception:
-    """Error for a target that is exceeded at the radius even at weight 1; it states the epsilon reachable there."""
+def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
+    """Largest epsilon on the ball at weight 1; infinite for Gaussian noise at delta 0."""
     if isinstance(profile, GaussianProfile):
-        reachable = float(epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0)) if delta > 0.0 else float("inf")
-    else:
-        reachable = float(np.max(profile.loss(np.ones(N_KNOTS + 1), knot_norms(radius, N_KNOTS))))
-    return UnreachableError(
-        f"epsilon={epsilon!r} is out of reach with this noise: a record at the radius pays {reachable!r} "
-        "at weight 1. Raise epsilon or the noise, or lower the radius.",
-        reachable=reachable,
-    )
+        return epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0) if delta > 0.0 else math.inf
+    knots = knot_norms(radius, n_knots)
+    return float(np.max(profile.loss(np.ones_like(knots), knots)))

@@ -105,12 +105,14 @@ def solve_weights(
     """`constrained_weight` for a validated flat array, with the solver of the profile; `limit` is for kept records."""
     if isinstance(profile, GaussianProfile):
         if delta == 0.0:
-            raise MismatchError("Gaussian noise has no guarantee at delta = 0. Pass delta > 0 or use a pure profile.")
+            raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
         at_one = profile.loss(np.ones_like(norm), norm)
         weights = first_crossing_weight(at_one, epsilon, delta)
         return weights if math.isinf(limit) else _limited(weights, at_one, largest_shift(limit, delta))
     if not isinstance(profile, PureProfile):
-        raise MismatchError("this kind of profile has no constrained rule. Use a pure profile or a GaussianProfile.")
+        raise MismatchError(
+            f"profile of type {type(profile).__name__} has no constrained rule. Use a PureProfile or GaussianProfile."
+        )
     # A pure guarantee holds at every delta, and a positive delta would not allow larger weights here.
     # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile:
@@ -223,21 +225,20 @@ def _climb(
         climbing = climbing[(value_high[climbing] <= 0.0) & (high[climbing] < cap)]
         if proven is not None and np.any(proven[climbing]):
             raise AssumptionError(
-                "the strong-convexity constant of the profile is too large: the end of its bracket is feasible. "
-                "Pass a smaller constant, or none."
+                "the strong-convexity constant of the profile is too large. Pass a smaller constant, or none."
             )
         low[climbing], value_low[climbing] = high[climbing], value_high[climbing]
         high[climbing] = np.minimum(2.0 * high[climbing], cap)
     result = high.copy()
-    left = np.flatnonzero(value_high > 0.0)
-    if left.size:
+    bracketed = np.flatnonzero(value_high > 0.0)
+    if bracketed.size:
         # [note: weight-5]
-        result[left], _ = shrink_bracket(
-            lambda point, index: excess(point, left[index]),
-            low[left],
-            high[left],
-            value_low=value_low[left],
-            value_high=value_high[left],
+        result[bracketed], _ = shrink_bracket(
+            lambda point, index: excess(point, bracketed[index]),
+            low[bracketed],
+            high[bracketed],
+            value_low=value_low[bracketed],
+            value_high=value_high[bracketed],
             tolerance=tolerance,
         )
     return np.clip(round_down(np.exp(result), 32.0), 1.0, WEIGHT_CAP)
@@ -282,7 +283,7 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
     start = log_amplified_delta(epsilons, at_one, np.ones_like(at_one)) - log_delta
     if np.any(start > 0.0):
         raise UnreachableError(
-            f"epsilon={epsilon!r}, delta={delta!r} cannot be met by some norm even at weight 1. "
+            f"epsilon={epsilon!r} and delta={delta!r} cannot be met at some norm, even without sampling. "
             "Raise epsilon or the noise, or clip to a smaller radius.",
             reachable=float("nan"),
         )
@@ -302,7 +303,7 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
 def _require_feasible(at_one: FloatArray, epsilon: float) -> None:
     if np.any(at_one > epsilon):
         raise UnreachableError(
-            f"epsilon={epsilon!r} is below the loss of some norm at weight 1, where sampling cannot help. "
+            f"epsilon={epsilon!r} is below the loss at some norm, even without sampling. "
             "Raise epsilon or the noise, or clip to a smaller radius.",
             reachable=float("nan"),
         )
