@@ -40,6 +40,7 @@ PRIVATE, NOT_PRIVATE = "#0072B2", "#D55E00"
 
 def rows_in_km() -> FloatArray:
     table = bundled_sample()
+    assert table.names is not None
     places = [table.names.index(name) for name in COLUMNS]
     return np.asarray(table.rows, dtype=float)[:, places] / 1000.0
 
@@ -51,9 +52,13 @@ def private_centers(rows: FloatArray, epsilon: float, seed: int) -> FloatArray:
 
 
 def draw_centers(axes: Axes, rows: FloatArray, plain: FloatArray, private: FloatArray) -> None:
-    axes.hexbin(*rows.T, gridsize=44, bins="log", cmap="Greys", linewidths=0.1, vmax=2000)
-    axes.scatter(*plain.T, marker="o", s=170, facecolors="none", edgecolors=NOT_PRIVATE, linewidths=2.2, zorder=3)
-    axes.scatter(*private.T, marker="X", s=75, color=PRIVATE, edgecolors="white", linewidths=0.8, zorder=4)
+    axes.hexbin(rows[:, 0], rows[:, 1], gridsize=44, bins="log", cmap="Greys", linewidths=0.1, vmax=2000)
+    axes.scatter(
+        plain[:, 0], plain[:, 1], marker="o", s=170, facecolors="none", edgecolors=NOT_PRIVATE, linewidths=2.2, zorder=3
+    )
+    axes.scatter(
+        private[:, 0], private[:, 1], marker="X", s=75, color=PRIVATE, edgecolors="white", linewidths=0.8, zorder=4
+    )
     axes.scatter(
         [], [], marker="o", s=110, facecolors="none", edgecolors=NOT_PRIVATE, label="scikit-learn, not private"
     )
@@ -101,8 +106,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=PLACE)
     arguments = parser.parse_args()
-    style = {"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}
-    with mpl.rc_context(style), warnings.catch_warnings():
+    with (
+        mpl.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}),
+        warnings.catch_warnings(),
+    ):
         # Many fits of the same rows without a ledger: these rows are public.
         warnings.simplefilter("ignore", pais.PrivacyWarning)
         figure = picture(rows_in_km())
