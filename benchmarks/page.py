@@ -54,6 +54,7 @@ def summary() -> str:
     shares = [{"share": row["share of rows"].rstrip(" %")} for row in free]
     command = rows_of("stream-command", command="private survey, 100,000 rows expected")[0]
     times = rows_of("stream-time")
+    smallest, largest = int(times[0]["rows"]) // 10**6, int(times[-1]["rows"]) // 10**6
     spark = {
         kept: span(rows_of("stream-spark", **{"rows kept": kept}), "pais / MLlib")
         for kept in ("small sample", "free sample")
@@ -75,11 +76,10 @@ def summary() -> str:
         f"{span(of_package('pais, laplace', 'epsilon 1'), 'median')} times the non-private one with Laplace noise, and "
         f"{span(of_package('diffprivlib', 'epsilon 1'), 'median')} times with diffprivlib.",
         f"**Files.** One pass over Parquet files reads {span(times, 'M rows/s of a pass', 0)} million rows of 16 "
-        f"columns per second on two cores. `pais kmeans` takes {float(command['seconds']):.0f} s for 50 million rows, "
-        "with the private survey and a sample of 100,000 rows.",
+        f"columns per second on two cores. `pais kmeans` takes {float(command['seconds']):.0f} s for {largest} "
+        "million rows, with the private survey and a sample of 100,000 rows.",
         f"**Memory with files** hardly depends on the number of rows: "
-        f"{span(rows_of('stream-memory'), 'peak MB', 0)} MB "
-        "for 1 to 50 million rows.",
+        f"{span(rows_of('stream-memory'), 'peak MB', 0)} MB for {smallest} to {largest} million rows.",
         f"**Spark.** A fit takes {spark['small sample']} times as long as MLlib's non-private k-means with a small "
         f"sample, and {spark['free sample']} times with a free sample.",
         f"**Audits** catch {caught} of {broken} known mistakes, and refute {right - passed} of {right} correct "

@@ -1,6 +1,7 @@
-"""The picture of the README: private and non-private k-means centers on a public table.
+"""The pictures of the README and the guides: private k-means centers on a public table, and sampling rules.
 
-``python -m benchmarks.picture`` writes docs/guide/first-run.png in about half a minute. It needs the `plots` extra.
+``python -m benchmarks.picture`` writes first-run.png and choose-a-rule.png to docs/guide in about half a minute. It
+needs the `plots` extra.
 
 NOT PRIVATE, on purpose: the draws are seeded so that the picture can be drawn again, and the rows, the scikit-learn
 centers and the costs are shown. The rows are the Covertype sample bundled with the package, which is public.
@@ -19,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.stats import chi
 from sklearn.cluster import KMeans
 
 import pais
@@ -32,7 +34,10 @@ N_CLUSTERS = 6
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 SHOWN_EPSILON = 1.0
 SEEDS = 15
-PLACE = Path(__file__).parents[1] / "docs" / "guide" / "first-run.png"
+PLACE = Path(__file__).parents[1] / "docs" / "guide"
+
+RULES = {"constrained": ("#0072B2", "-"), "coreset": ("#D55E00", "--"), "uniform": ("#444444", ":")}
+RULE_RADIUS = 1.5
 
 # Two colours of Okabe and Ito that differ with every common kind of colour vision. The markers differ as well.
 PRIVATE, NOT_PRIVATE = "#0072B2", "#D55E00"
@@ -86,7 +91,7 @@ def draw_costs(axes: Axes, costs: dict[float, list[float]]) -> None:
     axes.set_title(f"sum of squared distances: median of {SEEDS} runs", loc="left")
 
 
-def picture(rows: FloatArray) -> Figure:
+def draw_fits(rows: FloatArray) -> Figure:
     best = KMeans(N_CLUSTERS, n_init=10, random_state=0).fit(rows)
     fits = {epsilon: [private_centers(rows, epsilon, seed) for seed in range(SEEDS)] for epsilon in EPSILONS}
     costs = {
@@ -102,21 +107,46 @@ def picture(rows: FloatArray) -> Figure:
     return figure
 
 
+def draw_rules() -> Figure:
+    """Probability of keeping a row by its norm, for the rules that the guide compares."""
+    norms = pais.NormDistribution.from_quantiles(
+        lambda level: chi(10).ppf(level) / 10**0.5, n_rows=200_000, radius=RULE_RADIUS
+    )
+    mean = pais.WeightedMean(count_noise=pais.GaussianNoise(scale=10.0), sum_noise=pais.GaussianNoise(scale=1.0))
+    points = np.linspace(0.0, RULE_RADIUS, 400)
+    figure = Figure(figsize=(7.0, 3.6), dpi=150, layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    for name, (color, line) in RULES.items():
+        calibration = pais.calibrate(name, mean.profile, norms, epsilon=1.0, delta=1e-6, sample_size=20_000)  # type: ignore[arg-type]  # one of the words
+        label = f"{name}: noise {calibration.noise:.1f}"
+        axes.plot(points, calibration.rule.probability(points), color=color, linestyle=line, linewidth=2.2, label=label)
+    axes.set_xlabel("norm of the row")
+    axes.set_ylabel("probability of keeping it")
+    axes.set_ylim(0.0, None)
+    axes.set_title("20,000 of 200,000 rows, epsilon 1", loc="left")
+    axes.legend(loc="upper left", frameon=False)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer)
+    # 160 colours: half of the size, with no visible difference.
+    Image.open(buffer).convert("RGB").quantize(160, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=PLACE)
-    arguments = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=PLACE, help="directory of the pictures")
+    place = parser.parse_args().out
     with (
         mpl.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}),
         warnings.catch_warnings(),
     ):
         # Many fits of the same rows without a ledger: these rows are public.
         warnings.simplefilter("ignore", pais.PrivacyWarning)
-        figure = picture(rows_in_km())
-        buffer = io.BytesIO()
-        figure.savefig(buffer)
-    # 160 colours: half of the size, with no visible difference.
-    Image.open(buffer).convert("RGB").quantize(160, dither=Image.Dither.NONE).save(arguments.out, optimize=True)
+        save(draw_rules(), place / "choose-a-rule.png")
+        save(draw_fits(rows_in_km()), place / "first-run.png")
 
 
 if __name__ == "__main__":
