@@ -30,15 +30,16 @@ OUTSIDE = {
 
 GUIDES = [
     "first-run",
-    "choose-a-rule",
     "choose-epsilon-and-size",
-    "bring-your-own-mechanism",
+    "read-a-certificate",
+    "ledger",
     "out-of-core",
     "spark",
     "scale",
-    "read-a-certificate",
+    "sums-and-means",
+    "choose-a-rule",
+    "bring-your-own-mechanism",
     "audit",
-    "ledger",
     "reproduce-the-paper",
     "laplace-sum",
 ]
@@ -46,27 +47,25 @@ THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lat
 
 
 def public_names() -> dict[str, list[str]]:
-    """Paths such as `pais.data.ball.Ball` of the names of `pais.__all__`, by room; nothing is imported."""
+    """Paths such as `pais.data.ball.Ball` of all public names, by room, read from the source without importing it."""
     tree = ast.parse((ROOT / "src" / "pais" / "__init__.py").read_text(encoding="utf-8"))
-    origin: dict[str, str] = {}
-    listed: list[str] = []
+    homes = {"_version": "__version__"}
     for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            origin |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            listed = ast.literal_eval(node.value)
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
+            homes |= ast.literal_eval(node.value)
     rooms: dict[str, list[str]] = {}
-    for name in listed:
-        rooms.setdefault(origin[name].split(".")[1].strip("_"), []).append(origin[name])
-    return rooms
+    for module, names in homes.items():
+        room = module.split(".")[0].strip("_")
+        rooms.setdefault(room, []).extend(f"pais.{module}.{name}" for name in names.split())
+    return {room: sorted(paths, key=lambda path: path.rpartition(".")[2]) for room, paths in sorted(rooms.items())}
 
 
 def sentence_of(room: str) -> str:
-    """The first line of what a room says of itself."""
-    for path in (f"{room}.py", f"{room}/__init__.py", f"_{room}.py"):
+    """The first line of a room's docstring."""
+    for path in (f"{room}.py", f"{room}/__init__.py", f"_{room}.py", f"_{room}/__init__.py"):
         if (ROOT / "src" / "pais" / path).is_file():
-            said = ast.get_docstring(ast.parse((ROOT / "src" / "pais" / path).read_text(encoding="utf-8"))) or ""
-            first = re.sub(r"^Room \d+: ", "", said.partition("\n")[0])
+            docstring = ast.get_docstring(ast.parse((ROOT / "src" / "pais" / path).read_text(encoding="utf-8"))) or ""
+            first = re.sub(r"^Room \d+: ", "", docstring.partition("\n")[0])
             return first[:1].upper() + first[1:]
     return ""
 
@@ -151,22 +150,25 @@ def in_site(path: str) -> str | None:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links to files of the repository, as links within the site; what the site has not is named by its path."""
+    """Links and images that name files of the repository, as links within the site.
+
+    A link to a file that the site does not have becomes the text of the link and the path of the file.
+    """
     place = page.file.src_uri
     home = {site: path for path, site in {**OUTSIDE, **measured()}.items()}.get(place, f"docs/{place}")
     if place.startswith("reference/"):
         return markdown
 
     def moved(match: re.Match[str]) -> str:
-        text, target, anchor = match[1], match[2], match[3] or ""
+        mark, text, target, anchor = match[1], match[2], match[3], match[4] or ""
         if "://" in target:
             return match[0]
         path = posixpath.normpath(posixpath.join(posixpath.dirname(home), target))
         found = in_site(path)
         if found is None:
             return text if text.strip("`") == path else f"{text} (`{path}`)"
-        return f"[{text}]({os.path.relpath(found, posixpath.dirname(place) or '.')}{anchor})"
+        return f"{mark}[{text}]({os.path.relpath(found, posixpath.dirname(place) or '.')}{anchor})"
 
     pieces = re.split(r"(^```.*?^```)", markdown, flags=re.DOTALL | re.MULTILINE)
-    outside_of_code = r"(?<!!)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)"
+    outside_of_code = r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)"
     return "".join(piece if piece.startswith("```") else re.sub(outside_of_code, moved, piece) for piece in pieces)
