@@ -281,6 +281,7 @@ def test_the_cost_of_centers_is_that_of_the_distances(layout: str, tmp_path: Pat
 # -- a release -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["an array", "tiny row groups", "many files", "many CSV files", "vectors in files"])
 def test_a_release_draws_every_row_at_its_rate_and_not_at_another(layout: str, tmp_path: Path) -> None:
     engine, rule, ball = LAYOUTS[layout](tmp_path), RULES["coreset"], BALLS["shifted"]

@@ -90,6 +90,7 @@ def test_adding_a_record_never_costs_more_than_removing_it() -> None:
             assert add_delta(epsilon, mu, probability) <= remove_delta(epsilon, mu, probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mu", "probability", "delta"),
     [(1 / 3, 0.04, 1e-6), (0.5, 0.2, 1e-6), (1.0, 0.01, 1e-8), (0.2, 1.0, 1e-5), (2.0, 0.5, 1e-10)],

@@ -38,6 +38,7 @@ def solved_noise(sampling: str, profile: pais.LinearProfile, delta: float) -> pa
     return pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("profile", "delta"), PROFILES)
 def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
@@ -106,6 +107,7 @@ def test_an_unreachable_epsilon_names_the_smallest_reachable_one(
     assert largest_on_grid(answer) <= reachable * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     epsilon=st.floats(0.01, 20.0),
@@ -194,6 +196,7 @@ def test_a_profile_that_bends_between_the_knots_of_the_quick_search_still_meets_
     assert largest_on_grid(answer) <= 1.0 + 1e-12
 
 
+@pytest.mark.slow
 def test_a_size_below_every_weight_is_refused() -> None:
     for delta, profile in ((0.0, PROFILES[0][0]), (1e-6, PROFILES[3][0])):
         for fixed in ({"noise": 1.0}, {"epsilon": 1.0}):

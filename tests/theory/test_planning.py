@@ -113,6 +113,7 @@ def loss_by_hand(mechanism: pais.KMeans, norm: np.ndarray) -> np.ndarray:
     return counts + norm * sums
 
 
+@pytest.mark.slow
 @FIXED
 @given(facts())
 def test_every_norm_of_the_ball_is_within_the_guarantee(fact: Facts) -> None:
@@ -157,6 +158,7 @@ def test_the_noise_of_the_rounds_composes_to_the_profile(fact: Facts, weight: fl
     assert np.all(stated >= exact * (1.0 - 1e-15 * len(mechanism.rounds)))
 
 
+@pytest.mark.slow
 @FIXED
 @given(facts(samplings=["none", "uniform"], mechanisms=["gaussian"]))
 def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) -> None:
@@ -177,6 +179,7 @@ def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) ->
     assert above == pytest.approx(fact.epsilon, abs=3 * step + 1e-3 * fact.epsilon)
 
 
+@pytest.mark.slow
 @FEWER
 @given(facts())
 def test_equal_public_arguments_make_equal_plans(fact: Facts) -> None:
@@ -204,6 +207,7 @@ def test_the_unit_of_the_data_only_scales_the_noise_of_sums(fact: Facts) -> None
     assert scaled.norms.expected_size(scaled.rule) == pytest.approx(size, rel=1e-6)
 
 
+@pytest.mark.slow
 @FEWER
 @given(facts(), st.floats(1.0, 10.0))
 def test_more_epsilon_never_means_more_noise(fact: Facts, factor: float) -> None:
