@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test covered check fix docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ paper-quick: $(STUDY)  ## The same in under three minutes, on a reduced grid: ou
 	$(BIN)/python -m experiments.paper --grid quick --work out/paper-quick --out out/paper-quick/report
 
 test: $(READY)  ## All tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(TESTING)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(TESTING)
+
+test-quick: $(READY)  ## Tests of every module in about two minutes: no Spark, no statistics, no slow cases
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not statistical and not spark" $(TESTING)
 
 covered: $(READY)  ## After `make test TESTING=--cov`: every branch where numbers are certified, 95 % of all
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=95

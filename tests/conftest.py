@@ -1,4 +1,4 @@
-"""What tests of several rooms share."""
+"""Settings and fixtures shared by all folders: markers, the order of tests, one Spark session per process."""
 
 from __future__ import annotations
 
@@ -6,16 +6,44 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-# One Spark is enough for two cores: with `pytest -n auto --dist loadgroup` one process runs all these tests.
 SPARK = [
-    pytest.mark.xdist_group("spark"),
-    # Spark says so of pandas 3 whenever Arrow is used; nothing here is pandas.
+    pytest.mark.spark,
+    # PySpark warns so about pandas 3 whenever Arrow is used; the package does not use pandas.
     pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the folder of statistical tests, and begin with Spark and the files that take long."""
+    for item in items:
+        if "statistical" in Path(item.path).parts:
+            item.add_marker("statistical")
+    long = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (item.get_closest_marker("spark") is None, item.path not in long))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Send each file to one process, so that its fixtures are made once, and all Spark files to the same one.
+
+    The mark `xdist_group` has no effect from pytest 9.2 on (pytest-xdist issue 1386).
+    """
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByFile(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.split("::")[0]
+            return "spark" if "spark" in path else path
+
+    config.option.loadscopereorder = False  # the order of collection, in which long files come first
+    return ByFile(config, log)
 
 
 def require_spark() -> None:
@@ -42,6 +70,8 @@ def spark() -> Iterator[Any]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
+        # Jobs are short: a quick compiler takes half the time of one that optimises.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "3",
     }.items():
         builder = builder.config(setting, value)

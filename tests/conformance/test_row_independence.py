@@ -40,7 +40,8 @@ Floats = NDArray[np.float64]
 RADIUS = 2.0
 ORDERS = (1.0, 2.0, 2.7, 3.0, math.inf)
 # One lane of columns, several, several pieces of columns; beyond 8192 NumPy's sums treat one row as a special case.
-WIDTHS = (1, 2, 8, 54, 65, 300, 8200)
+# With a center or without: it is subtracted before any sum, in the same way for every width.
+WIDTHS = [(1, False), (2, True), (8, False), (8, True), (54, True), (65, False), (300, True), (8200, False)]
 
 
 def some_rows(d: int) -> Floats:
@@ -80,8 +81,7 @@ LAYOUTS: dict[str, Callable[[Floats], Block]] = {
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("d", WIDTHS)
-@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize(("d", "centered"), WIDTHS)
 def test_norm_and_contribution_of_a_row_are_the_same_alone_and_among_others(
     layout: str, order: float, d: int, centered: bool
 ) -> None:
@@ -93,7 +93,7 @@ def test_norm_and_contribution_of_a_row_are_the_same_alone_and_among_others(
     added = np.array([one.clipped_sum(ball, lattice) for one in alone])
     rng = np.random.default_rng(1)
     for size in (2, 3, 5, 13, 14):
-        for _ in range(4):
+        for _ in range(4 if d < 8000 else 1):
             chosen = rng.permutation(len(rows))[:size]
             together = block(rows[chosen])
             assert np.array_equal(together.norms(ball), norms[chosen])
@@ -205,9 +205,11 @@ def test_every_value_of_a_row_is_the_same_at_every_place_of_a_block(d: int, orde
         assert_equal_bits({name: value[start : start + length] for name, value in expected.items()}, found)
 
 
-@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("d", [1, 2, 54, 64, 65, 130, 300])
+@pytest.mark.parametrize(
+    ("d", "centered"),
+    [(1, True), (2, False), (54, True), (54, False), (64, True), (65, False), (130, True), (300, False)],
+)
 def test_rows_and_columns_give_the_same_bits(d: int, order: float, centered: bool) -> None:
     rng = np.random.default_rng(d)
     rows = np.vstack([some_rows(d), rng.standard_normal((9000, d)) * rng.lognormal(0.0, 1.0, (9000, 1)) / d**0.5])

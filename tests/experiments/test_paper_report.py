@@ -90,6 +90,7 @@ def written(folder: Path, grid: Grid, sets: list[str]) -> str:
     return (folder / "RESULTS.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sets", [["song-sample"], ["kdd-protein", "covertype", "ijcnn1"]], ids=["one", "three"])
 def test_every_figure_is_drawn_and_referenced_and_no_number_is_missing(tmp_path: Path, sets: list[str]) -> None:
     text = written(tmp_path, MINIATURE, sets)
@@ -104,6 +105,7 @@ def test_every_figure_is_drawn_and_referenced_and_no_number_is_missing(tmp_path:
     assert len(re.findall(r"!\[[^\]]{20,}\]\(figures/", text)) == len(referenced)
 
 
+@pytest.mark.slow
 def test_the_published_noise_is_never_named_without_its_warning(tmp_path: Path) -> None:
     text = written(tmp_path, QUICK, ["kdd-protein", "ijcnn1"])
     assert text.lower().count("as published") == text.lower().count("as published (no valid guarantee)") > 0

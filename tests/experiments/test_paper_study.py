@@ -90,6 +90,7 @@ def study(work: Path) -> Study:
     return measured(TINY, directories=[], work=work, keys=[BUNDLED], fresh=False, console=Console(quiet=True))
 
 
+@pytest.mark.slow
 def test_the_command_makes_results_tables_and_figures_in_miniature(tmp_path: Path) -> None:
     """`make paper-quick` on one set, smaller still; where no data set is at hand the bundled sample serves."""
     words = ["--grid", "miniature", "--data", str(tmp_path), "--work", str(tmp_path / "work")]
@@ -111,6 +112,7 @@ def test_the_command_makes_results_tables_and_figures_in_miniature(tmp_path: Pat
     assert pq.read_table(tmp_path / "work" / "results.parquet").num_rows > 100
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_continues_where_it_was_and_ends_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

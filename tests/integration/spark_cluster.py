@@ -26,6 +26,7 @@ _JARS = Path(pyspark.__file__).parent / "jars"
 _DEPLOY = "org.apache.spark.deploy"
 _PATIENCE = 300.0
 
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -33,6 +34,8 @@ _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "512m",
+    "spark.driver.extraJavaOptions": _QUICK_START,
+    "spark.executor.extraJavaOptions": _QUICK_START,
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
     "spark.sql.shuffle.partitions": "2",

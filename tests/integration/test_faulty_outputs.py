@@ -28,6 +28,7 @@ def earlier_outputs(out: Path) -> dict[str, bytes]:
     return snapshot(out)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_earlier_outputs_as_they_were(tmp_path: Path) -> None:
     # A limit on the size of files stands for a full disk: the report is larger than it.
     data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "out"
@@ -171,6 +172,7 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("form", "asked"),
     [

@@ -45,6 +45,7 @@ def example_rows() -> None:
     Path("center.txt").write_text("2500\n2500\n2500\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in RUN if blocks(page)], ids=lambda page: page.name)
 def test_every_block_of_a_guide_runs(
     page: Path,

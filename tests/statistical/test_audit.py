@@ -26,7 +26,8 @@ def test_a_known_mistake_is_caught_and_the_right_version_passes_for_twenty_seeds
     assert broken.certified is not None
     assert broken.lower_bound > (1.1 if case.slow else 1.25) * broken.certified
     for seed in SEEDS:
-        right = case.audit(broken=False, seed=seed, runs=case.right_runs // (10 if case.slow else 5))
+        # The bound is wrong with the same probability whatever the number of runs.
+        right = case.audit(broken=False, seed=seed, runs=case.right_runs // (40 if case.slow else 10))
         assert not right.violates, str(right)
 
 

@@ -90,6 +90,7 @@ def test_adding_a_record_never_costs_more_than_removing_it() -> None:
             assert add_delta(epsilon, mu, probability) <= remove_delta(epsilon, mu, probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mu", "probability", "delta"),
     [(1 / 3, 0.04, 1e-6), (0.5, 0.2, 1e-6), (1.0, 0.01, 1e-8), (0.2, 1.0, 1e-5), (2.0, 0.5, 1e-10)],
@@ -97,7 +98,7 @@ def test_adding_a_record_never_costs_more_than_removing_it() -> None:
 def test_epsilon_at_delta_agrees_with_the_pld_accountant_within_its_discretisation(
     mu: float, probability: float, delta: float
 ) -> None:
-    interval = 1e-5
+    interval = 1e-5 if mu < 1.0 else 1e-4  # large losses need many steps
     pld = privacy_loss_distribution.from_gaussian_mechanism(
         1.0 / mu, sampling_prob=probability, value_discretization_interval=interval, pessimistic_estimate=True
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -32,12 +33,18 @@ def largest_on_grid(answer: pais.Calibration, n: int = 20000) -> float:
     return float(pais.amplified_epsilon(loss, probability).max())
 
 
+@functools.cache
+def solved_noise(sampling: str, profile: pais.LinearProfile, delta: float) -> pais.Calibration:
+    return pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("profile", "delta"), PROFILES)
 def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
     sampling: str, profile: pais.LinearProfile, delta: float
 ) -> None:
-    answer = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
+    answer = solved_noise(sampling, profile, delta)
     assert largest_on_grid(answer) <= 1.0 + 1e-12
     assert answer.sample_size <= 500 * (1 + 1e-12)
     assert answer.sample_size >= 500 * (1 - 1e-3)
@@ -51,7 +58,7 @@ def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
 def test_solving_the_size_and_the_epsilon_leads_back_to_where_one_started(
     sampling: str, profile: pais.LinearProfile, delta: float
 ) -> None:
-    first = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500)
+    first = solved_noise(sampling, profile, delta)
     size = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=first.noise)
     assert size.sample_size == pytest.approx(500, rel=1e-3)
     assert largest_on_grid(size) <= 1.0 + 1e-12
@@ -100,7 +107,8 @@ def test_an_unreachable_epsilon_names_the_smallest_reachable_one(
     assert largest_on_grid(answer) <= reachable * (1 + 1e-12)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@pytest.mark.slow
+@settings(max_examples=20, deadline=None, derandomize=True)
 @given(
     epsilon=st.floats(0.01, 20.0),
     share=st.floats(0.002, 0.9),
@@ -122,10 +130,7 @@ def test_random_pure_plans_are_within_their_target(
 
 def test_the_constrained_rule_needs_the_least_noise_and_uniform_the_most_at_equal_size() -> None:
     for profile, delta in PROFILES:
-        noise = [
-            pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=500).noise
-            for sampling in SAMPLINGS
-        ]
+        noise = [solved_noise(sampling, profile, delta).noise for sampling in SAMPLINGS]
         assert noise[0] < noise[1] < noise[2]
 
 
@@ -191,6 +196,7 @@ def test_a_profile_that_bends_between_the_knots_of_the_quick_search_still_meets_
     assert largest_on_grid(answer) <= 1.0 + 1e-12
 
 
+@pytest.mark.slow
 def test_a_size_below_every_weight_is_refused() -> None:
     for delta, profile in ((0.0, PROFILES[0][0]), (1e-6, PROFILES[3][0])):
         for fixed in ({"noise": 1.0}, {"epsilon": 1.0}):
@@ -217,7 +223,7 @@ def test_a_noise_too_small_for_a_double_is_refused(
         pais.calibrate(sampling, profile, tiny, epsilon=epsilon, delta=delta, sample_size=50)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(40))
 def test_mechanisms_built_with_the_solved_noise_fit_the_budget(seed: int) -> None:
     """The way of the README: calibrate a mechanism of noise 1, then build it with the noise that was found."""
     rng = np.random.default_rng(seed)

@@ -62,6 +62,7 @@ def test_closed_form_and_algorithm_one_are_within_1e_12_of_fifty_digits_and_feas
                 assert weight == 1.0 or is_feasible(weight, loss, epsilon)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_none_of_a_hundred_thousand_random_weights_is_infeasible(seed: int) -> None:
     """25,000 pairs (slope, epsilon) a seed, each checked in higher precision for all three paths."""

@@ -371,6 +371,7 @@ def test_target_is_certified_for_a_cheaper_profile_and_not_for_a_dearer_one() ->
 # -- a hundred thousand weights and probabilities ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_closed_form_weights_are_exactly_feasible() -> None:
     """40,000 weights: 1,000 profiles, 40 norms each."""
     rng = np.random.default_rng(10)
@@ -381,6 +382,7 @@ def test_closed_form_weights_are_exactly_feasible() -> None:
         assert infeasible(profile, norms.tolist(), inverted(weights), epsilon) == []
 
 
+@pytest.mark.slow
 def test_chord_tables_are_exactly_feasible() -> None:
     """36,000 probabilities: 300 tables, 120 norms each, knots and their neighbours among them."""
     rng = np.random.default_rng(11)
@@ -400,6 +402,7 @@ def as_custom(profile: PowerProfile) -> pais.CustomProfile:
     return pais.CustomProfile(lambda weight, norm: weight**profile.power * (profile.intercept + profile.slope * norm))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("custom", [False, True], ids=["power", "custom"])
 def test_algorithm_one_and_step_tables_are_exactly_feasible(custom: bool) -> None:
     """12,000 weights of Algorithm 1 and 4,500 probabilities of step tables, for each kind of profile."""

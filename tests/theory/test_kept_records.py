@@ -204,6 +204,7 @@ def test_limits_that_are_no_finite_positive_number_are_refused(limit: object) ->
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
 @pytest.mark.parametrize("sample_size", [2.0, 2e3, 1e5])
 @pytest.mark.parametrize("limit", [None, 4.0])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
@@ -46,6 +47,18 @@ def refused(
     assert str(raised).count(". ") + str(raised).count("? ") >= 1
     assert str(raised).endswith(".")
     return raised
+
+
+def each_refused(
+    error: type[PaisError], call: Callable[[object], object], values: Mapping[str, object], match: str | None = None
+) -> None:
+    """Every value is refused; of the first that is not, the name is printed."""
+    for name, bad in values.items():
+        try:
+            refused(error, functools.partial(call, bad), match=match)
+        except BaseException:
+            print(f"not refused as it should be: {name}")
+            raise
 
 
 NO_NUMBERS: dict[str, object] = {

@@ -38,8 +38,9 @@ ODD_TABLES = {
 }
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.5, 10.0, 1e6])
-@pytest.mark.parametrize("order", [1.0, 2.0, math.inf])
+@pytest.mark.parametrize(
+    ("order", "epsilon"), [(1.0, 0.5), (2.0, 1e-6), (2.0, 0.5), (2.0, 10.0), (2.0, 1e6), (math.inf, 0.5)]
+)
 @pytest.mark.parametrize("name", ODD_TABLES)
 def test_odd_tables_give_a_survey_without_a_warning(name: str, order: float, epsilon: float) -> None:
     rows = ODD_TABLES[name]

@@ -245,6 +245,7 @@ def test_the_spend_is_on_disk_before_the_value_is_returned(monkeypatch: pytest.M
     assert not hasattr(fitted, "cluster_centers_")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("way", ["passed", "active"])
 def test_a_grid_search_is_charged_for_every_fit_and_refused_when_the_budget_is_used_up(

@@ -144,6 +144,7 @@ def test_threads_that_read_beside_others_that_spend_see_nothing_gone(tmp_path: P
         assert all(reader.result() > 0 for reader in readers)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lock", ["file", "portable", "none"])
 def test_processes_never_spend_more_than_there_is_and_only_the_lock_keeps_them_from_it(
     lock: str, tmp_path: Path

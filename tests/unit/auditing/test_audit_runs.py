@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -206,11 +204,3 @@ def test_tables_that_are_no_neighbours_and_targets_that_cannot_be_run_are_refuse
 def test_the_record_of_a_pair_is_found_wherever_it_stands() -> None:
     pair = pais.NeighbourPair(with_record=[[1.0, 2.0], [0.0, 0.0], [0.0, 0.0]], without_record=[[0.0, 0.0], [1.0, 2.0]])
     np.testing.assert_array_equal(pair.record, [0.0, 0.0])
-
-
-def test_the_examples_of_the_guide_run() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "guide" / "audit.md").read_text()
-    names: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL):
-        exec(compile(block, "audit.md", "exec"), names)
-    assert isinstance(names["report"], pais.AuditReport)

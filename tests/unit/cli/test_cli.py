@@ -250,6 +250,7 @@ def test_explain_gives_programs_the_guarantee_and_the_words(data: Path, surveyed
         }
 
 
+@pytest.mark.slow
 def test_the_demo_compares_four_samplings_and_writes_a_report(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     whole = demo.bundled_sample()
     assert whole.rows.shape == (30_000, 54)

@@ -217,6 +217,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_a_bar_with_rows_a_second_is_shown_where_stderr_is_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
     start = [sys.executable, "-c", SLOW, "survey", file(tmp_path), "--columns", "a,b", "--epsilon", "1", "--json"]
     code, said, shown = in_terminal(start)
@@ -317,6 +318,7 @@ def test_a_wrong_name_of_a_column_is_met_with_a_right_one(tmp_path: Path) -> Non
     assert "height, width" in far.stderr
 
 
+@pytest.mark.slow
 def test_a_warning_stays_above_the_bar(tmp_path: Path) -> None:
     start = [sys.executable, "-c", SLOW, "survey", file(tmp_path), "--epsilon", "1", "--json"]
     code, _, shown = in_terminal(start)

@@ -166,6 +166,7 @@ def test_while_a_release_is_replaced_a_certificate_is_there_only_with_its_own_fi
     assert not any(mixed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_whoever_is_killed_leaves_no_release_without_its_spend_and_no_half_written_output() -> None:
     ran = subprocess.run(

@@ -233,8 +233,10 @@ ODD_ROWS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-@pytest.mark.parametrize("sampling", SAMPLINGS)
+@pytest.mark.parametrize(
+    ("mechanism", "sampling"),
+    [*(("gaussian", sampling) for sampling in SAMPLINGS), ("l2", "constrained"), ("laplace", "constrained")],
+)
 @pytest.mark.parametrize("kind", ODD_ROWS)
 def test_odd_rows_give_finite_centers_of_the_right_shape(kind: str, sampling: str, mechanism: str) -> None:
     X = ODD_ROWS[kind]()

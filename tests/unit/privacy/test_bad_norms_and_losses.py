@@ -27,7 +27,7 @@ from pais import (
     epsilon_at_delta,
     not_private_variance_optimal,
 )
-from tests.unit.bad_values import CANARY, EVERY, GAUSSIAN, LINEAR, NO_NUMBERS, refused
+from tests.unit.bad_values import CANARY, EVERY, GAUSSIAN, LINEAR, NO_NUMBERS, each_refused, refused
 
 CORESET = CoresetRule(sample_size=10.0, n_rows=1000.0, mean_square_norm=1e7, radius=1e4)
 NO_NORMS: dict[str, object] = {
@@ -84,19 +84,16 @@ TAKES_NORMS: dict[str, Callable[[object], object]] = {
 }
 
 
-@pytest.mark.parametrize("bad", NO_NORMS.values(), ids=NO_NORMS)
 @pytest.mark.parametrize("call", TAKES_NORMS.values(), ids=TAKES_NORMS)
-def test_what_is_no_norm_is_refused(call: Callable[[object], object], bad: object) -> None:
-    refused(ArgumentError, lambda: call(bad), match="norm|edges")
+def test_bad_norms_are_refused(call: Callable[[object], object]) -> None:
+    each_refused(ArgumentError, call, NO_NORMS, match="norm|edges")
 
 
-@pytest.mark.parametrize("bad", NO_WEIGHTS.values(), ids=NO_WEIGHTS)
 @pytest.mark.parametrize("profile", [LINEAR, PowerProfile(0.1, 0.5, 2.0), GAUSSIAN, CustomProfile(lambda w, z: w * z)])
-def test_what_is_no_weight_is_refused(profile: pais.privacy.profiles.Profile, bad: object) -> None:
-    refused(ArgumentError, lambda: profile(bad, 1.0), match="weight")
+def test_bad_weights_are_refused(profile: pais.privacy.profiles.Profile) -> None:
+    each_refused(ArgumentError, lambda bad: profile(bad, 1.0), NO_WEIGHTS, match="weight")
 
 
-@pytest.mark.parametrize("bad", NO_PROBABILITIES.values(), ids=NO_PROBABILITIES)
 @pytest.mark.parametrize(
     "call",
     [
@@ -106,11 +103,10 @@ def test_what_is_no_weight_is_refused(profile: pais.privacy.profiles.Profile, ba
     ],
     ids=["amplified_epsilon", "amplified_delta", "epsilon_at_delta"],
 )
-def test_what_is_no_probability_is_refused(call: Callable[[object], object], bad: object) -> None:
-    refused(ArgumentError, lambda: call(bad), match="probability")
+def test_bad_probabilities_are_refused(call: Callable[[object], object]) -> None:
+    each_refused(ArgumentError, call, NO_PROBABILITIES, match="probability")
 
 
-@pytest.mark.parametrize("bad", NO_NORMS.values(), ids=NO_NORMS)
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -122,13 +118,12 @@ def test_what_is_no_probability_is_refused(call: Callable[[object], object], bad
     ],
     ids=["amplified_epsilon", "amplified_delta epsilon", "amplified_delta mu", "epsilon_at_delta mu", "masses"],
 )
-def test_what_is_no_loss_is_refused(call: Callable[[object], object], name: str, bad: object) -> None:
-    refused(ArgumentError, lambda: call(bad), match=name)
+def test_bad_losses_are_refused(call: Callable[[object], object], name: str) -> None:
+    each_refused(ArgumentError, call, NO_NORMS, match=name)
 
 
-@pytest.mark.parametrize("bad", NO_DELTAS.values(), ids=NO_DELTAS)
-def test_what_is_no_delta_of_a_gaussian_is_refused(bad: object) -> None:
-    refused(ArgumentError, lambda: epsilon_at_delta(bad, 0.5, 0.5), match="delta")
+def test_bad_deltas_of_a_gaussian_are_refused() -> None:
+    each_refused(ArgumentError, lambda bad: epsilon_at_delta(bad, 0.5, 0.5), NO_DELTAS, match="delta")
 
 
 @pytest.mark.parametrize(
