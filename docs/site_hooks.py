@@ -48,15 +48,13 @@ THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lat
 
 def public_names() -> dict[str, list[str]]:
     """Paths such as `pais.data.ball.Ball` of all public names, by room, read from the source without importing it."""
-    tree = ast.parse((ROOT / "src" / "pais" / "__init__.py").read_text(encoding="utf-8"))
-    homes = {"_version": "__version__"}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_HOMES":
-            homes |= ast.literal_eval(node.value)
+    tree = ast.parse((ROOT / "src" / "pais" / "__init__.pyi").read_text(encoding="utf-8"))
     rooms: dict[str, list[str]] = {}
-    for module, names in homes.items():
-        room = module.split(".")[0].strip("_")
-        rooms.setdefault(room, []).extend(f"pais.{module}.{name}" for name in names.split())
+    for node in tree.body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.module is not None
+        room = node.module.split(".")[0].strip("_")
+        rooms.setdefault(room, []).extend(f"pais.{node.module}.{alias.name}" for alias in node.names)
     return {room: sorted(paths, key=lambda path: path.rpartition(".")[2]) for room, paths in sorted(rooms.items())}
 
 

@@ -10,7 +10,7 @@ from pais.accounting import Accounts, Ledger, Part, Release, accounts
 from pais.data.sources import source
 from pais.mechanisms import Mechanism
 from pais.norm_survey import surveyed_facts
-from pais.planning import Facts, Fit, Plan, Settings
+from pais.planning import AT_COST, Facts, Fit, Plan, Settings
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
 from pais.sampler import Strategy, WeightedSample, sample as draw
 
@@ -102,8 +102,15 @@ def release(
     spend the sample: `tests/unit/accounting/test_ledger_charging.py`.
     """
     validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
-    price = {"epsilon": epsilon, "delta": delta, "spent": spent, "max_epsilon_if_kept": max_epsilon_if_kept}
-    plan = Plan(ball=sample.ball, rule=sample.rule, mechanism=mechanism, **price)  # type: ignore[arg-type]  # mixed
+    plan = Plan(
+        ball=sample.ball,
+        rule=sample.rule,
+        mechanism=mechanism,
+        epsilon=AT_COST if epsilon is None else epsilon,
+        delta=delta,
+        spent=spent,
+        max_epsilon_if_kept=max_epsilon_if_kept,
+    )
     charged = accounts(ledger)
     charged.check(*plan.due)
     return _measure(plan, sample, charged, bit_source(random_state, stream=1))

@@ -61,6 +61,8 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
     got = released(mechanism_name, noise_name, rule=rule, scale=5.0, center=(1.0, 2.0, 3.0), seed=6).certificate
     read = json.loads(got.to_json(), parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert set(read) == {
+        "kind",
+        "format",
         "epsilon",
         "delta",
         "epsilon_if_kept",

@@ -91,7 +91,7 @@ def test_spark_is_loaded_only_when_a_frame_is_passed() -> None:
 
 def test_every_public_name_exists_and_is_listed_in_order() -> None:
     assert all(hasattr(pais, name) for name in pais.__all__)
-    assert list(pais.__all__) == sorted(pais.__all__, key=lambda name: (name.islower(), name))
+    assert list(pais.__all__) == sorted(pais.__all__)
 
 
 def test_every_test_and_function_named_in_the_theory_pages_exists() -> None:

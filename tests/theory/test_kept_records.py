@@ -337,7 +337,7 @@ def test_estimator_and_command_line_state_the_limit(tmp_path: Path) -> None:
     facts += ["--norms", "0,1,3", "--n-rows", "4000", "--sample-size", "50", "--out", str(tmp_path / "plan.json")]
     assert CliRunner().invoke(app, ["plan", *facts, "--max-epsilon-if-kept", "4", "--quiet"]).exit_code == 0
     plan = json.loads((tmp_path / "plan.json").read_text())
-    assert plan["request"]["max_epsilon_if_kept"] == 4.0
+    assert plan["max_epsilon_if_kept"] == 4.0
     assert plan["epsilon_if_kept"] <= 4.0
     arguments = ["kmeans", str(tmp_path / "rows.csv"), "--plan", str(tmp_path / "plan.json"), "--seed", "1", "--quiet"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])

@@ -4,13 +4,14 @@ from pais.planning.facts import Facts, Survey
 from pais.planning.fit import Fit
 from pais.planning.kmeans import KMeansSettings, plan_kmeans
 from pais.planning.losses import losses_if_kept, record_losses
-from pais.planning.plan import Plan
+from pais.planning.plan import AT_COST, Plan
 from pais.planning.settings import Settings
 
 #: The name of a fit of k-means.
 KMeansFit = Fit
 
 __all__ = [
+    "AT_COST",
     "Facts",
     "Fit",
     "KMeansFit",

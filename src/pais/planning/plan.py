@@ -32,6 +32,9 @@ from pais.privacy.rules import Rule
 
 NEIGHBOURS = "one row added or removed"
 
+#: In place of an epsilon: accept the certified price, whatever it is.
+AT_COST: Any = object()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
@@ -47,7 +50,7 @@ class Plan:
         Computes the noised value; its profile gives the loss of a record.
     epsilon, delta : float
         The guarantee required of this release; delta is 0 for pure noise. The constructor raises if the plan costs
-        more. An epsilon of None is replaced by the certified price.
+        more.
     norms : NormDistribution, optional
         Assumed distribution of the norms, used for the expected sample size.
     spent : tuple of Part
@@ -117,12 +120,12 @@ class Plan:
             self.rule,
             self.ball,
             delta=delta.used,
-            budget=None if self.epsilon is None else validate.target_epsilon(self.epsilon),
+            budget=None if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon),
             max_epsilon_if_kept=self.max_epsilon_if_kept,
             spent=self.spent,
         )  # [note: release-6]
         object.__setattr__(self, "price", replace(price, delta=delta.certified))
-        if self.epsilon is None:
+        if self.epsilon is AT_COST:
             object.__setattr__(self, "epsilon", price.epsilon)
 
     def explain(self) -> str:
@@ -161,8 +164,8 @@ class Plan:
             raise ArgumentError(f"the plan is for {planned} features. Choose as many columns.")
         if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
             raise MismatchError(
-                f"the plan was made for other columns, or in another order. Choose {','.join(self.columns or ())}, or "
-                "survey and plan again."
+                "the plan was made for other columns, or in another order. Pass the same columns in the same order "
+                f"(--columns {','.join(self.columns or ())}), or survey and plan again."
             )
 
     def to_dict(self) -> dict[str, Any]:

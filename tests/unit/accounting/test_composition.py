@@ -180,13 +180,13 @@ def test_rules_that_are_described_alike_and_differ_have_each_their_own_curve() -
     noise = pais.GaussianProfile(math.inf, 40.0)
 
     def part(slope: float) -> Part:
-        own = pais.PowerProfile(0.01, slope, 1.0001)
+        own = pais.CustomProfile(lambda weight, norm: weight**1.0001 * (0.01 + slope * norm))
         rule = pais.ConstrainedRule(profile=own, radius=RADIUS, epsilon=1.0)
         return Part(what="sum", epsilon=606.0, delta=1e-6, rule=rule, profile=noise, ball=BALL)
 
     light, heavy = part(0.45), part(0.0005)
     assert light.to_dict() == heavy.to_dict()
-    assert not light.told
+    assert not light.is_complete
     alone = tight_epsilon([heavy, heavy], 1e-5)
     # Both are upper bounds, on grids of their own.
     assert tight_epsilon([light, heavy, heavy], 1e-5) > 0.95 * alone > 100.0
@@ -202,9 +202,9 @@ def test_a_rule_or_a_profile_that_only_goes_by_a_known_name_is_not_rebuilt(rule:
         pass
 
     known = uniform(0.3, 1.0, 1e-6)
-    assert known.told
-    assert not dataclasses.replace(known, rule=Impostor(rate=0.9)).told
-    assert not dataclasses.replace(known, profile=Steep(math.inf, 1.0)).told
+    assert known.is_complete
+    assert not dataclasses.replace(known, rule=Impostor(rate=0.9)).is_complete
+    assert not dataclasses.replace(known, profile=Steep(math.inf, 1.0)).is_complete
 
 
 @pytest.mark.parametrize(

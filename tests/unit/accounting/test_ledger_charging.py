@@ -205,13 +205,13 @@ def test_nothing_is_returned_when_another_spent_the_rest_meanwhile(
 ) -> None:
     path = tmp_path / "budget.json"
     ledger = pais.Ledger(epsilon=1.0, delta=1e-5, path=path)
-    real = pais.pipeline.sample
+    real = pais.pipeline.draw
 
     def meanwhile(*args: Any, **kwargs: Any) -> Any:
         pais.Ledger(path=path).spend(what="another's", epsilon=0.75)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr("pais.pipeline.sample", meanwhile)
+    monkeypatch.setattr("pais.pipeline.draw", meanwhile)
     fitted = model(ledger=ledger)
     with pytest.raises(pais.BudgetError):
         fitted.fit(rows())

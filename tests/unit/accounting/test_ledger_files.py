@@ -215,7 +215,7 @@ def test_a_system_without_locks_is_noticed_when_the_store_is_loaded(
 
     def while_it_is_held(entries: tuple[Entry, ...]) -> Entry:
         assert held.exists()
-        return new_entry("x", 0.5, 0.0, note="a test", parts=())
+        return new_entry(pais.Part(what="x", epsilon=0.5), note="a test", parts=())
 
     store.append(while_it_is_held)
     assert not held.exists()

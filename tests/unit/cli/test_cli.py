@@ -17,6 +17,8 @@ from pais.data.tables import Table
 from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
 
 CERTIFICATE_KEYS = {
+    "kind",
+    "format",
     "epsilon",
     "delta",
     "delta_used",
@@ -78,7 +80,7 @@ def test_json_is_alone_on_stdout_and_parses(data: Path, surveyed: Path, tmp_path
     plan = tmp_path / "plan.json"
     planned = pais("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1, "--json", "--out", plan)
     shown, written = strict_json(planned.stdout), strict_json(plan.read_text())
-    assert {**shown, "request": written["request"], "explanation": written["explanation"]} == written
+    assert {**shown, "norms": written["norms"], "explanation": written["explanation"]} == written
     drawn = pais("sample", data, "--plan", plan, "--out", tmp_path / "sample.parquet", "--json")
     assert strict_json(drawn.stdout)["expected_rows"] > 0
 
@@ -192,7 +194,7 @@ def test_a_plan_in_json_is_short_and_the_file_holds_the_rest(tmp_path: Path) -> 
     shown = pais("plan", "--n-clusters", 5, "--epsilon", 1, *stated, "--json", "--out", path).stdout
     assert len(shown) < 6000 < 20 * len(shown) < len(path.read_text())
     content = strict_json(shown)
-    assert content["request"]["n_clusters"] == 5
+    assert content["mechanism"]["n_clusters"] == 5
     assert content["expected_rows"] > 0
 
 

@@ -110,7 +110,7 @@ def test_a_plan_that_was_edited_is_not_run(data: Path, plan: Path, tmp_path: Pat
         {"epsilon": 0.5},
         {"spent": [{"what": "survey", "epsilon": 0.1, "delta": 0.0, "secure_randomness": True}]},
         {"mechanism": {**written["mechanism"], "n_clusters": 4}},
-        {"request": {**written["request"], "sample_size": 2000.0}},
+        {"rule": {"rule": "uniform", "probability": 1.0, "radius": "infinity"}},
     ]
     for edit in edits:
         plan.write_text(json.dumps({**written, **edit}))
@@ -120,12 +120,12 @@ def test_a_plan_that_was_edited_is_not_run(data: Path, plan: Path, tmp_path: Pat
 def test_a_price_that_is_none_is_not_added_up(data: Path, plan: Path, tmp_path: Path) -> None:
     written = json.loads(plan.read_text())
     spent = [{"what": "survey", "epsilon": -1.0, "delta": 0.0, "secure_randomness": True}]
-    written["spent"] = written["request"]["facts"]["spent"] = spent
+    written["spent"] = spent
     plan.write_text(json.dumps(written))
     assert "epsilon=-1.0 is out of range" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
-    written["spent"] = written["request"]["facts"]["spent"] = [{**spent[0], "epsilon": 0.1}] * 2
+    written["spent"] = [{**spent[0], "epsilon": 0.1}] * 2
     plan.write_text(json.dumps(written))
-    assert "not a plan" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
+    assert "Plan again" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
 
 
 def test_a_survey_behind_a_plan_is_counted_and_its_columns_are_kept(data: Path, tmp_path: Path) -> None:

@@ -67,8 +67,7 @@ def test_a_plan_file_with_a_price_that_is_none_is_refused_and_nothing_is_paid(
     done("plan", "--survey", survey, "--n-clusters", 3, "--epsilon", 1, "--out", path)
     done("ledger", book, "--epsilon", 5, "--delta", 1e-5)
     written = json.loads(path.read_text())
-    for place in (written, written["request"]["facts"]):
-        place["spent"][0][field] = "BAD"
+    written["spent"][0][field] = "BAD"
     path.write_text(json.dumps(written).replace('"BAD"', bad))
     missing = tmp_path / "there-is-no-such-file.parquet"
     for arguments in (("kmeans", missing, "--plan", path, "--ledger", book), ("sample", missing, "--plan", path)):
@@ -87,7 +86,6 @@ def test_a_plan_file_with_a_target_that_is_none_is_refused(place: str, bad: str,
     done("plan", "--n-clusters", 3, "--epsilon", 2, "--delta", 1e-7, *stated, "--out", path)
     written = json.loads(path.read_text())
     written[place] = "BAD"
-    (written["request"]["facts"] if place == "epsilon" else written["request"])[place] = "BAD"
     path.write_text(json.dumps(written).replace('"BAD"', bad))
     assert command("kmeans", data, "--plan", path, "--out", tmp_path / "out").exit_code == 2
     assert not (tmp_path / "out").exists()

@@ -68,7 +68,7 @@ def test_default_delta_never_rises_with_the_number_of_rows(one: float, other: fl
     assert default_delta(more) <= default_delta(fewer)
 
 
-@pytest.mark.parametrize("of", [pais.DPKMeans, pais.KMeansSettings, pais.plan_kmeans])
+@pytest.mark.parametrize("of", [pais.DPKMeans, pais.KMeansSettings])
 def test_delta_is_left_out_by_default(of: Any) -> None:
     assert inspect.signature(of).parameters["delta"].default is None
 

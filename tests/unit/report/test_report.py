@@ -176,8 +176,8 @@ def test_names_and_titles_are_text_and_never_markup(fit: KMeansFit) -> None:
 
 
 def test_what_a_certificate_says_in_words_is_text_too(fit: KMeansFit) -> None:
-    part = {"what": "<i>survey", "epsilon": 1.25, "delta": 1e-6}
-    certificate = dataclasses.replace(fit.certificate, parts=[part], note="<i>note", version="<i>1")
+    part = pais.Part(what="<i>survey", epsilon=1.25, delta=1e-6)
+    certificate = dataclasses.replace(fit.certificate, parts=(part,), note="<i>note", version="<i>1")
     assert "<i>" not in report_html(dataclasses.replace(fit, certificate=certificate))
 
 

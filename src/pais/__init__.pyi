@@ -1,0 +1,83 @@
+from ._base.lattice import Lattice as Lattice
+from ._version import __version__ as __version__
+from .accounting import (
+    Budget as Budget,
+    Certificate as Certificate,
+    Ledger as Ledger,
+    Part as Part,
+    Release as Release,
+    Spent as Spent,
+)
+from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
+from .data.ball import Ball as Ball
+from .data.cost import cost as cost
+from .data.sources import source as source
+from .errors import (
+    ArgumentError as ArgumentError,
+    AssumptionError as AssumptionError,
+    BudgetError as BudgetError,
+    ConvergenceError as ConvergenceError,
+    DataError as DataError,
+    MismatchError as MismatchError,
+    PaisError as PaisError,
+    PrivacyWarning as PrivacyWarning,
+    SpentError as SpentError,
+    SurveyWarning as SurveyWarning,
+    UnreachableError as UnreachableError,
+)
+from .estimators import DPKMeans as DPKMeans
+from .mechanisms import (
+    Extent as Extent,
+    GaussianNoise as GaussianNoise,
+    Joint as Joint,
+    KMeans as KMeans,
+    KMeansValue as KMeansValue,
+    LpNoise as LpNoise,
+    MeanValue as MeanValue,
+    Mechanism as Mechanism,
+    NoiseLaw as NoiseLaw,
+    WeightedCount as WeightedCount,
+    WeightedMean as WeightedMean,
+    WeightedSum as WeightedSum,
+    laplace_noise as laplace_noise,
+)
+from .norm_survey import survey as survey
+from .pipeline import private_kmeans as private_kmeans, release as release, run as run
+from .planning import (
+    Facts as Facts,
+    KMeansFit as KMeansFit,
+    KMeansSettings as KMeansSettings,
+    Plan as Plan,
+    Survey as Survey,
+    plan_kmeans as plan_kmeans,
+    record_losses as record_losses,
+)
+from .privacy.amplification import (
+    amplified_delta as amplified_delta,
+    amplified_epsilon as amplified_epsilon,
+    epsilon_at_delta as epsilon_at_delta,
+)
+from .privacy.calibration import Calibration as Calibration, calibrate as calibrate
+from .privacy.certify import WorstCase as WorstCase, worst_case as worst_case, worst_case_if_kept as worst_case_if_kept
+from .privacy.norms import NormDistribution as NormDistribution
+from .privacy.profiles import (
+    Assumptions as Assumptions,
+    CustomProfile as CustomProfile,
+    Finding as Finding,
+    GaussianProfile as GaussianProfile,
+    LinearProfile as LinearProfile,
+    PowerProfile as PowerProfile,
+    Profile as Profile,
+    PureProfile as PureProfile,
+    Verdict as Verdict,
+)
+from .privacy.rules import (
+    ConstrainedRule as ConstrainedRule,
+    CoresetRule as CoresetRule,
+    FunctionRule as FunctionRule,
+    Rule as Rule,
+    UniformRule as UniformRule,
+    constrained_weight as constrained_weight,
+    not_private_variance_optimal as not_private_variance_optimal,
+)
+from .sampler import WeightedSample as WeightedSample, sample as sample
