@@ -77,9 +77,8 @@ def source(
     -----
     Guarantee. All engines sample rows with the same code, and with draws from the cryptographic generator unless a seed
     is given. With a seed, all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
-    With ``missing="drop"``, rows that are not finite change nothing:
-    `tests/conformance/missing/test_missing_rows.py`. No line
-    of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
+    With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/missing/test_missing_rows.py`.
+    No line of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
     """
     if isinstance(data, Engine):
         return data

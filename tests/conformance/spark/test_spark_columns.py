@@ -203,7 +203,7 @@ def test_widths_must_be_lengths_of_vector_features_that_nothing_else_contradicts
     with pytest.raises(pais.ArgumentError, match=r"widths\['v'\]=4 .* states 3"):
         source(assembled, columns=["v"], widths={"v": 4})
     for name in ("y0", "other"):
-        with pytest.raises(pais.ArgumentError, match=rf"'{name}' and .* no feature that holds vectors"):
+        with pytest.raises(pais.ArgumentError, match=rf"'{name}', but .* no such vector feature"):
             source(assembled, columns=["y0", "v"], widths={name: 3})
     for width in (0, -1, 2.5, True, "3"):
         with pytest.raises(pais.ArgumentError, match=r"widths\['v'\]"):

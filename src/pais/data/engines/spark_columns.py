@@ -85,7 +85,7 @@ def _widths(frame: Any, vectors: Sequence[str], stated: Mapping[str, int]) -> di
     """Return the lengths of the vectors from Spark ML's column metadata or from the user, without reading rows."""
     others = [repr(name) for name in stated if name not in vectors]
     if others:
-        raise ArgumentError(f"widths names {listed(others)}, but no such feature holds vectors. Leave it out.")
+        raise ArgumentError(f"widths names {listed(others)}, but the source has no such vector feature. Leave it out.")
     known = {name: _field(frame, name).metadata.get("ml_attr", {}).get("num_attrs") for name in vectors}
     for name, width in known.items():
         if width is not None and stated.get(name, width) != width:
