@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Mapping
@@ -134,20 +135,19 @@ class FitTarget(Target):
         tables = [table for pair in pairs for table in (pair.with_record, pair.without_record)] * _ATTEMPTS
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            for attempt, table in enumerate(tables, 1):
-                try:
-                    model = self._fitted(table, draws)
-                except Exception:
-                    if attempt == len(tables):
-                        raise
-                else:
-                    break
+            model = self._first_fit(tables, draws)
         self.claims.names = (OUTCOME, MESSAGE, WARNINGS, *self._facts(model, _Geometry.of(pairs[0])))
         if self.stated_epsilon is None and self.delta < self.claims.delta:
             raise ArgumentError(
                 f"delta={self.stated_delta!r} is below the certified delta={self.claims.delta!r}. Pass the claimed "
                 "epsilon too, or leave delta out."
             )
+
+    def _first_fit(self, tables: list[FloatArray], draws: Draws) -> DPKMeans:
+        for table in tables[:-1]:
+            with contextlib.suppress(Exception):
+                return self._fitted(table, draws)
+        return self._fitted(tables[-1], draws)
 
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
         geometry = _Geometry.of(pair)

@@ -74,7 +74,7 @@ def measure_many(
     parts = linear_parts(mechanism)
     if parts is None:
         raise MismatchError(
-            f"{type(mechanism).__name__} is not a count, sum, mean or Joint of them. Call pais.run in a loop."
+            f"{type(mechanism).__name__} cannot be measured many times at once. Call pais.run in a loop."
         )
     bits = bit_source(random_state)
     d = rows.shape[1]

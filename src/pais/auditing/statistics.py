@@ -34,9 +34,7 @@ def statistics_by_name(statistic: Statistics) -> dict[str, Statistic]:
     if callable(statistic):
         return {"statistic": statistic}
     if not isinstance(statistic, Mapping) or not statistic or not all(map(callable, statistic.values())):
-        raise ArgumentError(
-            "statistic must be a function or a mapping of names to functions. Pass one, or leave it out."
-        )
+        raise ArgumentError("statistic must be a function, or a mapping of functions. Pass one, or leave it out.")
     return dict(statistic)
 
 
@@ -56,7 +54,7 @@ def column(values: object, runs: int) -> NDArray[Any]:
 def of_each(statistics: Mapping[str, Statistic], outputs: Sequence[object]) -> Observed:
     """Evaluate each statistic on each output."""
     return {
-        name: column([function(output) for output in outputs], len(outputs)) for name, function in statistics.items()
+        name: column([evaluate(output) for output in outputs], len(outputs)) for name, evaluate in statistics.items()
     }
 
 

@@ -148,14 +148,10 @@ def _require(rule: Rule, profile: Profile, radius: float) -> float:
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     validate.instance("profile", profile, Profile, "Pass the .profile of a mechanism.")
     if not isinstance(profile, (GaussianProfile, PureProfile)):
-        raise MismatchError(
-            f"profile of type {type(profile).__name__} cannot be certified. Use a pure profile or a GaussianProfile."
-        )
+        raise MismatchError(f"{type(profile).__name__} cannot be certified. Use a PureProfile or GaussianProfile.")
     radius = validate.radius(radius)
     if radius > rule.radius:
-        raise MismatchError(
-            f"radius={radius!r} exceeds the radius {rule.radius!r} of the rule. Build the rule for this ball."
-        )
+        raise MismatchError(f"radius={radius!r} exceeds {rule.radius!r}, the radius of the rule. Build a rule for it.")
     return radius
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
-import threading
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
@@ -113,17 +113,14 @@ def delta_concern(delta: float, n_rows: float) -> str | None:
     )
 
 
-_n_fits_without_ledger = 0
-_fits_lock = threading.Lock()
+# Calls of next() on one counter are atomic, so that threads count together.
+_fit_numbers = itertools.count(1)
 
 
 def ledger_concern() -> str | None:
     """Count a private fit without a ledger. Return a warning text at the second one in this process, else None."""
-    global _n_fits_without_ledger
-    with _fits_lock:
-        _n_fits_without_ledger += 1
-        if _n_fits_without_ledger != 2:
-            return None
+    if next(_fit_numbers) != 2:
+        return None
     return (
         "this is the second private fit of this process without a ledger, and losses on the same rows add up. To limit "
         "their sum, pass ledger=pais.Ledger(epsilon=..., delta=...) or fit inside a `with ledger:` block."
@@ -132,9 +129,8 @@ def ledger_concern() -> str | None:
 
 def forget_fits() -> None:
     """Reset the count of fits. Used by tests."""
-    global _n_fits_without_ledger
-    with _fits_lock:
-        _n_fits_without_ledger = 0
+    global _fit_numbers
+    _fit_numbers = itertools.count(1)
 
 
 def warn(concern: str | None) -> None:

@@ -38,6 +38,10 @@ class Finding:
     verdict: Verdict
     reason: str
 
+    @classmethod
+    def decided(cls, statement: str, true: bool, reason: str) -> Finding:
+        return cls(statement=statement, verdict=Verdict.PROVED if true else Verdict.REFUTED, reason=reason)
+
     def __bool__(self) -> bool:
         raise TypeError("a Finding is neither true nor false. Compare its verdict.")
 

@@ -81,35 +81,32 @@ class GaussianProfile(Profile):
         feasible = delta > 0.0 and log_at_one <= math.log(delta)
         rises = bool(log_gaussian_delta_rises(np.array([epsilon]), mu)[0])
         counted = math.isfinite(self.count_scale)
-        proved, refuted = Verdict.PROVED, Verdict.REFUTED
         return Assumptions(
-            monotone=Finding(
-                statement="the shift never falls in weight or norm", verdict=proved, reason="it is linear in the weight"
+            monotone=Finding.decided("the shift never falls in weight or norm", True, "it is linear in the weight"),
+            feasible=Finding.decided(
+                "weight 1 meets (epsilon, delta) on the ball",
+                feasible,
+                f"delta is about {math.exp(max(log_at_one, -700.0)):.3g} at the radius, and never 0",
             ),
-            feasible=Finding(
-                statement="weight 1 meets (epsilon, delta) on the ball",
-                verdict=proved if feasible else refuted,
-                reason=f"delta is about {math.exp(max(log_at_one, -700.0)):.3g} at the radius, and never 0",
-            ),
-            unbounded=Finding(
-                statement="the shift outgrows every budget",
-                verdict=proved if counted else refuted,
-                reason="the count has noise" if counted else "no count is released, so a record of norm 0 pays nothing",
+            unbounded=Finding.decided(
+                "the shift outgrows every budget",
+                counted,
+                "the count has noise" if counted else "no count is released, so a record of norm 0 pays nothing",
             ),
             strongly_convex=Finding(
                 statement="exp(loss) is strongly convex in the weight",
                 verdict=Verdict.NOT_APPLICABLE,
                 reason="Gaussian noise has no pure loss; the rule rests on delta having one hump along the weight",
             ),
-            sampling_can_lower=Finding(
-                statement="sampling lowers some delta near probability 1",
-                verdict=refuted if rises else proved,
-                reason="slope of delta along the weight, at the radius",
+            sampling_can_lower=Finding.decided(
+                "sampling lowers some delta near probability 1",
+                not rises,
+                "slope of delta along the weight, at the radius",
             ),
-            sampling_never_lowers=Finding(
-                statement="sampling never lowers a delta",
-                verdict=refuted,
-                reason="delta is at most the probability; the limit on kept records keeps rules away from that",
+            sampling_never_lowers=Finding.decided(
+                "sampling never lowers a delta",
+                False,
+                "delta is at most the probability; the limit on kept records keeps rules away from that",
             ),
         )
 

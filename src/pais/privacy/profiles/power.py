@@ -11,7 +11,7 @@ from pais._base import validate
 from pais._base.files import stored
 from pais._base.numerics import FloatArray, divide_up, multiply_add_up, multiply_up, round_up
 from pais.errors import ArgumentError
-from pais.privacy.profiles.base import Assumptions, Finding, PureProfile, Verdict
+from pais.privacy.profiles.base import Assumptions, Finding, PureProfile
 
 
 @stored("profile", "power")
@@ -108,24 +108,26 @@ class PowerProfile(PureProfile):
         # If p c < 1 - e^-c holds for any loss c, it holds for the smallest. As c tends to 0 it becomes p < 1.
         lowers = p * smallest < -math.expm1(-smallest) if smallest > 0.0 else p < 1.0
         return Assumptions(
-            monotone=_decided("the loss never falls in weight or norm", True, "intercept, slope and power are >= 0"),
-            feasible=_decided(
+            monotone=Finding.decided(
+                "the loss never falls in weight or norm", True, "intercept, slope and power are >= 0"
+            ),
+            feasible=Finding.decided(
                 "weight 1 meets epsilon on the ball", largest <= epsilon, f"largest loss {largest:.6g}, at the radius"
             ),
-            unbounded=_decided(
+            unbounded=Finding.decided(
                 "the loss outgrows every budget", grows, f"power {p:.6g}, loss at norm 0 is {smallest:.6g}"
             ),
-            strongly_convex=_decided(
+            strongly_convex=Finding.decided(
                 "exp(loss) is strongly convex in the weight",
                 convex,
                 f"decided at norm 0, where the loss is {smallest:.6g}",
             ),
-            sampling_can_lower=_decided(
+            sampling_can_lower=Finding.decided(
                 "sampling lowers some loss near probability 1",
                 lowers,
                 "derivative against 1 - exp(-loss), smallest loss",
             ),
-            sampling_never_lowers=_decided(
+            sampling_never_lowers=Finding.decided(
                 "sampling never lowers a loss",
                 not lowers,
                 "the loss of this family turns at most once along the weight",
@@ -170,7 +172,3 @@ class LinearProfile(PowerProfile):
 def _sum_up(first: float, second: float) -> float:
     """The smallest double that is not below the sum."""
     return float(multiply_add_up(first, second, 1.0))  # [note: profile-6]
-
-
-def _decided(statement: str, true: bool, reason: str) -> Finding:
-    return Finding(statement=statement, verdict=Verdict.PROVED if true else Verdict.REFUTED, reason=reason)

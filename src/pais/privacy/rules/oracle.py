@@ -25,7 +25,7 @@ def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> Floa
     positive = int(np.count_nonzero(norms))
     if size > positive:
         raise UnreachableError(
-            f"sample_size={size!r} exceeds the number of norms above 0. Pass a smaller size.",
+            f"sample_size={size!r} exceeds the number of positive norms. Pass a smaller size.",
             reachable=float("nan"),
         )
     order = np.argsort(-norms)

@@ -110,7 +110,6 @@ def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, 
     """Largest expected size at which the coreset rule is at most 1 on the whole ball; exact, see erratum 11."""
     if mean_square_norm <= 0.0:
         raise ArgumentError(
-            f"mean_square_norm={mean_square_norm!r} must be positive for a coreset rule. Use another rule if all norms "
-            "are 0."
+            f"mean_square_norm={mean_square_norm!r} is not positive. Use another rule if all norms are 0."
         )
     return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]

@@ -195,18 +195,12 @@ class FunctionRule(Rule):
         try:
             values = self.function(knots)
         except (TypeError, ValueError):
-            raise ArgumentError(
-                "function failed on an array of norms. Vectorise it, for example with np.where."
-            ) from None
+            raise ArgumentError("function failed on an array of norms. Vectorise it, e.g. with np.where.") from None
         values = validate.real_array("function(norm)", values)
         if values.shape != knots.shape:
-            raise ArgumentError(
-                f"function returned shape {values.shape} for norms of shape {knots.shape}. Vectorise it."
-            )
+            raise ArgumentError(f"function returned shape {values.shape} for shape {knots.shape}. Vectorise it.")
         if not np.all((values >= SMALLEST_PROBABILITY) & (values <= 1.0)):
-            raise ArgumentError(
-                f"function returned a value outside [{SMALLEST_PROBABILITY}, 1] on the ball. Return probabilities."
-            )
+            raise ArgumentError(f"function returned a value outside [{SMALLEST_PROBABILITY}, 1]. Return probabilities.")
         object.__setattr__(self, "_values", values)
         object.__setattr__(self, "_knots", knots)
         validate.freeze(self._values, self._knots)

@@ -110,9 +110,7 @@ def solve_weights(
         weights = first_crossing_weight(at_one, epsilon, delta)
         return weights if math.isinf(limit) else _limited(weights, at_one, largest_shift(limit, delta))
     if not isinstance(profile, PureProfile):
-        raise MismatchError(
-            f"profile of type {type(profile).__name__} has no constrained rule. Use a PureProfile or GaussianProfile."
-        )
+        raise MismatchError(f"{type(profile).__name__} has no constrained rule. Use a PureProfile or GaussianProfile.")
     # A pure guarantee holds at every delta, and a positive delta would not allow larger weights here.
     # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile:
