@@ -42,7 +42,7 @@ from .mechanisms import (
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
-from .pipeline import private_kmeans as private_kmeans, release as release, run as run
+from .pipeline import private_kmeans as private_kmeans, run as run
 from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
@@ -80,4 +80,5 @@ from .privacy.rules import (
     constrained_weight as constrained_weight,
     not_private_variance_optimal as not_private_variance_optimal,
 )
+from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample

@@ -1,4 +1,7 @@
-"""The path of every release: facts, plan, sample, release. `fit`, `run` and `release` enter it one stage later each."""
+"""The path of every release: facts, plan, sample, release.
+
+`fit` starts from settings, `run` from a plan, `pais.release` from a sample. All end in `measure`.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ from dataclasses import replace
 
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
-from pais.accounting import Accounts, Ledger, Part, Release, accounts
+from pais.accounting import Accounts, Ledger, Release, accounts
 from pais.data.sources import source
-from pais.mechanisms import Mechanism
 from pais.norm_survey import surveyed_facts
-from pais.planning import AT_COST, Facts, Fit, Plan, Settings
+from pais.planning import Facts, Fit, Plan, Settings
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
 from pais.sampler import Strategy, WeightedSample, sample as draw
 
@@ -32,8 +34,7 @@ def fit(
     Notes
     -----
     Guarantee. The costs of the parts add up to at most (epsilon, delta): `tests/integration/test_kmeans.py`. Survey and
-    release are charged separately, each before its noise is drawn. Anything that an exception or a value reveals about
-    the rows was charged before: `tests/unit/accounting/test_ledger_charging.py`.
+    release are each charged before they draw noise: `tests/unit/accounting/test_ledger_charging.py`.
     """
     charged = accounts(ledger)
     if facts is None:
@@ -66,6 +67,19 @@ def run(
 ) -> Release:
     """Execute a plan on rows and return a protected value with its certificate.
 
+    Parameters
+    ----------
+    plan : Plan
+        What to run; public.
+    rows : array, table, path, Spark DataFrame or source
+        Any input of `pais.source`; secret.
+    random_state : None, int or numpy Generator
+        None draws from the cryptographic generator. Any other value is not private.
+    strategy : {"auto", "pass", "thin"}
+        How the sample is drawn: see `pais.sample`.
+    ledger : Ledger, optional
+        Charged for the release, as is every active ledger.
+
     Notes
     -----
     Guarantee. Ledgers are checked before a row is read and charged before noise is drawn. A run that fails before the
@@ -78,46 +92,11 @@ def run(
     bits, engine = bit_source(random_state), source(rows)
     plan.require_columns(engine)
     sample = draw(engine, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
-    return _measure(plan, sample, charged, bits)
+    return measure(plan, sample, charged, bits)
 
 
-@validate.without_sizes
-def release(
-    mechanism: Mechanism,
-    sample: WeightedSample,
-    *,
-    epsilon: float | None = None,
-    delta: float = 0.0,
-    spent: tuple[Part, ...] = (),
-    random_state: RandomState | BitSource = None,
-    ledger: Ledger | None = None,
-    max_epsilon_if_kept: float | None = None,
-) -> Release:
-    """Spend a sample on one mechanism. The price and its limits are arguments of `Plan`; epsilon may be left out.
-
-    Notes
-    -----
-    Guarantee. The certificate states the certified worst case of the sample's rule under the mechanism's profile,
-    whether or not the rule was planned for it: `tests/unit/test_pipeline.py`. A release that is refused does not
-    spend the sample: `tests/unit/accounting/test_ledger_charging.py`.
-    """
-    validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
-    plan = Plan(
-        ball=sample.ball,
-        rule=sample.rule,
-        mechanism=mechanism,
-        epsilon=AT_COST if epsilon is None else epsilon,
-        delta=delta,
-        spent=spent,
-        max_epsilon_if_kept=max_epsilon_if_kept,
-    )
-    charged = accounts(ledger)
-    charged.check(*plan.due)
-    return _measure(plan, sample, charged, bit_source(random_state, stream=1))
-
-
-def _measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSource) -> Release:
-    """Charge a plan, then run its mechanism on the sample, once."""
+def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSource) -> Release:
+    """Charge a plan to accounts, then run its mechanism on the sample, once."""
     secure = bits.private and sample.private and all(part.secure_randomness for part in plan.spent)
     content = sample.spend(plan.mechanism.name)  # [note: release-4]
     *earlier, price = plan.due

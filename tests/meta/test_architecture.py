@@ -28,6 +28,7 @@ ROOMS = [
     "norm_survey",
     "sampler",
     "pipeline",
+    "sample_release",
     "report",
     "estimators",
     "auditing",

@@ -6,16 +6,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from pais._base import validate
 from pais.accounting import Part
 from pais.accounting.price import own_limit
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
-from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, laplace_noise
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
+from pais.planning.rounds import Problem, kmeans_mechanism, unit_profile
 from pais.planning.settings import MechanismName, Settings
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import chosen_delta
@@ -26,33 +24,10 @@ from pais.privacy.rules.simple import largest_coreset_size
 
 Algorithm = Literal["refined", "paper"]
 
-#: A typical |center| / radius, which determines the split of the noise between counts and sums.
-RHO = 0.225
-
 #: Largest sample, in numbers, if the user does not state a size: half a gigabyte, of which k-means holds some copies.
 #: Sampling without extra noise keeps a share of the rows, and a share of a billion rows is still a large sample. With
 #: so many rows, the extra noise of a smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
-
-# Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
-_MOMENT_SHARE = 0.08
-_GROWTH = 1.5
-
-# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
-_ROOM = 1e-9
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Problem:
-    """Public numbers that determine the schedule of rounds."""
-
-    n_clusters: int
-    n_features: int
-    n_rows: float
-    radius: float
-    mean_square_norm: float
-    sample_size: float
-    epsilon: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +89,13 @@ class KMeansSettings(Settings):
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
         )
-        unit = _unit_profile(self.mechanism, d, ball.radius)
+        unit = unit_profile(self.mechanism, d, ball.radius)
         limit = own_limit(self.max_epsilon_if_kept, spent)
         calibration = _calibrated(self, unit, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta.used, limit=limit)
-        problem = _Problem(
+        plain_rounds = self.n_iterations if self.algorithm == "paper" else None
+        problem = Problem(
+            unit=unit,
+            mechanism=self.mechanism,
             n_clusters=int(self.n_clusters),
             n_features=d,
             n_rows=norms.n_rows,
@@ -130,7 +108,7 @@ class KMeansSettings(Settings):
         return Plan(
             ball=ball,
             rule=calibration.rule,
-            mechanism=_mechanism(problem, unit, calibration, self),
+            mechanism=kmeans_mechanism(problem, calibration, plain_rounds=plain_rounds),
             epsilon=problem.epsilon,
             delta=delta.used,
             norms=norms,
@@ -211,19 +189,6 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
     return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
 
 
-def _unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
-    """Loss of all rounds together at noise 1, with the best split between counts and sums for the centers.
-
-    The split minimises the error of sum/count at fixed loss, in units of the radius, so that it does not depend on
-    the unit of the data (erratum 9).
-    """
-    if mechanism == "gaussian":
-        return GaussianProfile((RHO / math.sqrt(d)) ** -0.5, radius)
-    if mechanism == "l2":
-        return LinearProfile((2.0 * RHO**2 / (d * (d + 1.0))) ** (1.0 / 3.0), 1.0 / radius)
-    return LinearProfile((RHO**2 / d**1.5) ** (1.0 / 3.0), 1.0 / radius)
-
-
 def _calibrated(
     settings: KMeansSettings,
     profile: GaussianProfile | LinearProfile,
@@ -261,107 +226,3 @@ def _calibrated(
             largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
             sample_size = min(sample_size, largest * (1.0 - 1e-9))
     return solve(sampling, sample_size)
-
-
-def _mechanism(
-    problem: _Problem,
-    unit: GaussianProfile | LinearProfile,
-    calibration: Calibration,
-    settings: KMeansSettings,
-) -> KMeans:
-    largest_weight = 1.0 / calibration.rule.smallest_probability(problem.radius)
-    noise = calibration.noise * (1.0 + _ROOM)  # [note: plan-1]
-    if settings.mechanism == "gaussian":
-        return _gaussian(problem, unit, noise, largest_weight)
-    return _pure(problem, unit, noise, largest_weight, settings)
-
-
-def _gaussian(problem: _Problem, unit: object, noise: float, largest_weight: float) -> KMeans:
-    """Schedule for Gaussian noise: up to two cells per cluster, and a start from a noisy second moment.
-
-    The number of rounds depends on the noise. The gain of a round falls geometrically with the number of rounds, and
-    the cost of its share falls as the square of the signal-to-noise ratio, so the number of rounds grows with the
-    logarithm of that ratio. The signal is the Frobenius norm of the matrix of sums. The noise is its spectral norm if
-    one round had the whole budget.
-    """
-    assert isinstance(unit, GaussianProfile)
-    count, total = unit.count_scale * noise, unit.sum_scale * noise
-    k, d, n = problem.n_clusters, problem.n_features, problem.n_rows
-    cells = int(min(2 * k, max(k, n / (1.5 * count))))
-    signal = n * math.sqrt(problem.mean_square_norm / cells)
-    ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(3.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 10)))
-    shares = _GROWTH ** np.arange(n_rounds)
-    shares = shares / shares.sum()
-    rounds = tuple(
-        Round(
-            count_noise=GaussianNoise(scale=count / math.sqrt(share)),
-            sum_noise=GaussianNoise(scale=total / math.sqrt(share * (1.0 - _MOMENT_SHARE))),
-        )
-        for share in shares.tolist()
-    )
-    return KMeans(
-        n_clusters=k,
-        n_features=d,
-        rounds=rounds,
-        radius=problem.radius,
-        cells=cells,
-        explore=min(n_rounds - 1, max(4, (n_rounds + 1) // 2)),
-        moment_noise=GaussianNoise(scale=problem.radius * total / math.sqrt(_MOMENT_SHARE)),
-        n_rows=n,
-        mean_square_norm=problem.mean_square_norm,
-        trust=1.5,
-        largest_weight=largest_weight,
-    )
-
-
-def _pure(problem: _Problem, unit: object, noise: float, largest_weight: float, settings: KMeansSettings) -> KMeans:
-    """Schedule for pure noise: one round of sectors, which gives the starting centers, and few further rounds.
-
-    The rounds are few because in pure DP the noise of a round grows with the number of rounds. The noise level is the
-    noise of the center of n/(2k) rows if one round had the whole budget, divided by the root mean square norm. Each
-    round reduces the distance to a good solution by about a constant factor.
-    """
-    assert isinstance(unit, LinearProfile)
-    k, d = problem.n_clusters, problem.n_features
-    kept = min(1.0, problem.sample_size / problem.n_rows)
-    log_budget = problem.epsilon + math.log(-math.expm1(-problem.epsilon)) - math.log(kept)
-    budget = kept * float(np.logaddexp(0.0, log_budget))
-    center_noise = (
-        2 * k * math.sqrt(d) * _sum_noise(settings.mechanism, problem.radius).deviation(d) / (budget * problem.n_rows)
-    )
-    level = center_noise / math.sqrt(problem.mean_square_norm)
-    if settings.algorithm == "refined":
-        n_rounds = int(np.clip(round(2.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
-        later = 1.2 ** np.arange(n_rounds - 1)
-        first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
-        shares = [first, *((1.0 - first) * later / later.sum()).tolist()]
-        cells = (2 if level > 0.2 else 3) * k
-        explore = (n_rounds + 1) // 3 if n_rounds > 2 else 1
-    else:
-        shares = [1.0 / settings.n_iterations] * settings.n_iterations
-        cells, explore = k, 0
-    rounds = tuple(
-        Round(
-            count_noise=laplace_noise(noise / (share * unit.intercept)),
-            sum_noise=_sum_noise(settings.mechanism, noise / (share * unit.slope)),
-        )
-        for share in shares
-    )
-    return KMeans(
-        n_clusters=k,
-        n_features=d,
-        rounds=rounds,
-        radius=problem.radius,
-        cells=cells,
-        explore=explore,
-        n_rows=problem.n_rows,
-        mean_square_norm=problem.mean_square_norm,
-        # Three scales of Laplace noise, expressed in standard deviations.
-        trust=3.0 / math.sqrt(2.0),
-        largest_weight=largest_weight,
-    )
-
-
-def _sum_noise(mechanism: MechanismName, scale: float) -> NoiseLaw:
-    return laplace_noise(scale) if mechanism == "laplace" else LpNoise(scale=scale, p=2.0)
