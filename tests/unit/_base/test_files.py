@@ -1,0 +1,212 @@
+"""Dictionaries and files of the public classes: what is written can be read, and means the same."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pais
+from pais._base.files import parse_json
+from pais.accounting import Entry
+from pais.accounting.entries import parts_of
+
+OLD = Path(__file__).parents[2] / "data" / "format-1"
+NORMS = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0], [3000.0, 5000.0])
+GAUSSIAN = pais.GaussianProfile(30.0, 40.0)
+
+RULES = [
+    pais.UniformRule(rate=0.25),
+    pais.UniformRule(rate=0.25, radius=2.0),
+    pais.CoresetRule(sample_size=100.0, n_rows=8000.0, mean_square_norm=2.0, radius=2.0),
+    pais.ConstrainedRule(profile=GAUSSIAN, radius=2.0, epsilon=1.0, delta=1e-6, n_knots=64),
+    pais.ConstrainedRule(profile=pais.LinearProfile(0.1, 0.2), radius=2.0, epsilon=1.0, max_epsilon_if_kept=math.inf),
+    pais.ConstrainedRule(profile=pais.PowerProfile(0.1, 0.2, 1.5), radius=2.0, epsilon=1.0, n_knots=64),
+]
+PROFILES = [GAUSSIAN, pais.GaussianProfile(math.inf, 2.0, 3), pais.LinearProfile(0.1, 0.2), pais.PowerProfile(1, 2, 3)]
+LAWS = [pais.GaussianNoise(scale=2.0), pais.laplace_noise(3.0), pais.LpNoise(scale=1.0, p=2.0)]
+LAWS.append(pais.LpNoise(scale=1.0, p=math.inf))
+MECHANISMS = [
+    pais.WeightedCount(noise=LAWS[0]),
+    pais.WeightedSum(noise=LAWS[2]),
+    pais.WeightedMean(count_noise=LAWS[1], sum_noise=LAWS[1]),
+    pais.Joint(parts=(pais.WeightedCount(noise=LAWS[1]), pais.WeightedSum(noise=LAWS[1]))),
+]
+
+
+def kmeans_plan(**settings: Any) -> pais.Plan:
+    usual = {"n_clusters": 3, "n_features": 2, "epsilon": 1.0, "ball": pais.Ball(radius=2.0), "norms": NORMS}
+    return pais.plan_kmeans(**{**usual, **settings})
+
+
+PLANS = [
+    kmeans_plan(),
+    kmeans_plan(sampling="uniform", sample_size=500.0, max_epsilon_if_kept=9.0),
+    kmeans_plan(mechanism="l2", delta=0.0, algorithm="paper", n_iterations=3),
+    kmeans_plan(spent=(pais.Part(what="survey", epsilon=0.1, release="a name", secure_randomness=False),)),
+    pais.Plan(ball=pais.Ball(radius=2.0), rule=RULES[0], mechanism=MECHANISMS[1], epsilon=40.0),
+]
+
+
+def through_json(described: dict[str, Any]) -> dict[str, Any]:
+    return parse_json(json.dumps(described, allow_nan=False))
+
+
+@pytest.mark.parametrize("ball", [pais.Ball(radius=2.0), pais.Ball(radius=1.0, order=math.inf, center=(1.0, -2.0))])
+def test_ball_round_trip(ball: pais.Ball) -> None:
+    assert pais.Ball.from_dict(through_json(ball.to_dict())) == ball
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: type(rule).__name__)
+def test_rule_round_trip(rule: pais.Rule) -> None:
+    rebuilt = pais.Rule.from_dict(through_json(rule.to_dict()))
+    norms = np.linspace(0.0, 2.0, 201)
+    assert rebuilt == rule
+    assert np.array_equal(rebuilt.probability(norms), rule.probability(norms))
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=repr)
+def test_profile_round_trip(profile: pais.Profile) -> None:
+    assert pais.Profile.from_dict(through_json(profile.to_dict())) == profile
+
+
+@pytest.mark.parametrize("law", LAWS, ids=repr)
+def test_noise_law_round_trip(law: pais.NoiseLaw) -> None:
+    assert pais.NoiseLaw.from_dict(through_json(law.to_dict())) == law
+
+
+@pytest.mark.parametrize("mechanism", [*MECHANISMS, *(plan.mechanism for plan in PLANS)], ids=lambda one: one.name)
+def test_mechanism_round_trip(mechanism: pais.Mechanism) -> None:
+    assert pais.Mechanism.from_dict(through_json(mechanism.to_dict())) == mechanism
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=range(len(PLANS)))
+def test_plan_round_trip(plan: pais.Plan, tmp_path: Path) -> None:
+    plan.save(tmp_path / "plan.json")
+    assert pais.Plan.load(tmp_path / "plan.json") == plan
+
+
+def test_survey_round_trip(tmp_path: Path) -> None:
+    survey = pais.survey(np.random.default_rng(0).normal(size=(3000, 2)), epsilon=1.0)
+    survey.save(tmp_path / "survey.json")
+    loaded = pais.Survey.load(tmp_path / "survey.json")
+    assert loaded == survey
+    assert loaded.name == survey.name
+
+
+def test_certificate_round_trip(tmp_path: Path) -> None:
+    model = pais.DPKMeans(n_clusters=3, epsilon=1.0, random_state=0).fit(
+        np.random.default_rng(0).normal(size=(3000, 2))
+    )
+    (tmp_path / "certificate.json").write_text(model.certificate_.to_json())
+    assert pais.Certificate.load(tmp_path / "certificate.json") == model.certificate_
+
+
+def test_ledger_entry_round_trip() -> None:
+    ledger = pais.Ledger(epsilon=2.0, delta=1e-5)
+    pais.run(PLANS[0], np.zeros((50, 2)), ledger=ledger)
+    (entry,) = ledger.entries
+    assert Entry.from_dict(through_json(entry.to_dict())) == entry
+    (part,) = parts_of(entry)
+    assert part.rule == PLANS[0].rule
+    assert part.profile == PLANS[0].mechanism.profile
+
+
+class Doubled(pais.UniformRule):
+    def evaluate(self, norm: Any) -> Any:
+        return np.minimum(2.0 * super().evaluate(norm), 1.0)
+
+
+class OwnCount(pais.WeightedCount):
+    """Goes by the name of a mechanism of the package and computes something else."""
+
+    def measure(self, content: Any, ball: Any, bits: Any) -> float:
+        return 7.0
+
+
+def test_subclasses_are_described_and_never_rebuilt_as_their_base(tmp_path: Path) -> None:
+    for described, family in (
+        (Doubled(rate=0.3).to_dict(), pais.Rule),
+        (OwnCount(noise=LAWS[0]).to_dict(), pais.Mechanism),
+    ):
+        assert described["class"] in ("Doubled", "OwnCount")
+        with pytest.raises(pais.ArgumentError, match="does not define"):
+            family.from_dict(described)
+    plan = pais.Plan(ball=pais.Ball(radius=2.0), rule=RULES[0], mechanism=OwnCount(noise=LAWS[1]), epsilon=40.0)
+    with pytest.raises(pais.ArgumentError, match="does not define"):
+        plan.save(tmp_path / "plan.json")
+    assert not (tmp_path / "plan.json").exists()
+
+
+def test_describe_of_an_own_class_is_part_of_its_dictionary() -> None:
+    class Own(OwnCount):
+        def describe(self) -> dict[str, Any]:
+            return {"bins": 4}
+
+    assert Own(noise=LAWS[0]).to_dict() == {"bins": 4, "mechanism": "count", "class": "Own"}
+
+
+def edits(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Single changes that make a plan file show, or do, something else."""
+    rounds = content["mechanism"]["rounds"]
+    louder = [{**rounds[0], "sum_noise": {**rounds[0]["sum_noise"], "scale": 1.0}}, *rounds[1:]]
+    return [
+        {**content, "epsilon": 0.5},
+        {**content, "epsilon": 2.0},
+        {**content, "delta": 1e-9},
+        {**content, "explanation": content["explanation"][:-1]},
+        {**content, "by_norm": {**content["by_norm"], "epsilon": [0.0] * 11}},
+        {**content, "mechanism": {**content["mechanism"], "rounds": louder}},
+        {**content, "mechanism": {**content["mechanism"], "n_clusters": 2}},
+        {**content, "rule": {"rule": "uniform", "probability": 1.0, "radius": "infinity"}},
+        {**content, "ball": {**content["ball"], "radius": 1.0}},
+    ]
+
+
+def test_edited_plan_files_are_refused(tmp_path: Path) -> None:
+    for number, content in enumerate(edits(PLANS[0].to_dict())):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(content))
+        with pytest.raises(pais.ArgumentError, match=path.name):
+            pais.Plan.load(path)
+
+
+def test_files_of_format_1_load_or_say_how_to_convert_them(tmp_path: Path) -> None:
+    assert pais.Survey.load(OLD / "survey.json").epsilon == 0.1
+    certificate = pais.Certificate.load(OLD / "certificate.json")
+    assert [part.what for part in certificate.parts] == ["survey", "k-means"]
+    copy = tmp_path / "ledger.json"
+    copy.write_bytes((OLD / "ledger.json").read_bytes())
+    ledger = pais.Ledger(path=copy)
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+    release = parts_of(ledger.entries[1])[0]
+    assert isinstance(release.rule, pais.ConstrainedRule)
+    with pytest.raises(pais.ArgumentError, match="Plan again with `pais plan`"):
+        pais.Plan.load(OLD / "plan.json")
+
+
+@pytest.mark.parametrize("kind", [pais.Plan, pais.Survey, pais.Certificate])
+def test_files_of_a_later_format_or_another_kind_are_refused(kind: Any, tmp_path: Path) -> None:
+    path = tmp_path / "file.json"
+    for content in ({"format": 3}, {"format": "2"}, {"kind": "recipe"}, {"format": True}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(pais.ArgumentError, match=r"file\.json cannot be used as a"):
+            kind.load(path)
+
+
+def test_certificate_whose_parts_do_not_add_up_is_refused() -> None:
+    content = json.loads((OLD / "certificate.json").read_text())
+    content["epsilon"] = 0.5
+    with pytest.raises(pais.ArgumentError, match="do not add up"):
+        pais.Certificate.from_dict(content)
+
+
+def test_parts_of_a_certificate_can_be_read_by_name() -> None:
+    (survey, release) = pais.Certificate.load(OLD / "certificate.json").parts
+    assert survey["epsilon"] == survey.epsilon == 0.1
+    assert release["what"] == "k-means"
+    assert pais.Spent is pais.Part
