@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.fuzz.targets import Corpus, corpus_in, outcome_of, run_text
 
-CASES = {"request": 800, "explain": 800, "survey": 800, "ledger": 600, "plan": 12, "arguments": 60}
+CASES = {"certificate": 800, "explain": 800, "survey": 800, "ledger": 600, "plan": 60, "arguments": 60}
 
 
 @pytest.fixture(scope="module")
