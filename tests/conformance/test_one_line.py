@@ -84,7 +84,7 @@ STRAY = [b'5,1,"open', b'5,1,a"b,"c', b'5,"1,t', b'"', b'"5,1,t', b'5,1,"a""', b
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("line", STRAY)
-def test_a_quote_that_is_not_closed_takes_its_own_line_alone(line: bytes, end: bytes, tmp_path: Path) -> None:
+def test_unclosed_quote_drops_its_own_line_only(line: bytes, end: bytes, tmp_path: Path) -> None:
     expected, _ = kept(written(tmp_path, lines(), end=end), columns=["x", "y"])
     assert len(expected) == N
     for place in (0, 3, N - 1, N):

@@ -183,7 +183,7 @@ main()
         ("csv", signal.SIGHUP),
     ],
 )
-def test_who_is_asked_to_end_in_the_middle_of_a_pass_ends_soon_with_130_and_writes_nothing(
+def test_interrupted_pass_ends_soon_with_130_and_writes_nothing(
     form: str, asked: signal.Signals, tmp_path: Path
 ) -> None:
     # Files that take a minute each: threads must not go on to their ends.

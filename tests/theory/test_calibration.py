@@ -168,7 +168,7 @@ def test_the_wrong_number_of_fixed_values_or_a_wrong_delta_is_refused() -> None:
     assert math.isfinite(pais.calibrate("uniform", linear, NORMS, noise=1.0, sample_size=3.0).epsilon)
 
 
-def test_a_rule_of_ones_own_leaves_only_the_noise_to_solve() -> None:
+def test_custom_rule_leaves_only_the_noise_to_solve() -> None:
     own = pais.UniformRule(rate=0.1)
     with pytest.raises(pais.ArgumentError, match="epsilon alone"):
         pais.calibrate(own, PROFILES[0][0], NORMS, epsilon=1.0, noise=1.0)

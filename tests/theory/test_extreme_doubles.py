@@ -139,7 +139,7 @@ EXTREME: dict[str, Callable[[], Plan]] = {
 
 
 @pytest.mark.parametrize("case", EXTREME)
-def test_what_would_overflow_the_whole_numbers_is_refused_from_public_numbers_alone(case: str) -> None:
+def test_plan_that_would_overflow_integers_is_refused_from_public_numbers(case: str) -> None:
     with pytest.raises(ArgumentError, match=r"64-bit|too small"):
         EXTREME[case]()
     # Without the refusal the cast would go wrong in silence, and by as much as a row is large.

@@ -46,9 +46,7 @@ def naive_sum(rows: Floats, scale: float, rng: np.random.Generator) -> Floats:
 
 @noises
 @pytest.mark.parametrize("scale", [1.0, 0.37, 3e5, 1e-4])
-def test_whatever_the_data_released_sums_and_counts_are_whole_multiples_of_a_public_step(
-    noise_name: str, scale: float
-) -> None:
+def test_released_sums_and_counts_are_whole_multiples_of_a_public_step(noise_name: str, scale: float) -> None:
     noise, step = NOISES[noise_name](scale), Lattice.for_scale(scale).step
     ball = Ball(radius=10.0, order=noise.order)
     mean = WeightedMean(count_noise=noise, sum_noise=noise)
@@ -66,7 +64,7 @@ def test_whatever_the_data_released_sums_and_counts_are_whole_multiples_of_a_pub
 
 
 @noises
-def test_whatever_the_data_counts_sums_and_moments_of_k_means_are_whole_multiples_of_a_public_step(
+def test_counts_sums_and_moments_of_k_means_are_whole_multiples_of_public_steps(
     noise_name: str,
 ) -> None:
     noise = NOISES[noise_name]
@@ -108,9 +106,7 @@ class Spy:
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0])
-def test_whatever_the_data_all_that_a_survey_draws_on_is_whole_multiples_of_public_steps(
-    order: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counts_of_a_survey_are_whole_multiples_of_public_steps(order: float, monkeypatch: pytest.MonkeyPatch) -> None:
     spy = Spy(monkeypatch)
     rng = np.random.default_rng(3)
     for rows in (rng.normal(size=(2000, 2)) / 3.0, rng.normal(size=(2001, 2)) * 1e-9 + 0.1, DATA["tiny"]):

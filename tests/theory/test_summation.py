@@ -161,7 +161,7 @@ def test_a_clipped_row_is_within_the_radius_as_a_real_number_and_a_naively_clipp
 
 
 @pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 0.7, math.pi / 4.0])
-def test_the_thousandth_of_many_equal_rows_adds_as_much_as_the_first_and_to_a_naive_sum_more_than_is_paid_for(
+def test_equal_rows_add_the_same_amount_and_to_a_naive_sum_more_than_is_charged(
     value: float,
 ) -> None:
     noise, ball = laplace_noise(1.0), Ball(radius=1.0, order=1.0)
@@ -178,7 +178,7 @@ def test_the_thousandth_of_many_equal_rows_adds_as_much_as_the_first_and_to_a_na
     assert max(grows) > paid
 
 
-def test_who_is_where_in_a_table_changes_a_naive_sum_by_more_than_a_row_may() -> None:
+def test_order_of_rows_changes_a_naive_sum_by_more_than_a_row_may() -> None:
     """Casacuberta et al.: the order of summation is data too."""
     up, down, tiny = np.full((300, 1), 0.9), np.full((300, 1), -0.9), np.full((400, 1), 1e-13)
     orders = [np.vstack(parts) for parts in ([up, tiny, down], [tiny, up, down], [up, down, tiny])]

@@ -259,7 +259,7 @@ def test_numbers_of_other_types_that_are_numbers_are_taken() -> None:
     ],
     ids=["a table", "empty", "a number", "NaN", "infinity", "strings", "a string", "None", "complex", "ragged"],
 )
-def test_a_center_that_is_no_point_is_refused(bad: object) -> None:
+def test_bad_centers_are_refused(bad: object) -> None:
     refused(ArgumentError, lambda: Ball(radius=1.0, center=bad), match="center")
 
 
@@ -300,7 +300,7 @@ def test_norms_of_an_absurd_radius_have_a_mean_square_or_are_refused() -> None:
     [-1, "seed", 1.5, True, [1, 2], np.array([1]), b"seed", math.nan, object()],
     ids=lambda bad: type(bad).__name__,
 )
-def test_a_random_state_that_is_no_seed_is_refused_and_not_shown(bad: object) -> None:
+def test_bad_random_state_is_refused_and_not_shown(bad: object) -> None:
     refused(
         ArgumentError, lambda: sample(np.ones((3, 2)), ball=BALL, rule=EVERY, random_state=bad), match="random_state"
     )

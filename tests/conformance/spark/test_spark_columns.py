@@ -98,7 +98,7 @@ def test_a_column_of_vectors_alone_draws_the_same_sample_as_in_memory(frame: Any
 
 
 @pytest.mark.parametrize("column", ["label", "day", "parts", "words"])
-def test_a_column_that_is_no_number_is_refused_by_name(spark: Any, column: str) -> None:
+def test_text_column_of_a_frame_is_refused_by_name(spark: Any, column: str) -> None:
     frame = spark.sql("select 1.0d as x, 'a' as label, current_date() as day, struct(1) as parts, array('b') as words")
     with pytest.raises(DataError, match=rf"column\(s\) '{column}' \(type \w+\) of the source are not numeric"):
         source(frame.select("x", column))

@@ -35,7 +35,7 @@ def assert_clean(path: Path, secrets: Secrets) -> None:
         assert not secrets.in_text(path.read_text(encoding="utf-8")), path
 
 
-def test_commands_tell_nothing_of_rows_on_the_screen_or_in_any_file(
+def test_commands_show_no_row_on_the_screen_or_in_any_file(
     data: Path, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
 ) -> None:
     columns = ("--columns", ",".join(NAMES))

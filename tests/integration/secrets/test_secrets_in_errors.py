@@ -101,7 +101,7 @@ FAILURES: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("case", FAILURES)
-def test_errors_with_all_that_hangs_on_them_tell_no_value_of_a_row(
+def test_errors_and_their_causes_show_no_value_of_a_row(
     case: str, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
 ) -> None:
     with warnings.catch_warnings(record=True) as warned:
@@ -114,7 +114,7 @@ def test_errors_with_all_that_hangs_on_them_tell_no_value_of_a_row(
     assert_quiet(caplog, secrets)
 
 
-def test_what_breaks_in_the_middle_of_a_run_is_shown_by_its_type_alone_on_the_command_line(
+def test_command_shows_only_the_type_of_an_internal_error(
     data: Path, monkeypatch: pytest.MonkeyPatch, secrets: Secrets
 ) -> None:
     def breaks(self: LloydSample, centers: Floats) -> Any:
@@ -134,7 +134,7 @@ def test_a_csv_file_whose_numbers_are_not_finite_is_refused_by_predict_without_i
     assert_silent(lambda: fitted(pd.DataFrame({"a": [1.0], "x": [1.0]}), **STATED).predict(path), match="feature names")
 
 
-def test_types_are_told_by_their_kind_alone(tmp_path: Path) -> None:
+def test_errors_name_the_kind_of_a_type_only(tmp_path: Path) -> None:
     structs = pa.table({"a": [1.0], "j": [{WORD: 1}]})
     assert_silent(lambda: pais.survey(structs, epsilon=1.0), match=r"'j' \(type struct\) of the source")
     several = pa.concat_tables([structs] * 3).to_pandas()
@@ -177,7 +177,7 @@ def test_notes_of_pandas_that_are_damaged_are_refused_and_not_quoted(notes: str,
         assert pais.source(data, columns=["a"]).names == ("a",)
 
 
-def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = fitted(ROWS, **STATED)
     pq.write_table(pa.table(dict(zip(NAMES, ROWS.T, strict=True))), tmp_path / "rows.parquet")
 
@@ -233,7 +233,7 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
         assert_no_size(lambda: model.predict(tables[0]))
 
 
-def test_memory_that_runs_out_in_a_mechanism_tells_no_size() -> None:
+def test_memory_error_in_a_mechanism_shows_no_size() -> None:
     class Hungry(pais.WeightedCount):
         def measure(self, content: Any, ball: pais.Ball, bits: Any) -> float:
             raise MemoryError(f"Unable to allocate an array with shape ({len(content.weights)}, 8)")

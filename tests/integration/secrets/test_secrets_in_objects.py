@@ -100,7 +100,7 @@ def inputs(kind: str, place: Path) -> Any:
     [*(("array", route) for route in ROUTES), *((kind, "every row") for kind in ("pandas", "parquet")),
      ("parquet", "surveyed")],
 )  # fmt: skip
-def test_nothing_that_hangs_on_a_fitted_model_tells_a_row_or_a_true_count(
+def test_fitted_model_holds_no_row_and_no_true_count(
     kind: str, route: str, tmp_path: Path, secrets: Secrets, caplog: pytest.LogCaptureFixture
 ) -> None:
     with warnings.catch_warnings(record=True) as warned:
@@ -122,7 +122,7 @@ def test_nothing_that_hangs_on_a_fitted_model_tells_a_row_or_a_true_count(
 
 
 @pytest.mark.parametrize("center", [None, (0.0, 0.0, 0.0)])
-def test_nothing_that_hangs_on_a_survey_tells_a_row_or_a_true_count(
+def test_survey_holds_no_row_and_no_true_count(
     center: tuple[float, ...] | None, secrets: Secrets, caplog: pytest.LogCaptureFixture
 ) -> None:
     ledger = pais.Ledger(epsilon=10.0)

@@ -131,7 +131,7 @@ AWKWARD: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("case", AWKWARD)
-def test_what_is_no_table_of_numbers_is_refused_by_the_model_without_a_trace(case: str) -> None:
+def test_bad_tables_are_refused_by_the_model_without_a_trace(case: str) -> None:
     assert_silent(lambda: fitted(AWKWARD[case]()))
     assert_silent(lambda: fitted(AWKWARD[case](), **STATED))
     model = fitted(np.ones((50, 2)), **STATED)
@@ -140,7 +140,7 @@ def test_what_is_no_table_of_numbers_is_refused_by_the_model_without_a_trace(cas
 
 
 @pytest.mark.parametrize("case", AWKWARD)
-def test_what_is_no_table_of_numbers_is_refused_by_sources_without_a_trace(case: str) -> None:
+def test_bad_tables_are_refused_by_sources_without_a_trace(case: str) -> None:
     assert_silent(lambda: pais.survey(AWKWARD[case](), epsilon=1.0))
     assert_silent(lambda: pais.sample(AWKWARD[case](), ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5)))
     assert_silent(lambda: pais.cost(AWKWARD[case](), np.ones((1, 2))))

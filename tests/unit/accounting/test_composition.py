@@ -164,7 +164,7 @@ def test_without_the_accountant_it_says_what_to_install(monkeypatch: pytest.Monk
     assert ledger.spent.epsilon == 1.0
 
 
-def test_what_was_planned_from_an_earlier_release_enters_with_its_price() -> None:
+def test_plan_based_on_an_earlier_release_enters_with_its_price() -> None:
     fixed = uniform(0.3, 1.0, 1e-6)
     follows = dataclasses.replace(fixed, follows=True)
     price = dataclasses.replace(fixed, rule=None, profile=None, ball=None)

@@ -24,7 +24,7 @@ from pais.accounting.entries import parts_of
 from tests.unit.accounting.ledger_cases import RADIUS, model, plan, rows
 
 
-def test_what_is_spent_is_recorded_and_the_rest_remains(make: Callable[..., pais.Ledger]) -> None:
+def test_spends_are_recorded_and_the_rest_remains(make: Callable[..., pais.Ledger]) -> None:
     ledger = make(epsilon=3.0, delta=1e-5)
     assert ledger.spent == pais.Budget(epsilon=0.0, delta=0.0)
     ledger.spend(what="a table", epsilon=0.1, delta=1e-6)
@@ -62,7 +62,7 @@ def test_sums_are_rounded_to_the_safe_side(prices: list[float]) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1.0, -1e-300, 1e7, "1", None, True, 10**400])
-def test_amounts_that_are_none_are_refused(bad: Any, make: Callable[..., pais.Ledger]) -> None:
+def test_bad_amounts_are_refused(bad: Any, make: Callable[..., pais.Ledger]) -> None:
     ledger = make(epsilon=1.0, delta=0.5)
     for call in (ledger.check, lambda **price: ledger.spend(what="x", **price)):
         with pytest.raises(pais.ArgumentError):
@@ -184,7 +184,7 @@ def test_a_spend_must_be_named(bad: Any, make: Callable[..., pais.Ledger]) -> No
     assert ledger.spent.epsilon == 0.0
 
 
-def test_a_profile_of_ones_own_counts_with_its_price_when_read_from_a_file(tmp_path: Path) -> None:
+def test_custom_profile_counts_with_its_price_when_read_from_a_file(tmp_path: Path) -> None:
     own = pais.CustomProfile(lambda weight, norm: 0.2 * weight * np.hypot(0.1, norm))
     ledger = pais.Ledger(epsilon=3.0, path=tmp_path / "budget.json")
     rule = pais.UniformRule(rate=0.5)
@@ -197,7 +197,7 @@ def test_a_profile_of_ones_own_counts_with_its_price_when_read_from_a_file(tmp_p
     assert np.min(rebuilt) >= price
 
 
-def test_another_process_is_told_of_one_ledger_only(tmp_path: Path) -> None:
+def test_one_ledger_at_most_is_passed_to_another_process(tmp_path: Path) -> None:
     first, second = (pais.Ledger(epsilon=9.0, delta=1e-4, path=tmp_path / name) for name in ("a.json", "b.json"))
     with first, first, second, pytest.raises(pais.ArgumentError, match="only one"):
         pickle.dumps(model())

@@ -108,7 +108,7 @@ def sampled() -> pais.WeightedSample:
 
 
 @pytest.mark.parametrize("draws", [False, True])
-def test_what_fails_on_the_rows_is_not_charged_and_what_fails_in_the_mechanism_is(draws: bool) -> None:
+def test_failure_before_the_mechanism_is_not_charged_and_one_in_it_is(draws: bool) -> None:
     ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
     bad = rows()
     bad[3, 1] = np.nan
@@ -139,7 +139,7 @@ def test_what_fails_on_the_rows_is_not_charged_and_what_fails_in_the_mechanism_i
     ],
     ids=str,
 )
-def test_what_could_never_be_run_is_refused_before_a_survey_is_paid_for(wrong: dict[str, Any]) -> None:
+def test_plan_that_cannot_run_is_refused_before_a_survey_is_charged(wrong: dict[str, Any]) -> None:
     ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
     stated = {"n_clusters": 2, "epsilon": 1.0, "delta": 1e-6, **wrong}
     with pytest.raises(pais.PaisError):
@@ -189,7 +189,7 @@ def test_a_mechanism_without_noise_is_charged_too() -> None:
     ],
     ids=lambda wish: str(wish["sampling"])[:8],
 )
-def test_a_survey_whose_numbers_a_refusal_may_tell_was_paid_for(wish: dict[str, Any]) -> None:
+def test_survey_is_charged_before_a_refusal_may_quote_it(wish: dict[str, Any]) -> None:
     ledger = pais.Ledger(epsilon=1.0, delta=1e-6)
     demanding = pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, **wish)
     with pytest.raises(pais.PaisError):
@@ -333,7 +333,7 @@ def test_a_fitted_model_takes_its_ledger_along_and_is_loaded_where_that_is_not(t
 
 @settings(deadline=None)
 @given(budget=st.floats(1e-9, 1e6), share=st.floats(1e-9, 1.0, exclude_max=True))
-def test_what_a_survey_leaves_fits_the_ledger_to_the_last_decimal(budget: float, share: float) -> None:
+def test_budget_left_by_a_survey_fits_the_ledger_to_the_last_decimal(budget: float, share: float) -> None:
     ledger = pais.Ledger(epsilon=budget)
     ledger.spend(what="survey", epsilon=share * budget)
     ledger.spend(what="the rest", epsilon=what_is_left(budget, share * budget))

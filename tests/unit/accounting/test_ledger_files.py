@@ -73,7 +73,7 @@ def test_a_damaged_or_foreign_file_is_refused_and_left_as_it_is(damage: str, tmp
     assert path.read_bytes() == before
 
 
-def test_threads_never_spend_more_than_there_is(make: Callable[..., pais.Ledger]) -> None:
+def test_threads_never_spend_more_than_the_budget(make: Callable[..., pais.Ledger]) -> None:
     ledger = make(epsilon=1.0)
 
     def attempt(_: int) -> bool:
@@ -123,7 +123,7 @@ print(done)
 """
 
 
-def test_threads_that_read_beside_others_that_spend_see_nothing_gone(tmp_path: Path) -> None:
+def test_threads_read_a_ledger_while_others_spend(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
     done = threading.Event()
 
@@ -146,9 +146,7 @@ def test_threads_that_read_beside_others_that_spend_see_nothing_gone(tmp_path: P
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lock", ["file", "portable", "none"])
-def test_processes_never_spend_more_than_there_is_and_only_the_lock_keeps_them_from_it(
-    lock: str, tmp_path: Path
-) -> None:
+def test_processes_never_spend_more_than_the_budget_and_without_the_lock_they_do(lock: str, tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     ledger = pais.Ledger(epsilon=1.0, path=path)
     command = [sys.executable, "-c", WORKER, str(path), lock]
@@ -171,9 +169,7 @@ def test_processes_never_spend_more_than_there_is_and_only_the_lock_keeps_them_f
         assert (reported, len(ledger.entries), ledger.spent.epsilon) == (100, 100, 1.0)
 
 
-def test_who_waited_to_make_a_ledger_finds_the_one_made_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ledger_created_by_another_process_meanwhile_is_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, alone = tmp_path / "budget.json", stores._exclusive
 
     @contextlib.contextmanager
@@ -317,7 +313,7 @@ def piped(path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [restored, linked, repeated, turned_round, extended, piped])
-def test_a_file_that_would_forget_what_was_spent_is_refused(change: Callable[[Path], None], tmp_path: Path) -> None:
+def test_ledger_file_that_was_replaced_or_relinked_is_refused(change: Callable[[Path], None], tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     ledger = pais.Ledger(epsilon=1.0, path=path)
     path.with_suffix(".copy").write_text(path.read_text())

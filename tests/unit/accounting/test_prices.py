@@ -29,7 +29,7 @@ BAD_DELTAS = [-1e-300, 1.0, 1.5, math.nan, math.inf, True, "1e-6", None]
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @pytest.mark.parametrize("bad", BAD_EPSILONS, ids=repr)
-def test_an_epsilon_that_is_no_price_is_refused(make: Callable[..., Any], bad: Any) -> None:
+def test_bad_epsilons_are_refused_as_prices(make: Callable[..., Any], bad: Any) -> None:
     with pytest.raises(pais.ArgumentError, match="epsilon"):
         make(epsilon=bad)
 
@@ -38,7 +38,7 @@ def test_an_epsilon_that_is_no_price_is_refused(make: Callable[..., Any], bad: A
     "make", [MAKERS[name] for name in ("Spent", "Part", "Budget")], ids=["Spent", "Part", "Budget"]
 )
 @pytest.mark.parametrize("bad", BAD_DELTAS, ids=repr)
-def test_a_delta_that_is_no_price_is_refused(make: Callable[..., Any], bad: Any) -> None:
+def test_bad_deltas_are_refused_as_prices(make: Callable[..., Any], bad: Any) -> None:
     with pytest.raises(pais.ArgumentError, match="delta"):
         make(delta=bad)
 

@@ -60,7 +60,7 @@ def test_one_run_of_k_means_in_an_audit_is_bit_for_bit_a_release(plan: str) -> N
         np.testing.assert_array_equal(one.noisy_counts, expected.noisy_counts)
 
 
-def test_a_mechanism_that_measures_in_its_own_way_is_run_one_by_one() -> None:
+def test_mechanism_with_its_own_measure_is_run_one_by_one() -> None:
     class Own(pais.WeightedSum):
         def measure(self, content: object, ball: object, bits: object) -> np.ndarray:
             return np.zeros(2)
@@ -116,7 +116,7 @@ def test_a_time_limit_is_kept_whatever_a_run_costs(
     assert sum(done) == 2 * (found.runs + found.first_runs)
 
 
-def test_runs_that_get_dearer_overshoot_by_no_more_than_the_last_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slowing_runs_overshoot_by_at_most_the_last_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(pacing, "clock", clock)
     sizes, begun = [], clock.now

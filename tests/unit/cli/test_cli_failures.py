@@ -18,7 +18,7 @@ from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, stric
 CANARY = "8675309.125"
 
 
-def test_a_release_is_not_overwritten_unless_told_so(data: Path, tmp_path: Path) -> None:
+def test_release_is_overwritten_only_with_the_option(data: Path, tmp_path: Path) -> None:
     assert kmeans(data, tmp_path / "out").exit_code == 0
     before = (tmp_path / "out" / "certificate.json").read_bytes()
     refused = kmeans(data, tmp_path / "out", "--epsilon", 2)
@@ -200,7 +200,7 @@ def test_the_command_runs_in_a_process_of_its_own(data: Path, tmp_path: Path) ->
     assert refused.stderr.startswith("error: ")
 
 
-def test_numbers_that_promise_little_are_named(tmp_path: Path) -> None:
+def test_weak_guarantees_are_named(tmp_path: Path) -> None:
     stated = ("--radius", 6, "--norms", "0,1,2,6", "--n-rows", 400, "--n-features", 2, "--n-clusters", 2)
     assert pais("plan", *stated, "--epsilon", 1, "--delta", 1e-6).stderr == ""
     said = pais("plan", *stated, "--epsilon", 50, "--delta", 0.5).stderr

@@ -117,7 +117,7 @@ def test_a_plan_that_was_edited_is_not_run(data: Path, plan: Path, tmp_path: Pat
         assert "Plan again" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out"), edit
 
 
-def test_a_price_that_is_none_is_not_added_up(data: Path, plan: Path, tmp_path: Path) -> None:
+def test_bad_price_is_not_added_up(data: Path, plan: Path, tmp_path: Path) -> None:
     written = json.loads(plan.read_text())
     spent = [{"what": "survey", "epsilon": -1.0, "delta": 0.0, "secure_randomness": True}]
     written["spent"] = spent

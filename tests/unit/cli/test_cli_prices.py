@@ -37,9 +37,7 @@ BAD_TEXTS = ["-0.999", "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e7",
 
 
 @pytest.mark.parametrize("bad", [*BAD_TEXTS, "0", "-0.0", "1" + "0" * 400])
-def test_a_survey_file_with_a_price_that_is_none_is_refused_and_nothing_is_paid(
-    bad: str, data: Path, tmp_path: Path
-) -> None:
+def test_survey_file_with_a_bad_price_is_refused_and_nothing_is_charged(bad: str, data: Path, tmp_path: Path) -> None:
     path, book, out = tmp_path / "survey.json", tmp_path / "book.json", tmp_path / "out"
     done("survey", data, "--epsilon", 0.25, "--out", path)
     done("ledger", book, "--epsilon", 5, "--delta", 1e-5)
@@ -59,7 +57,7 @@ def test_a_survey_file_with_a_price_that_is_none_is_refused_and_nothing_is_paid(
 
 @pytest.mark.parametrize("field", ["epsilon", "delta"])
 @pytest.mark.parametrize("bad", BAD_TEXTS)
-def test_a_plan_file_with_a_price_that_is_none_is_refused_and_nothing_is_paid(
+def test_plan_file_with_a_bad_price_is_refused_and_nothing_is_charged(
     field: str, bad: str, data: Path, tmp_path: Path
 ) -> None:
     survey, path, book, out = (tmp_path / name for name in ("survey.json", "plan.json", "book.json", "out"))
@@ -80,7 +78,7 @@ def test_a_plan_file_with_a_price_that_is_none_is_refused_and_nothing_is_paid(
 
 @pytest.mark.parametrize("place", ["epsilon", "delta"])
 @pytest.mark.parametrize("bad", BAD_TEXTS)
-def test_a_plan_file_with_a_target_that_is_none_is_refused(place: str, bad: str, data: Path, tmp_path: Path) -> None:
+def test_plan_file_with_a_bad_target_is_refused(place: str, bad: str, data: Path, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     stated = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 4000, "--n-features", 2)
     done("plan", "--n-clusters", 3, "--epsilon", 2, "--delta", 1e-7, *stated, "--out", path)
@@ -102,7 +100,7 @@ def test_a_survey_file_says_true_or_false_where_it_must(change: dict[str, Any], 
 
 
 @pytest.mark.parametrize("bad", [-0.5, True, "1"], ids=repr)
-def test_a_certificate_with_a_price_that_is_none_is_not_explained(bad: Any, data: Path, tmp_path: Path) -> None:
+def test_certificate_with_a_bad_price_is_not_explained(bad: Any, data: Path, tmp_path: Path) -> None:
     done("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", tmp_path / "out")
     path = tmp_path / "out" / "certificate.json"
     written = json.loads(path.read_text())

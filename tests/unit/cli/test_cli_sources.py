@@ -120,9 +120,7 @@ def test_every_command_releases_from_every_source(kind: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", SOURCES)
 @pytest.mark.parametrize("engine", ["arrow", "memory"])
-def test_a_carried_column_stays_with_its_row_in_an_order_that_tells_nothing(
-    kind: str, engine: str, tmp_path: Path
-) -> None:
+def test_carried_column_stays_with_its_row_in_random_order(kind: str, engine: str, tmp_path: Path) -> None:
     plan, out = tmp_path / "plan.json", tmp_path / "sample.parquet"
     stated = ("--radius", 50, "--norms", "0,3,5,50", "--n-rows", N, "--n-features", 2)
     done(
@@ -218,7 +216,7 @@ main()
 
 
 @pytest.mark.slow
-def test_a_bar_with_rows_a_second_is_shown_where_stderr_is_a_terminal_and_nowhere_else(tmp_path: Path) -> None:
+def test_progress_bar_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
     start = [sys.executable, "-c", SLOW, "survey", file(tmp_path), "--columns", "a,b", "--epsilon", "1", "--json"]
     code, said, shown = in_terminal(start)
     assert code == 0, shown

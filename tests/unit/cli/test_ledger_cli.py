@@ -168,7 +168,7 @@ def test_while_a_release_is_replaced_a_certificate_is_there_only_with_its_own_fi
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
-def test_whoever_is_killed_leaves_no_release_without_its_spend_and_no_half_written_output() -> None:
+def test_killed_command_leaves_no_release_without_its_charge_and_no_partial_output() -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.kill_ledger", "--kills", "30", "--no-results"],
         cwd=ROOT,

@@ -74,9 +74,7 @@ def test_row_with_a_value_that_is_not_finite_is_left_out(order: float, strategy:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf], ids=str)
-def test_columns_with_a_value_that_is_no_number_are_named_on_demand_and_the_value_is_not(
-    bad: float, dtype: type
-) -> None:
+def test_columns_that_are_not_finite_are_named_on_demand_and_values_are_not(bad: float, dtype: type) -> None:
     table = np.full((57, 9), CANARY, dtype=dtype)
     table[41, 6] = bad
     error = refused(DataError, lambda: pais.source(table, missing="error"), match=r"column\(s\) 6 have")
@@ -111,7 +109,7 @@ def test_a_source_shows_its_kind_and_its_columns_and_no_number_of_rows() -> None
     assert repr(pais.source(np.full((57, 3), CANARY))) == "<MemoryEngine: 3 column(s)>"
 
 
-def test_a_wrong_name_of_a_column_is_met_with_a_right_one_and_with_all() -> None:
+def test_unknown_column_name_is_answered_with_the_nearest_and_all_names() -> None:
     table = pa.table({"height": [CANARY], "width": [CANARY]})
     for chosen in ({"columns": ["hieght"]}, {"columns": ["width"], "carry": ["Height"]}, {"key": "heigh"}):
         error = refused(DataError, lambda chosen=chosen: pais.source(table, **chosen), match="do not exist")

@@ -53,7 +53,9 @@ def spoiled(value: Any, dtype: Any = np.float64) -> Any:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("stated", [{}, STATED], ids=["surveyed", "stated"])
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
-def test_what_is_not_finite_is_left_out_by_fit_and_refused_by_predict(value: float, stated: dict[str, Any]) -> None:
+def test_rows_that_are_not_finite_are_left_out_by_fit_and_refused_by_predict(
+    value: float, stated: dict[str, Any]
+) -> None:
     frame = pd.DataFrame(spoiled(value), columns=NAMES)
     for X in (spoiled(value), frame, pa.table(frame)):
         assert np.isfinite(fitted(X, **stated).cluster_centers_).all()

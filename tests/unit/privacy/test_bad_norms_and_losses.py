@@ -157,7 +157,7 @@ def test_empty_input_is_refused_where_there_is_no_answer_and_answered_where_ther
     assert epsilon_at_delta([], [], []).shape == (0,)
 
 
-def test_histograms_that_are_none_are_refused() -> None:
+def test_bad_histograms_are_refused() -> None:
     for edges in ([1.0, 0.0], [0.0, 0.0], [0.0, CANARY, CANARY]):
         counts = [CANARY] * (len(edges) - 1)
         refused(ArgumentError, lambda e=edges, c=counts: NormDistribution.from_histogram(e, c), match="edges")
@@ -205,7 +205,7 @@ def test_a_quantile_function_of_no_norms_is_refused(quantile: Callable[[object],
         "complex",
     ],
 )
-def test_a_function_of_no_probabilities_makes_no_rule(function: Callable[[object], object]) -> None:
+def test_function_without_probabilities_makes_no_rule(function: Callable[[object], object]) -> None:
     refused(ArgumentError, lambda: FunctionRule(function=function, radius=1.0, n_knots=8), match="function")
 
 
@@ -222,7 +222,7 @@ def test_a_function_of_no_probabilities_makes_no_rule(function: Callable[[object
     ],
     ids=["negative", "NaN", "one number", "a string", "None", "complex", "ragged"],
 )
-def test_a_function_of_no_losses_is_refused_when_it_is_asked(function: Callable[[object, object], object]) -> None:
+def test_function_without_losses_is_refused_when_called(function: Callable[[object, object], object]) -> None:
     profile = CustomProfile(function)
     for call in (
         lambda: profile([1.0, 2.0], [CANARY, CANARY]),

@@ -268,7 +268,7 @@ def test_fits_with_a_ledger_or_a_seed_and_refused_ones_do_not_count() -> None:
     assert concerns(work) == []
 
 
-def test_of_many_threads_one_is_told_of_the_second_fit() -> None:
+def test_one_of_many_threads_is_warned_of_the_second_fit() -> None:
     with ThreadPoolExecutor(8) as pool:
         concerns = list(pool.map(lambda _: guarantee.ledger_concern(), range(400)))
     assert sum(text is not None for text in concerns) == 1
