@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import errno
+import fcntl
 import importlib.util
 import json
 import math
 import multiprocessing
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -313,6 +316,60 @@ def test_who_waited_to_make_a_ledger_finds_the_one_made_meanwhile(
     assert pais.Ledger(epsilon=1.0, path=path).remaining.epsilon == 0.25
 
 
+# Both scripts hold the lock until they read a line. The second forks a process that leaves the block and stays alive.
+HOLDER = """
+import os, sys, time
+from pathlib import Path
+from pais.accounting import stores
+lock = stores._exclusive(Path(sys.argv[1]))
+lock.__enter__()
+print("locked", flush=True)
+sys.stdin.readline()
+lock.__exit__(None, None, None)
+time.sleep(600)
+"""
+FORKER = HOLDER.replace(
+    'print("locked", flush=True)\n',
+    """if os.fork() == 0:
+    lock.__exit__(None, None, None)
+    print("locked", flush=True)
+    time.sleep(600)
+""",
+)
+
+
+@pytest.mark.parametrize("script", [HOLDER, FORKER], ids=["alone", "forked"])
+@pytest.mark.parametrize("end", ["killed", "left"])
+def test_a_lock_ends_when_its_holder_is_killed_or_leaves_and_not_through_a_forked_process(
+    end: str, script: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "budget.json"
+    ledger = pais.Ledger(epsilon=1.0, path=path)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert holder.stdin is not None
+    assert holder.stdout is not None
+    with ThreadPoolExecutor(1) as pool, holder:
+        try:
+            assert holder.stdout.readline() == "locked\n"
+            spend = pool.submit(ledger.spend, what="x", epsilon=0.5)
+            assert not wait([spend], timeout=0.3).done
+            if end == "killed":
+                holder.kill()
+            else:
+                holder.stdin.write("\n")
+                holder.stdin.flush()
+            assert wait([spend], timeout=60.0).done
+        finally:
+            os.killpg(holder.pid, signal.SIGKILL)
+    assert ledger.spent.epsilon == 0.5
+
+
 def test_a_lock_file_left_behind_is_named_where_the_system_has_no_locks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -364,16 +421,32 @@ def test_a_directory_is_not_opened_where_systems_do_not_allow_it(
     assert ledger.spent.epsilon == 0.5
 
 
-def test_a_ledger_that_cannot_be_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS])
+def test_a_ledger_that_cannot_be_locked_is_refused(code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
 
-    def refused(_: Path) -> int:
-        raise PermissionError(13, "Permission denied")
+    def refused(*_: int) -> None:
+        raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(stores, "_lock_file", refused)
-    with pytest.raises(pais.ArgumentError, match="cannot be locked: Permission denied"):
+    monkeypatch.setattr(fcntl, "flock", refused)
+    with pytest.raises(pais.ArgumentError, match=f"cannot be locked: {os.strerror(code)}"):
         ledger.spend(what="x", epsilon=0.5)
     assert ledger.entries == ()
+
+
+def test_a_forked_process_closes_its_copy_of_the_lock_once(tmp_path: Path) -> None:
+    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
+    with stores._exclusive(tmp_path / "budget.json"):
+        stores._close_inherited_locks()
+        ledger.spend(what="x", epsilon=0.5)
+    ledger.spend(what="x", epsilon=0.5)
+    assert ledger.spent.epsilon == 1.0
+
+
+def test_a_ledger_makes_no_directory(tmp_path: Path) -> None:
+    with pytest.raises(pais.ArgumentError, match="cannot be locked: No such file or directory"):
+        pais.Ledger(epsilon=1.0, path=tmp_path / "mistyped" / "budget.json")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_disk_that_is_full_leaves_the_ledger_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -858,26 +931,34 @@ def test_a_file_that_would_forget_what_was_spent_is_refused(change: Callable[[Pa
 
 def test_a_lock_that_was_deleted_while_one_waited_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
-    lock, whole, turns = tmp_path / "budget.json.lock", stores.fcntl.flock, []
+    flock, n_locked = fcntl.flock, 0
 
-    def deleted(descriptor: int, how: int) -> None:
-        whole(descriptor, how)
-        if how == stores.fcntl.LOCK_EX:
-            turns.append(descriptor)
-            if len(turns) == 1:
-                lock.unlink()
+    def deleted(descriptor: int, operation: int) -> None:
+        nonlocal n_locked
+        flock(descriptor, operation)
+        if operation & fcntl.LOCK_EX:
+            n_locked += 1
+            if n_locked == 1:
+                (tmp_path / "budget.json.lock").unlink()
 
-    monkeypatch.setattr(stores.fcntl, "flock", deleted)
+    monkeypatch.setattr(fcntl, "flock", deleted)
     ledger.spend(what="x", epsilon=0.5)
-    assert len(turns) == 2
+    assert n_locked == 2
 
 
 def test_an_interrupt_while_one_waits_for_the_lock_leaves_it_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
+    flock = fcntl.flock
+
+    def interrupted(descriptor: int, operation: int) -> None:
+        flock(descriptor, operation)
+        if operation & fcntl.LOCK_EX:
+            raise KeyboardInterrupt
+
     with monkeypatch.context() as patched:
-        patched.setattr(stores.os.path, "samestat", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patched.setattr(fcntl, "flock", interrupted)
         with pytest.raises(KeyboardInterrupt):
             ledger.spend(what="x", epsilon=0.5)
     ledger.spend(what="x", epsilon=0.5)
