@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,11 +52,18 @@ fix: $(READY)  ## Format the code and apply the safe fixes of the linter
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+wheel: $(VENV)/wheel  ## Sdist and wheel in dist/, checked, and tried on the oldest and newest Python at hand
+	$(BIN)/python tests/wheel_build.py
+
 docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 $(VENV)/site: pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[docs]"
+	touch $@
+
+$(VENV)/wheel: pyproject.toml | $(BIN)/python
+	$(INSTALL) ".[wheel]"
 	touch $@
 
 bench: $(READY)  ## Speed, as ratios measured in one run
@@ -95,5 +102,5 @@ $(READY): pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[test,check]"
 	touch $@ $(STUDY) $(DEMO)
 
-clean:
+clean:  ## Remove the environment and everything built
 	rm -rf $(VENV) out build dist .pytest_cache .mypy_cache .ruff_cache

@@ -30,6 +30,10 @@ except ImportError:
 # How long the fallback waits for a lock file, in seconds, before it assumes that the owner is dead.
 _PATIENCE = 60.0
 
+# Open descriptors of lock files. A forked process closes its copies: otherwise they would hold the lock after the
+# parent was killed, and leaving the block in the child would release the parent's lock.
+_lock_descriptors: set[int] = set()
+
 # Takes the entries so far and returns the entry to add; raises to refuse.
 Decide = Callable[[tuple[Entry, ...]], Entry]
 
@@ -235,9 +239,7 @@ def _exclusive(path: Path) -> Iterator[None]:
         yield
     finally:
         if fcntl is not None:
-            # Unlock explicitly: a process forked meanwhile holds the descriptor too, so closing would not unlock.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-            os.close(descriptor)
+            _close_lock(descriptor)
         else:
             os.close(descriptor)
             lock.unlink(missing_ok=True)
@@ -248,6 +250,7 @@ def _lock_file(lock: Path) -> int:
         while True:
             # Every call opens its own descriptor, so threads wait for each other too.
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+            _lock_descriptors.add(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 # If the file was deleted during the wait, this lock is on a file that no other process can open.
@@ -255,9 +258,9 @@ def _lock_file(lock: Path) -> int:
                     if os.path.samestat(os.fstat(descriptor), lock.stat()):
                         return descriptor
             except BaseException:
-                os.close(descriptor)
+                _close_lock(descriptor)
                 raise
-            os.close(descriptor)
+            _close_lock(descriptor)
     begun = time.monotonic()
     while True:
         try:
@@ -268,6 +271,25 @@ def _lock_file(lock: Path) -> int:
                     f"{lock} has been there for {_PATIENCE:.0f} seconds. Delete it if no other process uses the ledger."
                 ) from None
             time.sleep(0.01)
+
+
+def _close_lock(descriptor: int) -> None:
+    if descriptor in _lock_descriptors:  # otherwise this process was forked under the lock, and closed its copy
+        try:
+            # Unlock explicitly: a process forked by another thread in the next lines has a copy.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        finally:
+            _lock_descriptors.remove(descriptor)
+            os.close(descriptor)
+
+
+def _close_inherited_locks() -> None:
+    while _lock_descriptors:
+        os.close(_lock_descriptors.pop())
+
+
+if fcntl is not None:
+    os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 def _replace(path: Path, content: str) -> None:

@@ -147,8 +147,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 
 
 def _is_frame(X: Any) -> bool:
-    """Whether X is a pandas or polars frame, whose column names scikit-learn checks."""
-    return is_frame(X, "pandas", "polars")
+    """Whether X is a pandas frame, whose column names every version of scikit-learn checks."""
+    return is_frame(X, "pandas")
 
 
 def _numbers(X: Any) -> NDArray[np.generic]:

@@ -234,18 +234,6 @@ def test_a_directory_is_not_opened_where_systems_do_not_allow_it(
     assert ledger.spent.epsilon == 0.5
 
 
-def test_a_ledger_that_cannot_be_locked_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
-
-    def refused(_: Path) -> int:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(stores, "_lock_file", refused)
-    with pytest.raises(pais.ArgumentError, match="cannot be locked: Permission denied"):
-        ledger.spend(what="x", epsilon=0.5)
-    assert ledger.entries == ()
-
-
 def test_a_disk_that_is_full_leaves_the_ledger_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
 
@@ -321,34 +309,6 @@ def test_ledger_file_that_was_replaced_or_relinked_is_refused(change: Callable[[
     change(path)
     with pytest.raises(pais.PaisError):
         ledger.spend(what="y", epsilon=1.0)
-
-
-def test_a_lock_that_was_deleted_while_one_waited_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
-    lock, whole, turns = tmp_path / "budget.json.lock", stores.fcntl.flock, []
-
-    def deleted(descriptor: int, how: int) -> None:
-        whole(descriptor, how)
-        if how == stores.fcntl.LOCK_EX:
-            turns.append(descriptor)
-            if len(turns) == 1:
-                lock.unlink()
-
-    monkeypatch.setattr(stores.fcntl, "flock", deleted)
-    ledger.spend(what="x", epsilon=0.5)
-    assert len(turns) == 2
-
-
-def test_an_interrupt_while_one_waits_for_the_lock_leaves_it_free(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
-    with monkeypatch.context() as patched:
-        patched.setattr(stores.os.path, "samestat", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            ledger.spend(what="x", epsilon=0.5)
-    ledger.spend(what="x", epsilon=0.5)
-    assert ledger.spent.epsilon == 0.5
 
 
 def test_nothing_is_written_through_a_link_or_to_a_file_that_may_not_be_written(
