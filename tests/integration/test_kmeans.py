@@ -140,7 +140,7 @@ def test_with_a_survey_certificates_differ_only_in_what_it_released(mechanism: s
     for certificate, fit in zip(loaded, fits, strict=True):
         assert fit.survey is not None
         assert certificate["ball"] == fit.survey.to_dict()["ball"]
-        assert certificate["rule"] == {"rule": "uniform", "probability": 1.0}
+        assert certificate["rule"] == {"rule": "uniform", "probability": 1.0, "radius": "infinity"}
         # Everything else follows from the released survey: planning on it again gives the same certificate.
         again = pais.plan_kmeans(
             n_clusters=5,

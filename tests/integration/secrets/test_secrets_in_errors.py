@@ -220,7 +220,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for act in (model.predict, model.transform, model.score):
             assert_no_size(lambda act=act: act(ROWS))
     with monkeypatch.context() as change:
-        change.setattr("pais.data.columns.np.empty", runs_out)
+        change.setattr("pais.data.tables.np.empty", runs_out)
         for rows in tables:
             assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
     with monkeypatch.context() as change:
@@ -228,7 +228,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert_no_size(lambda: fitted(ROWS.tolist()))
         assert_no_size(lambda: pais.survey(ROWS.tolist(), epsilon=1.0))
     with monkeypatch.context() as change:
-        change.setattr("pais.estimators.kmeans.validate_data", runs_out)
+        change.setattr("pais.estimators.base.validate_data", runs_out)
         assert_no_size(lambda: fitted(ROWS))
         assert_no_size(lambda: model.predict(tables[0]))
 

@@ -114,7 +114,7 @@ def test_a_plan_that_was_edited_is_not_run(data: Path, plan: Path, tmp_path: Pat
     ]
     for edit in edits:
         plan.write_text(json.dumps({**written, **edit}))
-        assert "Plan again" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out"), edit
+        assert "cannot be used as a plan" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out"), edit
 
 
 def test_bad_price_is_not_added_up(data: Path, plan: Path, tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ class FunctionRule(Rule):
     def to_dict(self) -> dict[str, Any]:
         """Name of the function and a fingerprint of its table: a function cannot be read from a file."""
         return {
-            **super().to_dict(),
+            "rule": "function",
             "function": getattr(self.function, "__name__", type(self.function).__name__),
             "radius": self.radius,
             "n_knots": self.n_knots,
