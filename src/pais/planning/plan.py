@@ -128,6 +128,14 @@ class Plan:
         if self.epsilon is AT_COST:
             object.__setattr__(self, "epsilon", price.epsilon)
 
+    def certified(self) -> Plan:
+        """This plan with a price that holds now. Raises if the plan costs more than its budget by now.
+
+        A rule or a mechanism of the user's own may have changed since the plan was certified, so it is certified again.
+        """
+        known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
+        return self if known and self.mechanism.profile == self.price.profile else replace(self)
+
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""
         return explain(self)
