@@ -129,7 +129,7 @@ class Plan:
             object.__setattr__(self, "epsilon", price.epsilon)
 
     def certified(self) -> Plan:
-        """This plan with a price that holds now. Raises if the plan costs more than its budget by now.
+        """Return the plan with a price that holds now. Raises if the plan costs more than its budget by now.
 
         A rule or a mechanism of the user's own may have changed since the plan was certified, so it is certified again.
         """

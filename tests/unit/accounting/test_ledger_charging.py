@@ -337,3 +337,29 @@ def test_what_a_survey_leaves_fits_the_ledger_to_the_last_decimal(budget: float,
     ledger = pais.Ledger(epsilon=budget)
     ledger.spend(what="survey", epsilon=share * budget)
     ledger.spend(what="the rest", epsilon=what_is_left(budget, share * budget))
+
+
+def surveyed_fit(survey: pais.Survey, ledger: pais.Ledger, epsilon: float = 1.0) -> None:
+    settings = pais.KMeansSettings(n_clusters=2, epsilon=epsilon)
+    pais.private_kmeans(rows(), settings, facts=pais.Facts.of(survey), ledger=ledger)
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_survey_without_a_name_is_charged_with_the_release_that_follows(name: str | None) -> None:
+    described = pais.survey(rows(), epsilon=0.25).to_dict()
+    described.pop("name")
+    survey = pais.Survey.from_dict(described if name is None else {**described, "name": name})
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
+    surveyed_fit(survey, ledger)
+    assert [(entry.what, entry.epsilon) for entry in ledger.entries] == [("survey", 0.25), ("k-means", 0.75)]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5])
+def test_a_survey_that_the_ledger_holds_at_another_price_is_refused(epsilon: float) -> None:
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
+    survey = pais.survey(rows(), epsilon=0.25, ledger=ledger)
+    with pytest.raises(pais.MismatchError, match="another price"):
+        surveyed_fit(pais.Survey.from_dict({**survey.to_dict(), "epsilon": epsilon}), ledger)
+    assert ledger.spent.epsilon == 0.25
+    surveyed_fit(survey, ledger)
+    assert ledger.spent.epsilon == 1.0
