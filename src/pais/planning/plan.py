@@ -124,9 +124,18 @@ class Plan:
             max_epsilon_if_kept=self.max_epsilon_if_kept,
             spent=self.spent,
         )  # [note: release-6]
-        object.__setattr__(self, "price", replace(price, delta=delta.certified))
-        if self.epsilon is AT_COST:
-            object.__setattr__(self, "epsilon", price.epsilon)
+        stated = price.epsilon if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
+        limit = validate.kept_limit(self.max_epsilon_if_kept, finite=True)
+        certified = None if self.certified_delta is None else delta.certified
+        numbers = {
+            "epsilon": stated,
+            "delta": delta.used,
+            "max_epsilon_if_kept": limit,
+            "certified_delta": certified,
+            "price": replace(price, delta=delta.certified),
+        }
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
 
     def certified(self) -> Plan:
         """Return the plan with a price that holds now. Raises if the plan costs more than its budget by now.
