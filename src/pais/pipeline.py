@@ -87,7 +87,7 @@ def run(
     `plan.spent` is charged too, to each ledger that does not hold it yet.
     """
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
-    charged = accounts(ledger)
+    charged, plan = accounts(ledger), plan.certified()
     charged.check(*plan.due)
     bits, engine = bit_source(random_state), source(rows)
     plan.require_columns(engine)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import pais
+from pais.mechanisms.kmeans.lloyd import Round
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 4)) * 0.3
 BALL = pais.Ball(radius=1.0)
@@ -107,3 +108,74 @@ def test_the_released_mean_is_near_the_mean_of_all_rows() -> None:
     made = pais.Plan(ball=BALL, rule=plan.rule, mechanism=gaussian_mean(plan.noise), epsilon=1.0, delta=1e-6)
     release = pais.run(made, rows, random_state=0)
     assert release.value.noisy_mean == pytest.approx(rows.mean(axis=0), abs=0.02)
+
+
+class Editable(pais.Mechanism):
+    """A mechanism of the user's own whose noise can be changed after a plan was certified."""
+
+    name = "editable sum"
+    order = 1.0
+
+    def __init__(self, scale: float) -> None:
+        self.scale = scale
+
+    @property
+    def inner(self) -> pais.WeightedSum:
+        return pais.WeightedSum(noise=pais.laplace_noise(self.scale))
+
+    @property
+    def profile(self) -> pais.Profile:
+        return self.inner.profile
+
+    def require_lattice(self, extent: pais.Extent) -> None:
+        self.inner.require_lattice(extent)
+
+    def measure(self, content, ball: pais.Ball, bits) -> object:
+        return self.inner.measure(content, ball, bits)
+
+
+class EditableRule(pais.UniformRule):
+    """A rule of the user's own that can be changed after a plan was certified."""
+
+    factor = 1.0
+
+    def evaluate(self, norm: np.ndarray) -> np.ndarray:
+        return np.full_like(norm, self.rate * type(self).factor)
+
+
+def test_run_refuses_a_mechanism_whose_noise_fell_after_the_plan_was_certified() -> None:
+    mechanism = Editable(10.0)
+    ball = pais.Ball(radius=1.0, order=1)
+    plan = pais.Plan(ball=ball, rule=pais.UniformRule(rate=1.0), mechanism=mechanism, epsilon=1.0)
+    ledger = pais.Ledger(epsilon=1000.0)
+    assert pais.run(plan, ROWS, ledger=ledger).certificate.epsilon == pytest.approx(0.1)
+    mechanism.scale = 2.0
+    assert pais.run(plan, ROWS, ledger=ledger).certificate.epsilon == pytest.approx(0.5)
+    assert ledger.spent.epsilon == pytest.approx(0.6)
+    mechanism.scale = 0.01
+    with pytest.raises(pais.BudgetError):
+        pais.run(plan, ROWS, ledger=ledger)
+    assert ledger.spent.epsilon == pytest.approx(0.6)
+
+
+def test_run_certifies_a_rule_again_that_changed_after_the_plan_was_certified(monkeypatch: pytest.MonkeyPatch) -> None:
+    mechanism = pais.WeightedCount(noise=pais.laplace_noise(10.0))
+    plan = pais.Plan(ball=BALL, rule=EditableRule(rate=0.5), mechanism=mechanism, epsilon=0.5)
+    before = pais.run(plan, ROWS).certificate.epsilon
+    monkeypatch.setattr(EditableRule, "factor", 0.1)
+    assert pais.run(plan, ROWS).certificate.epsilon > 1.05 * before
+    monkeypatch.setattr(EditableRule, "factor", 0.01)
+    with pytest.raises(pais.BudgetError):
+        pais.run(plan, ROWS)
+
+
+def test_rounds_added_after_the_plan_was_certified_are_not_run() -> None:
+    noise = pais.GaussianNoise(scale=100.0)
+    rounds = [Round(count_noise=noise, sum_noise=noise)]
+    mechanism = pais.KMeans(n_clusters=2, n_features=4, rounds=rounds, radius=1.0, cells=2, explore=0)
+    plan = pais.Plan(ball=BALL, rule=pais.UniformRule(rate=1.0), mechanism=mechanism, epsilon=1.0, delta=1e-6)
+    rounds *= 1000
+    assert len(mechanism.rounds) == 1
+    object.__setattr__(mechanism, "rounds", tuple(rounds))
+    with pytest.raises(pais.BudgetError):
+        pais.run(plan, ROWS)

@@ -112,6 +112,13 @@ def _rebuilt(value: Any) -> Any:
     return number(value)
 
 
+def is_complete(described: Any) -> bool:
+    """Whether a description contains no object, at any depth, of a class that this package does not define."""
+    if isinstance(described, Mapping):
+        return "class" not in described and all(map(is_complete, described.values()))
+    return not isinstance(described, (list, tuple)) or all(map(is_complete, described))
+
+
 def number(value: Any) -> Any:
     """Convert the word for infinity back; return anything else unchanged."""
     return math.inf if value == "infinity" else value

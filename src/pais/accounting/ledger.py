@@ -15,7 +15,7 @@ from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
 from pais.accounting.individual import RecordLosses, losses_of_rows
 from pais.accounting.part import Part
 from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
-from pais.errors import ArgumentError, BudgetError
+from pais.errors import ArgumentError, BudgetError, MismatchError
 
 _BY_HAND = "stated by hand"
 
@@ -293,7 +293,7 @@ class Accounts:
     def check(self, *parts: Part) -> None:
         """Raise if any ledger cannot pay these prices together. Called before any row is read."""
         for ledger in self._ledgers:
-            due = [part for part in parts if not ledger.holds(part.release)]
+            due = [part for part in parts if not _entries_of(ledger, part)]
             ledger.check(epsilon=sum_up(part.epsilon for part in due), delta=sum_up(part.delta for part in due))
 
     def spend(self, *parts: Part) -> list[str]:
@@ -304,9 +304,20 @@ class Accounts:
         return [entry for part in parts for ledger in self._ledgers for entry in _charged(ledger, part)]
 
 
+def _entries_of(ledger: Ledger, part: Part) -> Sequence[str]:
+    """Ids of the entries for a part that was charged before. Raises if the ledger holds its name at another price."""
+    entries = [entry for entry in ledger.entries if part.release and entry.release == part.release]
+    if any((entry.epsilon, entry.delta) != (part.epsilon, part.delta) for entry in entries):
+        raise MismatchError(
+            f"{part.what!r} states epsilon={part.epsilon!r}, delta={part.delta!r}, and the ledger holds it at another "
+            "price. Restore the file of the survey or plan."
+        )
+    return [entry.id for entry in entries]
+
+
 def _charged(ledger: Ledger, part: Part) -> Sequence[str]:
     """Ids of the entries for a part, which is charged now if the ledger does not hold it."""
-    before = ledger.entries_of(part.release)
+    before = _entries_of(ledger, part)
     if before:
         return before
     note = SECURE if part.secure_randomness else SEEDED

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pais._base import validate
+from pais._base import files, validate
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, PaisError
 from pais.privacy.profiles import Profile
@@ -68,9 +68,7 @@ class Part:
     @property
     def is_complete(self) -> bool:
         """Whether equal descriptions mean equal releases: all classes in it are defined by this package."""
-        described = self.to_dict()
-        inside = [described.get("rule", {}), described.get("profile", {})]
-        return all("class" not in part and "class" not in part.get("profile", {}) for part in inside)
+        return files.is_complete(self.to_dict())
 
     def price(self) -> Part:
         """The same price without the numbers from which it was computed."""

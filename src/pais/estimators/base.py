@@ -38,14 +38,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
     ledger: Any
     random_state: Any
 
-    def _fit(self, X: Any, settings: Settings, charged: Accounts) -> Fit:
+    def _fit(self, X: Any, settings: Settings, charged: Accounts) -> None:
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
         rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
-        self.certificate_ = fitted.certificate
-        self.plan_ = fitted.plan
-        self.fit_ = fitted
+        self._keep(fitted)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "there are too few rows for this price: the survey found nothing above its noise, and columns of unit "
@@ -53,7 +51,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 SurveyWarning,
                 stacklevel=4,
             )
-        return fitted
+
+    def _keep(self, fitted: Fit) -> None:
+        """Store the results of a fit, all before a warning about it may be raised as an error."""
+        self.certificate_ = fitted.certificate
+        self.plan_ = fitted.plan
+        self.fit_ = fitted
 
     def __getstate__(self) -> Any:
         """State for pickling. An unfitted model carries the active ledger, so that fits elsewhere are charged to it.

@@ -17,7 +17,7 @@ from pais.accounting import accounts
 from pais.data.cost import cost
 from pais.data.sources import is_streamed
 from pais.estimators.base import PrivateEstimator, require_finite
-from pais.planning import KMeansSettings
+from pais.planning import Fit, KMeansSettings
 
 _BLOCK_ROWS = 8192
 
@@ -146,8 +146,12 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         if self.center is not None:
             parameters["center"] = tuple(validate.flat("center", self.center).tolist())
-        self.cluster_centers_ = self._fit(X, KMeansSettings(**parameters), charged).value.centers
+        self._fit(X, KMeansSettings(**parameters), charged)
         return self
+
+    def _keep(self, fitted: Fit) -> None:
+        self.cluster_centers_ = fitted.value.centers
+        super()._keep(fitted)
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:

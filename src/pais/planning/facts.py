@@ -56,6 +56,9 @@ class Survey:
         validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
         validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
         validate.instance("name", self.name, str, "Leave it out for a new name.")
+        if not self.name:
+            # Files of early versions have no name. With a new one, ledgers charge the survey with the next release.
+            object.__setattr__(self, "name", new_name())
 
     @property
     def price(self) -> Part:

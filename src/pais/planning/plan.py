@@ -124,9 +124,26 @@ class Plan:
             max_epsilon_if_kept=self.max_epsilon_if_kept,
             spent=self.spent,
         )  # [note: release-6]
-        object.__setattr__(self, "price", replace(price, delta=delta.certified))
-        if self.epsilon is AT_COST:
-            object.__setattr__(self, "epsilon", price.epsilon)
+        stated = price.epsilon if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
+        limit = validate.kept_limit(self.max_epsilon_if_kept, finite=True)
+        certified = None if self.certified_delta is None else delta.certified
+        numbers = {
+            "epsilon": stated,
+            "delta": delta.used,
+            "max_epsilon_if_kept": limit,
+            "certified_delta": certified,
+            "price": replace(price, delta=delta.certified),
+        }
+        for name, value in numbers.items():
+            object.__setattr__(self, name, value)
+
+    def certified(self) -> Plan:
+        """Return the plan with a price that holds now. Raises if the plan costs more than its budget by now.
+
+        A rule or a mechanism of the user's own may have changed since the plan was certified, so it is certified again.
+        """
+        known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
+        return self if known and self.mechanism.profile == self.price.profile else replace(self)
 
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""

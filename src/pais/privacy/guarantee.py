@@ -53,6 +53,8 @@ class DeltaChoice:
                 f"certified_delta={certified!r} is below delta={used!r}. Pass at least delta, or leave it out."
             )
         validate.text("delta_basis", self.basis)
+        object.__setattr__(self, "used", used)
+        object.__setattr__(self, "certified", certified)
 
 
 def default_delta(n_rows: float) -> float:
@@ -93,6 +95,7 @@ def asked_delta(delta: float | None, *, gaussian: bool, n_rows: float | None) ->
 
 def epsilon_concern(epsilon: float) -> str | None:
     """Return a warning text for a large epsilon, or None."""
+    epsilon = float(epsilon)
     if epsilon <= WEAK_EPSILON:
         return None
     return (
@@ -103,6 +106,7 @@ def epsilon_concern(epsilon: float) -> str | None:
 
 def delta_concern(delta: float, n_rows: float) -> str | None:
     """Return a warning text for a delta that is too large for a stated or released number of rows, or None."""
+    delta = float(delta)
     # The margin covers the rounding of the product, so that a default delta never causes this warning.
     if not delta * n_rows > _WEAK_DELTA_ROWS * (1.0 + 1e-9):
         return None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import copy
+import json
 import math
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -337,3 +340,44 @@ def test_budget_left_by_a_survey_fits_the_ledger_to_the_last_decimal(budget: flo
     ledger = pais.Ledger(epsilon=budget)
     ledger.spend(what="survey", epsilon=share * budget)
     ledger.spend(what="the rest", epsilon=what_is_left(budget, share * budget))
+
+
+def surveyed_fit(survey: pais.Survey, ledger: pais.Ledger, epsilon: float = 1.0) -> None:
+    settings = pais.KMeansSettings(n_clusters=2, epsilon=epsilon)
+    pais.private_kmeans(rows(), settings, facts=pais.Facts.of(survey), ledger=ledger)
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_survey_without_a_name_is_charged_with_the_release_that_follows(name: str | None) -> None:
+    described = pais.survey(rows(), epsilon=0.25).to_dict()
+    described.pop("name")
+    survey = pais.Survey.from_dict(described if name is None else {**described, "name": name})
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
+    surveyed_fit(survey, ledger)
+    assert [(entry.what, entry.epsilon) for entry in ledger.entries] == [("survey", 0.25), ("k-means", 0.75)]
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.5])
+def test_a_survey_that_the_ledger_holds_at_another_price_is_refused(epsilon: float) -> None:
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
+    survey = pais.survey(rows(), epsilon=0.25, ledger=ledger)
+    with pytest.raises(pais.MismatchError, match="another price"):
+        surveyed_fit(pais.Survey.from_dict({**survey.to_dict(), "epsilon": epsilon}), ledger)
+    assert ledger.spent.epsilon == 0.25
+    surveyed_fit(survey, ledger)
+    assert ledger.spent.epsilon == 1.0
+
+
+@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float32, np.float64], ids=lambda kind: kind.__name__)
+def test_numbers_of_other_types_give_the_plan_and_certificate_of_floats(kind: type) -> None:
+    stated = {"epsilon": 1.0, "delta": 2.0**-20, "max_epsilon_if_kept": 9.0}
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
+    fitted = pais.DPKMeans(n_clusters=2, ledger=ledger, **{name: kind(value) for name, value in stated.items()}).fit(
+        rows()
+    )
+    assert {name: (type(getattr(fitted.plan_, name))) for name in stated} == dict.fromkeys(stated, float)
+    assert fitted.plan_.delta == stated["delta"]
+    written = json.loads(fitted.certificate_.to_json())
+    assert written["max_epsilon_if_kept"] == 9.0
+    assert written["delta_used"] == stated["delta"]
+    assert ledger.spent.epsilon <= 1.0

@@ -205,3 +205,18 @@ def test_a_ledger_without_delta_says_what_it_refuses(tmp_path: Path, data: Path)
     refused = kmeans(data, tmp_path / "out", book)
     assert refused.exit_code == 3
     assert "delta does not suffice" in refused.stderr
+
+
+def test_a_survey_file_without_a_name_is_charged(book: Path, data: Path, tmp_path: Path) -> None:
+    path = tmp_path / "survey.json"
+    assert command("survey", data, "--epsilon", 0.25, "--out", path).exit_code == 0
+    content = json.loads(path.read_text())
+    del content["name"]
+    path.write_text(json.dumps(content))
+    assert kmeans(data, tmp_path / "a", book, "--epsilon", 0.5, "--survey", path).exit_code == 0
+    assert spent(book) == 0.5
+    facts = ("--n-clusters", 3, "--epsilon", 0.5, "--survey", path)
+    assert command("plan", *facts, "--out", tmp_path / "plan.json").exit_code == 0
+    run = ("kmeans", data, "--plan", tmp_path / "plan.json", "--ledger", book)
+    assert command(*run, "--out", tmp_path / "b").exit_code == 0
+    assert spent(book) == 1.0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -285,3 +287,13 @@ def test_stated_norms_that_are_all_zero_are_no_crash(mechanism: str) -> None:
     nothing = pais.NormDistribution(norms=np.zeros(1), masses=np.full(1, 3000.0), radius=4.0)
     model = fitted(radius=4.0, norms=nothing, mechanism=mechanism, delta=MECHANISMS[mechanism])
     assert np.all(np.isfinite(model.cluster_centers_))
+
+
+def test_a_warning_raised_as_an_error_leaves_centers_and_certificate_of_one_fit() -> None:
+    model = pais.DPKMeans(n_clusters=2, epsilon=1.0).fit(np.random.default_rng(0).normal(size=(3000, 2)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pais.SurveyWarning)
+        with pytest.raises(pais.SurveyWarning):
+            model.fit(np.zeros((3, 2)))
+    centers = model.cluster_centers_
+    assert model.certificate_.matches(dataclasses.replace(model.fit_.value, centers=centers))

@@ -73,6 +73,7 @@ class KMeans(Mechanism):
 
     def __post_init__(self) -> None:
         self._validate()
+        object.__setattr__(self, "rounds", tuple(self.rounds))
         orders = {round_.sum_noise.order for round_ in self.rounds}
         if self.moment_noise is not None:
             orders.add(self.moment_noise.order)
