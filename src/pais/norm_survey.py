@@ -40,7 +40,7 @@ _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 # Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
 _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
-# Probability that the noise of any empty octave exceeds the threshold above which an octave is used.
+# Probability that noise alone lifts any empty octave above the threshold.
 _EMPTY_OCTAVE_RISK = 0.01
 
 
@@ -186,7 +186,7 @@ class _ClippedSum(Fold):
 
 @dataclass(frozen=True, kw_only=True)
 class _NoisyHistogram:
-    """Noisy counts of norms by bin: unbiased in and beside the octaves above the threshold, zero elsewhere."""
+    """Noisy counts of norms by bin: unbiased in octaves above the threshold and their neighbours, zero elsewhere."""
 
     noisy_counts: FloatArray
     above_noise: bool
@@ -218,16 +218,16 @@ def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, w
     spread = np.zeros(_N_BINS)
     spread[width - 1 :: width] = noisy
     by_octave = spread.reshape(-1, _BINS_PER_OCTAVE)
-    outstanding = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
-    if not np.any(outstanding):
+    above = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
+    if not np.any(above):
         return _unit_columns(engine.n_features, ball.order)
     # The octaves beside one above the threshold contain the tails of its norms.
-    near = outstanding | np.append(outstanding[1:], False) | np.append(False, outstanding[:-1])
+    near = above | np.append(above[1:], False) | np.append(False, above[:-1])
     return _NoisyHistogram(noisy_counts=np.where(near[:, None], by_octave, 0.0).ravel(), above_noise=True)
 
 
 def _threshold(n_bins: int) -> float:
-    """Chernoff bound: with high probability, no empty octave has a sum of `n_bins` Laplace variables above it."""
+    """Bound that a sum of `n_bins` Laplace variables exceeds in no empty octave, with high probability (Chernoff)."""
     tilt = np.linspace(0.01, 0.99, 99)
     log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
     return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))

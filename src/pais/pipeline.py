@@ -29,7 +29,8 @@ def fit(
 ) -> Fit:
     """Survey the facts that are not stated, plan, and run. The certificate states the total cost.
 
-    `facts` come from an earlier survey. If `counted`, a second fit in this process without a ledger causes a warning.
+    Pass the `facts` of an earlier survey to skip the survey. If `counted`, the second fit without a ledger in this
+    process issues a warning.
 
     Notes
     -----

@@ -71,17 +71,17 @@ class WeightedSample:
                 self._spent_by = purpose
         if content is None:
             raise SpentError(
-                f"this sample was spent on {self._spent_by!r} and cannot serve {purpose!r} too: its records would pay "
-                "twice. Draw a new sample and account for it, or run both as one Joint mechanism."
+                f"this sample was already spent on {self._spent_by!r}, so {purpose!r} cannot use it. Draw a new sample "
+                "and account for it, or run both as one Joint mechanism."
             )
         return content
 
     def require_own_process(self) -> None:
-        """Raise `SpentError` in any process but the one that drew the sample."""
+        """Raise `SpentError` in a process other than the one that drew the sample: both copies could be spent."""
         if process.identity() != self._process:
             raise SpentError(
-                "this sample was drawn in another process and can only be spent there: a forked process holds a copy, "
-                "and both could spend it. Draw a sample in this process and account for it."
+                "this sample was drawn in another process and can only be spent there. Draw a sample in this process "
+                "and account for it."
             )
 
     @property
@@ -119,8 +119,8 @@ def sample(
     random_state : None, int or numpy Generator
         None draws from the operating system's cryptographic generator. Any other value is not private.
     strategy : {"auto", "pass", "thin"}
-        "pass" reads every row; "thin" draws against the rule's largest probability first and reads only the
-        candidates. Both use the same draws and give the same sample for the same bits.
+        "pass" reads every row; "thin" first selects candidates with the rule's largest probability and reads only
+        those. Both use the same draws and give the same sample for the same bits.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def sample(
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if ball.radius > rule.radius:
         raise MismatchError(
-            f"the ball has radius={ball.radius!r}, the rule only {rule.radius!r}. Build the rule for this ball."
+            f"the ball has radius={ball.radius!r}, but the rule has {rule.radius!r}. Build the rule for this ball."
         )
     if strategy not in ("auto", "pass", "thin"):
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")

@@ -93,7 +93,7 @@ class Certificate:
                 math.fsum(getattr(part, name) for part in parts),
             )
             if not math.isclose(amount, summed, rel_tol=1e-9, abs_tol=1e-300):
-                raise ArgumentError(f"its parts do not add up to its {name}. Ask for the certificate as it was issued.")
+                raise ArgumentError(f"the parts do not add up to {name}. Ask for the certificate as it was issued.")
         return certificate
 
     @classmethod

@@ -43,14 +43,14 @@ def tight_epsilon(parts: Sequence[Part], delta: float) -> float:
     if delta == 0.0 and covered:
         return plain
     try:
-        found = _composed(parts, delta, plain)
+        composed = _composed(parts, delta, plain)
     except (ArithmeticError, ValueError, MemoryError):
         # The prices or losses differ so much that no single grid of losses can hold them all.
-        found = math.inf
-    best = min(found, plain) if covered else found
+        composed = math.inf
+    best = min(composed, plain) if covered else composed
     if math.isinf(best):
         raise UnreachableError(
-            f"no epsilon can be told at delta={delta!r} for what the releases have spent. Ask for a larger delta.",
+            f"the releases have no finite epsilon at delta={delta!r}. Pass a larger delta.",
             reachable=up(total(part.delta for part in parts)),
         )
     return best
@@ -101,11 +101,10 @@ def _both(pairs: Pairs, epsilon: FloatArray) -> tuple[FloatArray, FloatArray]:
     at = np.append(0.0, epsilon)
     removed, added = removing(pairs, at), adding(pairs, at)
 
-    def whole(positive: FloatArray, other: FloatArray) -> FloatArray:
-        mirrored = -np.expm1(-epsilon) + np.exp(-epsilon) * other[1:]
+    def whole(positive: FloatArray, reverse: FloatArray) -> FloatArray:
+        mirrored = -np.expm1(-epsilon) + np.exp(-epsilon) * reverse[1:]
         return np.append(np.minimum(mirrored, 1.0)[::-1], positive)
 
     # At factor 1 both divergences equal the total variation distance.
-    both = np.maximum(removed[0], added[0])
-    removed[0] = added[0] = both
+    removed[0] = added[0] = np.maximum(removed[0], added[0])
     return whole(removed, added), whole(added, removed)

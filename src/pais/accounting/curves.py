@@ -86,17 +86,17 @@ def log_added_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatArray
     """
     grown = np.expm1(np.minimum(epsilon, 700.0)) * (1.0 - probability)
     factor = probability - grown + 8 * ULP * (probability + grown)
-    open_ = (factor > 0.0) & (mu > 0.0)
-    safe = np.where(open_, factor, 1.0)
+    positive = (factor > 0.0) & (mu > 0.0)
+    safe = np.where(positive, factor, 1.0)
     log_kappa = epsilon + np.log(probability) - np.log(safe)
     slack = 8 * ULP * (epsilon - np.log(probability) - np.log(safe) + 1.0)
-    value, error = log_gaussian_delta(np.maximum(log_kappa - np.abs(slack), 0.0), np.where(open_, mu, 1.0))
+    value, error = log_gaussian_delta(np.maximum(log_kappa - np.abs(slack), 0.0), np.where(positive, mu, 1.0))
     log_delta = np.maximum(np.log(safe) + value, -1e300)
-    return np.where(open_, np.minimum(log_delta + error + 8 * ULP * np.abs(log_delta), 0.0), -np.inf)
+    return np.where(positive, np.minimum(log_delta + error + 8 * ULP * np.abs(log_delta), 0.0), -np.inf)
 
 
 def _supremum(pairs: Pairs, epsilon: FloatArray, log_delta: _LogDelta) -> FloatArray:
-    """Bound each group of knots as a whole, and evaluate knot by knot where that bound is not close to attained."""
+    """Bound each group of knots as a whole; evaluate each knot only where that bound is far above an attained value."""
     n_groups = -(-pairs.shift.size // _GROUP)
     group = np.arange(pairs.shift.size) // _GROUP
     starts = np.arange(n_groups) * _GROUP
@@ -111,14 +111,14 @@ def _supremum(pairs: Pairs, epsilon: FloatArray, log_delta: _LogDelta) -> FloatA
     upper = values(column, largest_mu, largest_q)
     ends = np.append(starts[1:] - 1, pairs.shift.size - 1)
     attained = values(column, pairs.shift[ends], pairs.probability[ends]).max(axis=1)
-    open_ = upper > attained[:, None] + np.log(_CLOSE)
-    result = np.maximum(attained, np.where(open_, -np.inf, upper).max(axis=1))
+    unresolved = upper > attained[:, None] + np.log(_CLOSE)
+    result = np.maximum(attained, np.where(unresolved, -np.inf, upper).max(axis=1))
     for number in range(n_groups):
-        asked = np.flatnonzero(open_[:, number])
-        if asked.size:
+        index = np.flatnonzero(unresolved[:, number])
+        if index.size:
             members = group == number
-            found = values(column[asked], pairs.shift[members], pairs.probability[members]).max(axis=1)
-            result[asked] = np.maximum(result[asked], found)
+            largest = values(column[index], pairs.shift[members], pairs.probability[members]).max(axis=1)
+            result[index] = np.maximum(result[index], largest)
     # Add the smallest subnormal to stay above values that underflow.
     raised = np.exp(result) * (1.0 + 4 * ULP) + np.finfo(np.float64).smallest_subnormal
     return np.asarray(np.minimum(raised, 1.0))

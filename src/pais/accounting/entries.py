@@ -58,15 +58,15 @@ class Entry:
     def from_dict(cls, described: object) -> Entry:
         """Parse an entry from a file; raise if it is not in the form that a ledger writes."""
         if not isinstance(described, Mapping) or set(described) != set(cls.__dataclass_fields__):
-            raise ArgumentError("an entry has other fields than a ledger writes. Restore the file from a copy.")
+            raise ArgumentError("an entry has missing or unknown fields. Restore the file from a copy.")
         price = amount(described["epsilon"], described["delta"])
         parts = described["parts"]
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
-            raise ArgumentError("the parts of an entry are not as a ledger writes them. Restore the file from a copy.")
+            raise ArgumentError("the parts of an entry are not a list of objects. Restore the file from a copy.")
         texts = {name: described[name] for name in ("what", "when", "note", "id")}
         are_texts = all(isinstance(text, str) and text for text in [*texts.values(), described["release"] or "-"])
         if not are_texts or not validate.is_text(texts["what"]):
-            raise ArgumentError("an entry holds no text where a ledger writes one. Restore the file from a copy.")
+            raise ArgumentError("a field of an entry that must be text is not. Restore the file from a copy.")
         if parts and not _adds_up([amount(part.get("epsilon"), part.get("delta")) for part in parts], price):
             raise ArgumentError("the parts of an entry do not add up to its price. Restore the file from a copy.")
         return cls(**texts, epsilon=price.epsilon, delta=price.delta, parts=tuple(parts), release=described["release"])
@@ -78,7 +78,7 @@ def new_name() -> str:
 
 
 def new_entry(part: Part, *, note: str, parts: tuple[Part, ...]) -> Entry:
-    """Build an entry with the current time for a price that consists of parts, if they are known."""
+    """Build an entry with the current time. The `parts`, if known, must add up to the price."""
     if parts and not _adds_up(parts, part):
         raise ArgumentError("the parts do not add up to the price. Pass parts with their own epsilon and delta.")
     return Entry(

@@ -55,7 +55,7 @@ def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
         table_of(table, part.ball)
         if part.n_features not in (None, table.shape[1]):
             raise MismatchError(
-                f"rows have {table.shape[1]} column(s) where a release on the ledger had {part.n_features}. Pass the "
+                f"rows have {table.shape[1]} column(s), but a release on the ledger had {part.n_features}. Pass the "
                 "same columns, in the same order and units."
             )
         for start in range(0, table.shape[0], _BLOCK_ROWS):

@@ -212,8 +212,8 @@ class Ledger:
         left = self._left(entries)
         short = "delta" if epsilon <= exact(self._budget.epsilon) else "epsilon"
         raise BudgetError(
-            f"{short} does not suffice: this would cost epsilon={price.epsilon!r}, delta={price.delta!r}, and the "
-            f"ledger has epsilon={left.epsilon!r}, delta={left.delta!r} left. Ask for less; this was not released.",
+            f"the ledger has too little {short}: this costs epsilon={price.epsilon!r}, delta={price.delta!r}, and "
+            f"epsilon={left.epsilon!r}, delta={left.delta!r} remain. Nothing was released; ask for less.",
             cost=price.epsilon,
         )
 
@@ -228,8 +228,8 @@ class Ledger:
             del _active[len(_active) - 1 - _active[::-1].index(self)]
 
     def __repr__(self) -> str:
-        place = "" if self._path is None else f", path={str(self._path)!r}"
-        return f"Ledger(epsilon={self._budget.epsilon!r}, delta={self._budget.delta!r}{place})"
+        path = "" if self._path is None else f", path={str(self._path)!r}"
+        return f"Ledger(epsilon={self._budget.epsilon!r}, delta={self._budget.delta!r}{path})"
 
     def __copy__(self) -> Ledger:
         return self
@@ -240,7 +240,7 @@ class Ledger:
     def __reduce__(self) -> tuple[Any, ...]:
         if self._path is None:
             raise ArgumentError(
-                "a ledger in memory cannot be pickled or go to another process. Give it a path: "
+                "a ledger in memory cannot be pickled or sent to another process. Give it a path: "
                 "pais.Ledger(..., path='budget.json')."
             )
         return _reopened, (str(self._path), self._budget)
@@ -268,9 +268,9 @@ def _reopened(path: str | None, budget: Budget) -> Ledger:
     """Rebuild an unpickled ledger. Its file is opened on first use and must then have the same budget."""
     ledger = Ledger.__new__(Ledger)
     # Pickles store the path as a string: a Path pickled on one operating system cannot be loaded on another.
-    place = None if path is None else Path(path)
-    ledger._path, ledger._budget, ledger._live = place, budget, {}
-    ledger._store = LostStore() if place is None else FileStore(place, budget)
+    file = None if path is None else Path(path)
+    ledger._path, ledger._budget, ledger._live = file, budget, {}
+    ledger._store = LostStore() if file is None else FileStore(file, budget)
     return ledger
 
 
@@ -334,17 +334,17 @@ def accounts(ledger: Ledger | Accounts | None) -> Accounts:
     with _active_lock:
         charged = [*_active] if ledger is None else [ledger, *_active]
     # Two ledger objects on the same file are the same ledger and must be charged once.
-    by_place = {ledger.path or id(ledger): ledger for ledger in charged}
-    return Accounts(list(by_place.values()))
+    by_file = {ledger.path or id(ledger): ledger for ledger in charged}
+    return Accounts(list(by_file.values()))
 
 
 def travelling(ledger: Ledger | None) -> Ledger | None:
     """Return the ledger to send along with a model to another process, so that the ledger active here is charged."""
     with _active_lock:
-        ledgers = {other.path or id(other): other for other in ([] if ledger is None else [ledger]) + _active}
+        ledgers = {each.path or id(each): each for each in ([] if ledger is None else [ledger]) + _active}
     if len(ledgers) > 1:
         raise ArgumentError(
-            "several ledgers are active, and a model can take only one to another process. Fit in this process, or "
+            "several ledgers are active, but a model can carry only one to another process. Fit in this process, or "
             "leave the `with` blocks of the other ledgers."
         )
     return next(iter(ledgers.values()), None)

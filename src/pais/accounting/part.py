@@ -16,7 +16,7 @@ from pais.privacy.rules import Rule
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """What one release cost, or will cost, each record: a survey, or a mechanism on a sample. Public.
+    """The price of one release for each record: of a survey, or of a mechanism on a sample. Public.
 
     With rule, profile and ball, the loss is known for every norm. Without them, only the price is known.
 
@@ -59,10 +59,10 @@ class Part:
         validate.flag("secure_randomness", self.secure_randomness)
         validate.flag("follows", self.follows)
         if not isinstance(self.release, str) or not self.release.isprintable():
-            raise ArgumentError("release is not a printable text. Leave it out.")
+            raise ArgumentError("release is not printable text. Leave it out.")
 
     def __getitem__(self, name: str) -> Any:
-        """``part["epsilon"]`` is ``part.epsilon``: the parts of a certificate were dictionaries once."""
+        """``part["epsilon"]`` is ``part.epsilon``: in earlier versions, parts were dictionaries."""
         return self.to_dict()[name]
 
     @property

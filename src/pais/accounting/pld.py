@@ -36,9 +36,9 @@ class Curve:
     @classmethod
     def of_divergences(cls, removed: FloatArray, added: FloatArray, multiples: NDArray[np.int64], step: float) -> Curve:
         """Build a curve from divergences at -m, 0 and m steps, joined by chords, which lie above a convex curve."""
-        places = np.concatenate([-multiples[::-1], [0], multiples])
+        points = np.concatenate([-multiples[::-1], [0], multiples])
         pmfs = [
-            pld_pmf.create_pmf_pessimistic_connect_dots(step, places, np.minimum.accumulate(curve))
+            pld_pmf.create_pmf_pessimistic_connect_dots(step, points, np.minimum.accumulate(curve))
             for curve in (removed, added)
         ]
         return cls(privacy_loss_distribution.PrivacyLossDistribution(*pmfs))
@@ -49,5 +49,5 @@ def compose(curves: Sequence[tuple[Curve, int]], *, step: float, delta: float) -
     result = privacy_loss_distribution.identity(value_discretization_interval=step)
     for curve, times in curves:
         result = result.compose(curve.distribution.self_compose(times))
-    found = float(result.get_epsilon_for_delta(delta))
-    return found if math.isinf(found) else found * (1.0 + 1e-9)
+    epsilon = float(result.get_epsilon_for_delta(delta))
+    return epsilon if math.isinf(epsilon) else epsilon * (1.0 + 1e-9)

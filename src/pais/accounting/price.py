@@ -60,7 +60,7 @@ def certified_price(
         rule=rule,
         profile=mechanism.profile,
         ball=ball,
-        # The plan of a release that has earlier ones, such as a survey, may depend on their results.
+        # A plan made after earlier releases, such as a survey, may depend on their results.
         follows=bool(spent),
     )
 
@@ -73,15 +73,13 @@ def certified_epsilon(
     All arguments are public and no row is needed, so callers can check the cost before they read a row.
     """
     delta = validate.target_delta(delta)
-    validate.instance(
-        "mechanism", mechanism, Mechanism, "Pass a WeightedSum or another one; it comes before the sample."
-    )
+    validate.instance("mechanism", mechanism, Mechanism, "Pass a mechanism such as WeightedSum, then the sample.")
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     if mechanism.order is not None and mechanism.order != ball.order:  # [note: release-1]
         raise MismatchError(
-            f"the noise is made for the l{mechanism.order:g} norm and the ball for l{ball.order:g}. "
-            "Build the ball, and the rule on it, with the order of the noise."
+            f"the noise is for the l{mechanism.order:g} norm, but the ball has order={ball.order:g}. "
+            "Build the ball and the rule with the order of the noise."
         )
     if rule.smallest_probability(ball.radius) < SMALLEST_PROBABILITY * (1.0 - 1e-9):
         raise ArgumentError(
@@ -91,13 +89,15 @@ def certified_epsilon(
     profile = mechanism.profile
     gaussian = isinstance(profile, GaussianProfile)
     if gaussian != (delta > 0.0):
-        raise MismatchError("Gaussian noise needs delta > 0; Laplace and lp noise need delta = 0. Change one of them.")
+        raise MismatchError(
+            f"delta={delta!r} does not fit the noise. Pass delta > 0 for Gaussian noise, else delta = 0."
+        )
     if gaussian and budget is not None:
         # Compare deltas at the budget's epsilon, as calibration does; this avoids an inversion from delta to epsilon.
-        there = worst_case(
+        at_budget = worst_case(
             rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
         )
-        if there.upper <= delta:  # [note: release-2]
+        if at_budget.upper <= delta:  # [note: release-2]
             return budget
     fixed = delta if gaussian else None
     cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
@@ -106,8 +106,8 @@ def certified_epsilon(
         return budget
     if budget is not None and not cost <= budget:  # [note: release-3]
         raise BudgetError(
-            f"this would cost epsilon={cost:.10g}, above the epsilon={budget!r} allowed. Set the mechanism's noise to "
-            "what calibrate found, or calibrate the rule for this very mechanism.",
+            f"the release needs epsilon={cost!r}, but its budget is {budget!r}. Raise the noise, or calibrate the rule "
+            "for this mechanism.",
             cost=cost,
         )
     return cost

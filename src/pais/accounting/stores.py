@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pais._base import process
+from pais._base.files import parse_json
 from pais._version import __version__
 from pais.accounting.amounts import Budget, amount
 from pais.accounting.entries import Entry
@@ -56,7 +57,7 @@ class LostStore(Store):
 
     def read(self) -> NoReturn:
         raise ArgumentError(
-            "the ledger of this model is in the memory of the process it was fitted in. Set another to fit again: "
+            "the ledger of this model was in the memory of another process. Set a ledger with a path to fit again: "
             "model.set_params(ledger=pais.Ledger(..., path='budget.json'))."
         )
 
@@ -123,12 +124,12 @@ class FileStore(Store):
                 if not path.exists():
                     _replace(path, _content(stated, ()))
         if not path.exists():
-            raise ArgumentError(f"there is no ledger at {path}. State its epsilon and delta to make one.")
+            raise ArgumentError(f"there is no ledger at {path}. State epsilon and delta to create one.")
         budget, _ = _parsed(path)
         if stated is not None and stated != budget:
             raise MismatchError(
-                f"the ledger {path} has epsilon={budget.epsilon!r}, delta={budget.delta!r}, and "
-                f"epsilon={stated.epsilon!r}, delta={stated.delta!r} was stated. State the same, or none."
+                f"the ledger {path} has epsilon={budget.epsilon!r}, delta={budget.delta!r}, but "
+                f"epsilon={stated.epsilon!r}, delta={stated.delta!r} was stated. State the same budget, or none."
             )
         return cls(path, budget)
 
@@ -139,13 +140,13 @@ class FileStore(Store):
         budget, entries = _parsed(self.path)
         if budget != self.budget:
             raise MismatchError(
-                f"the budget in {self.path} was changed since it was opened. Open the ledger again if that is meant."
+                f"the budget in {self.path} has changed since it was opened. Open the ledger again if that is right."
             )
         names = {entry.id for entry in entries}
         if not known <= names:
             raise MismatchError(
-                f"entries are gone from {self.path}: an older copy was restored, or it was made anew. Restore the "
-                "latest copy; what was released stays released."
+                f"entries are missing from {self.path}: an older copy was restored, or the file was created again. "
+                "Restore the latest copy, because past releases still count."
             )
         self._seen.update(names)
         return entries
@@ -178,14 +179,10 @@ def _parsed(path: Path) -> tuple[Budget, tuple[Entry, ...]]:
     except OSError as error:
         raise ArgumentError(f"the ledger {path} cannot be read: {error.strerror}. Check the path.") from None
     try:
-        found = json.loads(content.decode(), parse_constant=_no_constant, object_pairs_hook=without_repeats)
-    except (ValueError, RecursionError):
-        found = None
-    try:
-        return _checked(found)
-    except (PaisError, KeyError, TypeError, OverflowError):
+        return _checked(parse_json(content.decode()))
+    except (PaisError, ValueError, KeyError, TypeError, OverflowError):
         raise ArgumentError(
-            f"{path} is no ledger, or it was damaged. Restore it from a copy; a new one would forget what was spent."
+            f"{path} is not a ledger, or it is damaged. Restore it from a copy; a new ledger would lose past entries."
         ) from None
 
 
@@ -196,33 +193,21 @@ def _require_plain(path: Path) -> None:
     """
     status = path.stat()
     if not stat.S_ISREG(status.st_mode):
-        raise ArgumentError(f"{path} is no file. Pass the path of a ledger.")
+        raise ArgumentError(f"{path} is not a regular file. Pass the path of a ledger.")
     if status.st_nlink > 1:
-        raise ArgumentError(f"{path} has a second name (a hard link), and a ledger must have one. Remove the others.")
+        raise ArgumentError(f"{path} has a second name, a hard link. Remove it, because a ledger must have one name.")
 
 
-def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build a dict from a JSON object and refuse duplicate names: JSON readers could disagree on which value counts."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError
-    return found
-
-
-def _checked(found: Any) -> tuple[Budget, tuple[Entry, ...]]:
+def _checked(content: Any) -> tuple[Budget, tuple[Entry, ...]]:
     fields = {"kind", "epsilon", "delta", "entries", "version"}
-    if not isinstance(found, dict) or set(found) != fields or found["kind"] != "ledger":
+    if not isinstance(content, dict) or set(content) != fields or content["kind"] != "ledger":
         raise TypeError
-    if not isinstance(found["version"], str) or not isinstance(found["entries"], list):
+    if not isinstance(content["version"], str) or not isinstance(content["entries"], list):
         raise TypeError
-    entries = tuple(Entry.from_dict(described) for described in found["entries"])
+    entries = tuple(Entry.from_dict(described) for described in content["entries"])
     if len({entry.id for entry in entries}) != len(entries):
         raise TypeError
-    return amount(found["epsilon"], found["delta"]), entries
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
+    return amount(content["epsilon"], content["delta"]), entries
 
 
 @contextlib.contextmanager
@@ -261,14 +246,14 @@ def _lock_file(lock: Path) -> int:
                 _close_lock(descriptor)
                 raise
             _close_lock(descriptor)
-    begun = time.monotonic()
+    start = time.monotonic()
     while True:
         try:
             return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
-            if time.monotonic() - begun > _PATIENCE:
+            if time.monotonic() - start > _PATIENCE:
                 raise ArgumentError(
-                    f"{lock} has been there for {_PATIENCE:.0f} seconds. Delete it if no other process uses the ledger."
+                    f"{lock} has existed for {_PATIENCE:.0f} seconds. Delete it if no other process uses the ledger."
                 ) from None
             time.sleep(0.01)
 

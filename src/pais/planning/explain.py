@@ -1,4 +1,4 @@
-"""Plans in plain words."""
+"""Plans in plain phrases."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _delta_lines(delta: DeltaChoice) -> list[str]:
     """How delta was chosen, if the user did not state it."""
     if delta.basis in (STATED, PURE_NOISE):
         return []
-    return [f"              noise made for delta {raised(delta.used, 3)}: the {delta.basis}"]
+    return [f"              noise calibrated for delta {raised(delta.used, 3)}: the {delta.basis}"]
 
 
 def _together_lines(plan: Plan) -> list[str]:
@@ -74,7 +74,7 @@ def kept_lines(plan: Plan) -> list[str]:
     ]
 
 
-# Parts of a description that other lines show, or that say nothing to a reader.
+# Keys of a description that other lines show, or that a reader does not need.
 _SKIPPED = {
     "class",
     "largest_weight",
@@ -93,16 +93,16 @@ _SKIPPED = {
 
 def _in_words(described: dict[str, Any]) -> str:
     """Format a public description on one line."""
-    words = [str(described["mechanism"])] if "mechanism" in described else []
+    phrases = [str(described["mechanism"])] if "mechanism" in described else []
     for key, value in described.items():
         name = key.replace("_", " ")
         if key in _SKIPPED or value is None or value == "infinity":
             continue
         if isinstance(value, dict):
-            words.append(f"{name} {value.get('law', '')} {value.get('scale', 0.0):.6g}")
+            phrases.append(f"{name} {value.get('law', '')} {value.get('scale', 0.0):.6g}")
         else:
-            words.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{key} {value}")
-    return ", ".join(words)
+            phrases.append(f"{name} {value:.6g}" if isinstance(value, float) else f"{key} {value}")
+    return ", ".join(phrases)
 
 
 def _noise_lines(described: dict[str, Any]) -> list[str]:
@@ -116,12 +116,12 @@ def _noise_lines(described: dict[str, Any]) -> list[str]:
     return lines
 
 
-# Consequence for the user if a condition of the paper does not hold, where that needs an explanation.
+# Consequence for the user if a condition of the paper does not hold.
 _IF_NOT = {
-    "feasible": "it is the sampling that meets it",
-    "unbounded": "a record that pays nothing is kept as rarely as the rule likes",
-    "strongly_convex": "weights are searched for, and each one found is checked",
-    "sampling_can_lower": "keeping fewer rows spares work, not epsilon",
+    "feasible": "the sampling lowers the loss to the target",
+    "unbounded": "a record with loss 0 can have an arbitrarily small probability",
+    "strongly_convex": "weights are found by a search and then checked",
+    "sampling_can_lower": "keeping fewer rows saves time but does not lower epsilon",
 }
 
 
@@ -129,7 +129,7 @@ def assumption_lines(plan: Plan) -> list[str]:
     """List the assumption of the guarantee, then the paper's conditions that only concern how rows can be kept."""
     assumptions = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
     lines = ["assumes", f"   {assumptions.monotone}", ""]
-    lines.append('not needed for the guarantee, and no fault where it says "no": further conditions of the paper')
+    lines.append('further conditions of the paper, not needed for the guarantee ("no" is not an error)')
     for field in fields(assumptions):
         finding: Finding = getattr(assumptions, field.name)
         if finding is assumptions.monotone:

@@ -31,7 +31,7 @@ class Survey:
     secure_randomness : bool
         False if a seed was given; then nothing here is private.
     above_noise : bool
-        False if there were too few rows for the price; then columns of unit size are assumed.
+        False if the survey found nothing above its noise; it then assumes columns of unit size.
     name : str
         Random name of this survey, by which a ledger recognises that the survey was paid for.
     columns : tuple of str, optional
@@ -115,9 +115,9 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What is public about the rows: the ball that bounds them and the distribution of their norms.
+    """Public facts about the rows: the ball that bounds them and the distribution of their norms.
 
-    `survey` is the survey that released some of it, or None if the user stated everything.
+    `survey` is the survey that released some of them, or None if the user stated all of them.
     """
 
     ball: Ball

@@ -24,9 +24,9 @@ from pais.privacy.rules.simple import largest_coreset_size
 
 Algorithm = Literal["refined", "paper"]
 
-#: Largest sample, in numbers, if the user does not state a size: half a gigabyte, of which k-means holds some copies.
-#: Sampling without extra noise keeps a share of the rows, and a share of a billion rows is still a large sample. With
-#: so many rows, the extra noise of a smaller sample is negligible.
+#: Largest sample, as rows times columns, if the user does not state a size: half a gigabyte. Sampling without extra
+#: noise would keep a share of the rows, which is too many of a billion rows. With so many rows, the extra noise of a
+#: smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
 
 
@@ -55,7 +55,7 @@ class KMeansSettings(Settings):
         super().require()
         if self.algorithm not in ("refined", "paper") or (self.algorithm == "paper" and self.mechanism == "gaussian"):
             raise ArgumentError(
-                f"algorithm={self.algorithm!r} is not available for {self.mechanism!r}. Pass 'refined'."
+                f"algorithm={self.algorithm!r} is not available with mechanism={self.mechanism!r}. Pass 'refined'."
             )
         validate.count("n_iterations", self.n_iterations)
 
@@ -84,7 +84,7 @@ class KMeansSettings(Settings):
         norms = _norms_on(ball, norms, self)
         if ball.center is not None and len(ball.center) != d:
             raise ArgumentError(
-                f"the center has {len(ball.center)} numbers where there are {d} features. State one for each."
+                f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
             )
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
@@ -156,8 +156,7 @@ def plan_kmeans(
     stated_twice = [name for name in ("radius", "center") if name in settings]
     if stated_twice:
         raise ArgumentError(f"{stated_twice[0]} is part of the ball. Pass ball=pais.Ball(radius=..., center=...).")
-    wanted = KMeansSettings(**settings)
-    return wanted.release_plan(ball=ball, norms=norms, n_features=n_features, spent=spent)
+    return KMeansSettings(**settings).release_plan(ball=ball, norms=norms, n_features=n_features, spent=spent)
 
 
 def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution) -> float:
@@ -172,8 +171,8 @@ def _norms_on(ball: Ball, norms: NormDistribution, settings: Settings) -> NormDi
     validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
     if ball.order != settings.order:
         raise MismatchError(
-            f"mechanism={settings.mechanism!r} does not go with a ball of order {ball.order:g}. Use order 1 for "
-            "'laplace' and 2 for the others."
+            f"the ball has order={ball.order:g}, which mechanism={settings.mechanism!r} cannot use. Pass order=1 for "
+            "'laplace' and order=2 for the others."
         )
     return _clipped(norms, ball.radius)
 
@@ -182,7 +181,7 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
     """Norms clipped to the ball. Raises if they were already clipped at a smaller radius."""
     if norms.radius < radius:
         raise MismatchError(
-            f"norms are clipped at {norms.radius!r}, within radius={radius!r} of the ball. Use one radius."
+            f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={radius!r}. Use one radius."
         )
     if norms.radius == radius:
         return norms

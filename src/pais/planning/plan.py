@@ -32,7 +32,7 @@ from pais.privacy.rules import Rule
 
 NEIGHBOURS = "one row added or removed"
 
-#: In place of an epsilon: accept the certified price, whatever it is.
+#: Pass this as epsilon to accept any certified price.
 AT_COST: Any = object()
 
 
@@ -99,7 +99,7 @@ class Plan:
 
     @property
     def due(self) -> tuple[Part, ...]:
-        """What a ledger must hold once the plan was run: surveys that it can recognise, and the price."""
+        """The parts that a run of this plan charges: earlier releases that have a name, and its own price."""
         return (*(part for part in self.spent if part.release), self.price)
 
     @property
@@ -150,7 +150,7 @@ class Plan:
         return explain(self)
 
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
-        """Certificate of a value that this plan released. `secure` says whether all randomness was."""
+        """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
         earlier = [part.epsilon for part in self.spent]
         limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
         parts = tuple(part.price() for part in (*self.spent, self.price))
@@ -178,7 +178,9 @@ class Plan:
         """Raise if the rows have other columns, or another order of columns, than the survey behind this plan."""
         planned = getattr(self.mechanism, "n_features", rows.n_features)
         if rows.n_features != planned:
-            raise ArgumentError(f"the plan is for {planned} features. Choose as many columns.")
+            raise ArgumentError(
+                f"the plan is for {planned} features, but there are {rows.n_features}. Choose {planned} columns."
+            )
         if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
             raise MismatchError(
                 "the plan was made for other columns, or in another order. Pass the same columns in the same order "
@@ -186,7 +188,7 @@ class Plan:
             )
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as a dictionary, for files: what `from_dict` needs, and what a reader wants to know."""
+        """The plan as a dictionary, for files: the fields for `from_dict`, and some for readers."""
         norm = np.linspace(0.0, 1.0, 11) * self.ball.radius
         return {
             "kind": "plan",
@@ -218,7 +220,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Plan:
-        """Rebuild a plan, and certify it again. Raises if the numbers shown to readers are not those of the plan."""
+        """Rebuild a plan and certify it again. Raises if a number in the dictionary differs from that of the plan."""
         if files.require_format(described, "plan") < 2:
             raise ArgumentError("an earlier version of pais wrote it. Plan again with `pais plan` or pais.plan_kmeans.")
         names, norms, used = described["columns"], described["norms"], described["delta_used"]
@@ -238,14 +240,14 @@ class Plan:
         shown = plan.to_dict()
         if any(not _alike(described.get(name), shown[name]) for name in shown if name != "version"):
             raise ArgumentError(
-                "it was edited, or another version of pais wrote it: it does not say what would be run. Plan again."
+                "it was edited, or another version of pais wrote it, and its numbers do not match. Plan again."
             )
         return plan
 
     def save(self, path: str | Path) -> None:
         """Write the plan to a JSON file, which `load` and the command line read."""
         content = self.to_dict()
-        self.from_dict(content)  # Raises if a class of the user's own cannot be read back.
+        self.from_dict(content)  # Raises if a user-defined class cannot be read back.
         Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     @classmethod
@@ -254,12 +256,12 @@ class Plan:
         return files.load(path, "plan", cls.from_dict)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _alike(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal, up to rounding differences between machines."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[name], other[name]) for name in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return math.isclose(one, other, rel_tol=1e-9)
-    return bool(one == other)
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(_alike(left[name], right[name]) for name in left)
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(_alike, left, right))
+    if isinstance(left, float) and isinstance(right, float):
+        return math.isclose(left, right, rel_tol=1e-9)
+    return bool(left == right)

@@ -40,8 +40,8 @@ class Settings(ABC):
         1 / (10 * number of rows). The number of rows is taken from `norms` if radius and norms are both stated.
         Otherwise it comes from the survey, and 1e-6 is certified and charged.
     radius, center, norms : optional
-        Public facts about the rows. A survey releases those that are missing: the norms, unless radius and norms are
-        both stated, and center and radius, unless a radius is stated. With a radius and no center, the center is 0.
+        Public facts about the rows. If `radius` is None, a survey releases radius and norms, and the center if it is
+        None too. If `radius` is stated, a center of None means 0, and a survey releases the norms if they are None.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
     sample_size : float, optional
@@ -108,8 +108,8 @@ class Settings(ABC):
             raise ArgumentError(f"mechanism={self.mechanism!r} is not known. Pass 'gaussian', 'laplace' or 'l2'.")
         if delta is not None and (self.mechanism == "gaussian") != (delta > 0.0):
             raise MismatchError(
-                f"mechanism={self.mechanism!r} does not go with delta={delta!r}. Gaussian noise needs delta > 0, "
-                "'laplace' and 'l2' need delta = 0; leave delta out for a default."
+                f"delta={delta!r} does not fit mechanism={self.mechanism!r}. Pass delta > 0 for 'gaussian' and "
+                "delta = 0 for 'laplace' and 'l2', or leave it out."
             )
         validate.kept_limit(self.max_epsilon_if_kept, finite=True)
         self.stated_ball()
@@ -119,7 +119,7 @@ class Settings(ABC):
         return Ball(radius=1.0 if self.radius is None else self.radius, order=self.order, center=self.center)
 
     def facts(self, survey: Survey | None) -> Facts:
-        """The facts that the user states, completed by a survey. Stated facts come first."""
+        """The facts that the user states, completed by a survey."""
         if self.radius is None:
             assert survey is not None
             return Facts.of(survey)
@@ -137,13 +137,13 @@ class Settings(ABC):
             return epsilon
         if survey.ball.order != self.order:
             raise MismatchError(
-                f"the survey is in the l{survey.ball.order:g} norm and mechanism={self.mechanism!r} needs "
+                f"the survey used the l{survey.ball.order:g} norm, but mechanism={self.mechanism!r} needs "
                 f"l{self.order:g}. Survey again for this mechanism."
             )
         if not survey.epsilon < epsilon:
             raise BudgetError(
-                f"the survey cost epsilon={survey.epsilon!r}, and epsilon={epsilon!r} is the limit for everything. "
-                "Raise epsilon.",
+                f"the survey cost epsilon={survey.epsilon!r}, which leaves nothing of epsilon={epsilon!r}. Raise "
+                "epsilon.",
                 cost=survey.epsilon,
             )
         return what_is_left(epsilon, survey.epsilon)

@@ -204,7 +204,7 @@ def test_a_ledger_without_delta_says_what_it_refuses(tmp_path: Path, data: Path)
     assert "will be refused" in " ".join(command("ledger", book, "--epsilon", 5).stderr.split())
     refused = kmeans(data, tmp_path / "out", book)
     assert refused.exit_code == 3
-    assert "delta does not suffice" in refused.stderr
+    assert "too little delta" in refused.stderr
 
 
 def test_a_survey_file_without_a_name_is_charged(book: Path, data: Path, tmp_path: Path) -> None:

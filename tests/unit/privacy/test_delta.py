@@ -151,9 +151,9 @@ class Unread:
 
 
 def test_a_ledger_without_enough_delta_refuses_before_a_row_is_read() -> None:
-    with pytest.raises(pais.BudgetError, match="delta does not suffice"):
+    with pytest.raises(pais.BudgetError, match="too little delta"):
         pais.DPKMeans(ledger=pais.Ledger(epsilon=5.0, delta=9e-7)).fit(Unread())
-    with pytest.raises(pais.BudgetError, match="delta does not suffice"):
+    with pytest.raises(pais.BudgetError, match="too little delta"):
         stated(1e6, ledger=pais.Ledger(epsilon=5.0, delta=9e-8)).fit(Unread())
     # For a stated number of rows no more than its own delta is asked for.
     stated(1e6, ledger=pais.Ledger(epsilon=5.0, delta=1.01e-7)).fit(rows())
