@@ -32,7 +32,7 @@ def test_spends_are_recorded_and_the_rest_remains(make: Callable[..., pais.Ledge
     assert ledger.spent == pais.Budget(epsilon=0.3, delta=1e-6)
     assert ledger.remaining == pais.Budget(epsilon=2.7, delta=9e-6)
     assert [entry.what for entry in ledger.entries] == ["a table", "another"]
-    with pytest.raises(pais.BudgetError, match=r"epsilon=2.7, delta=9e-06 left"):
+    with pytest.raises(pais.BudgetError, match=r"epsilon=2.7, delta=9e-06 remain"):
         ledger.check(epsilon=2.8)
     with pytest.raises(pais.BudgetError):
         ledger.spend(what="too many deltas", epsilon=0.1, delta=9.1e-6)
