@@ -18,6 +18,7 @@ from pais.cli.guard import FAILED
 from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms
 from pais.data.engines import Engine
 from pais.errors import ArgumentError
+from pais.mechanisms import KMeans
 from pais.norm_survey import survey as survey_rows
 from pais.pipeline import fit, run as run_plan
 from pais.planning import Facts, Fit, KMeansSettings, Plan, Survey
@@ -155,7 +156,8 @@ def sample(
     if run.as_json:
         show.print_json({"sample": str(out), "expected_rows": expected, "warning": show.SAMPLE_WARNING})
     elif not run.quiet:
-        show.say(f"{out}: about {expected:,.0f} rows expected, clipped to the ball, each with its weight 1/probability")
+        size = "rows" if expected is None else f"about {expected:,.0f} rows expected,"
+        show.say(f"{out}: {size} clipped to the ball, each with its weight 1/probability")
 
 
 def prepare_release(out: Path, *, overwrite: bool, seed: int | None) -> None:
@@ -183,6 +185,8 @@ def work_of_settings(wanted: options.KMeans, *, seed: int | None) -> Work:
 def work_of_plan(path: Path, *, seed: int | None) -> Work:
     """Prepare the k-means that a plan file describes."""
     plan = Plan.load(path)
+    if not isinstance(plan.mechanism, KMeans):
+        raise ArgumentError(f"{path} is a plan for {plan.mechanism.name!r}, not for k-means. Run it with pais.run.")
     for part in plan.spent:
         _require_secure(path, part, rehearsal=seed is not None)
     show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)

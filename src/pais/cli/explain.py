@@ -99,9 +99,13 @@ def _plan(content: dict[str, Any]) -> str:
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
     lines += _delta(content)
     lines += [f"  On top: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
-    expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
     lines += ["", "How", *_how(content)]
-    lines += [f"  About {expected:,.0f} of {n_rows:,.0f} rows are expected to be kept ({expected / n_rows:.1%}).", ""]
+    if content["expected_rows"] is not None:
+        expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
+        lines.append(
+            f"  About {expected:,.0f} of {n_rows:,.0f} rows are expected to be kept ({expected / n_rows:.1%})."
+        )
+    lines.append("")
     lines.append("  norm           kept with probability   epsilon of such a record")
     rows = content["by_norm"]
     for norm, kept, loss in zip(rows["norm"], rows["probability"], rows["epsilon"], strict=True):

@@ -17,6 +17,7 @@ from pais.errors import (
     MismatchError,
     PaisError,
     PrivacyWarning,
+    SurveyWarning,
     UnreachableError,
 )
 
@@ -67,7 +68,9 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
-def _show_warning(message: Warning | str, *_: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> None:
+    """Print a warning of this package. The text of any other warning may quote a value of a row."""
     from pais.cli.show import warn
 
-    warn(str(message))
+    if issubclass(category, (PrivacyWarning, SurveyWarning)):
+        warn(str(message))

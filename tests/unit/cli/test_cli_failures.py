@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 from pais.cli import files, show
+from pais.errors import PrivacyWarning
 from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
 
 CANARY = "8675309.125"
@@ -214,3 +216,19 @@ def test_a_certificate_that_contradicts_itself_is_not_explained(data: Path, tmp_
     content = json.loads(path.read_text())
     path.write_text(json.dumps({**content, "epsilon": 0.1}))
     assert pais("explain", path).exit_code == 2
+
+
+@pytest.mark.parametrize("category", [RuntimeWarning, UserWarning])
+def test_a_warning_of_another_package_is_not_shown(
+    category: type[Warning], data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fit(*_: object, **__: object) -> None:
+        warnings.simplefilter("always")
+        warnings.warn(CANARY, category, stacklevel=1)
+        warnings.warn("a weak guarantee", PrivacyWarning, stacklevel=1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pais.cli.commands.fit", fit)
+    shown = kmeans(data, tmp_path / "out").output
+    assert "a weak guarantee" in shown
+    assert CANARY not in shown

@@ -220,3 +220,24 @@ def test_a_survey_file_without_a_name_is_charged(book: Path, data: Path, tmp_pat
     run = ("kmeans", data, "--plan", tmp_path / "plan.json", "--ledger", book)
     assert command(*run, "--out", tmp_path / "b").exit_code == 0
     assert spent(book) == 1.0
+
+
+def test_a_plan_of_another_mechanism_is_refused_before_the_ledger_is_charged(
+    book: Path, data: Path, tmp_path: Path
+) -> None:
+    plan = pais.Plan(
+        ball=pais.Ball(radius=3.0),
+        rule=pais.UniformRule(rate=0.5),
+        mechanism=pais.WeightedSum(noise=pais.GaussianNoise(scale=50.0)),
+        epsilon=1.0,
+        delta=1e-6,
+    )
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    result = command("kmeans", data, "--plan", path, "--ledger", book, "--out", tmp_path / "out")
+    assert result.exit_code == 2
+    assert "k-means" in result.stderr
+    assert spent(book) == 0.0
+    # The other commands take it, although it does not say how many rows to expect.
+    assert command("sample", data, "--plan", path, "--out", tmp_path / "sample.parquet").exit_code == 0
+    assert "sum, with noise" in command("explain", path).stdout
