@@ -80,7 +80,7 @@ def test_releases_are_charged_until_the_budget_is_used_up(book: Path, data: Path
         kmeans(data, tmp_path / "b", book, "--epsilon", 0.1, "--delta", 1e-4),
     ):
         assert refused.exit_code == 3
-        assert "left" in refused.stderr
+        assert "remain" in refused.stderr
         assert refused.stdout == ""
     assert book.read_bytes() == before
     assert left_in(tmp_path) == {"rows.parquet", "budget.json", "budget.json.lock", "a"}
