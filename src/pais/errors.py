@@ -70,7 +70,7 @@ class SpentError(PaisError, RuntimeError):
 
 
 class SurveyWarning(UserWarning):
-    """A survey found nothing above its noise, so the plan made from it rests on assumptions."""
+    """A survey found nothing above its noise, so the plan made from it uses assumptions."""
 
 
 class PrivacyWarning(UserWarning):

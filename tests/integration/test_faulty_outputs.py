@@ -219,7 +219,7 @@ def test_interrupted_pass_ends_soon_with_130_and_writes_nothing(
     finally:
         process.kill()
     assert process.returncode == 130, said
-    assert said == ("", "interrupted: no output is half written\n")
+    assert said == ("", "interrupted: no partial output was written\n")
     assert took < 20.0
     assert snapshot(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"data", "out", "begun"}

@@ -100,9 +100,9 @@ def test_rounds_of_k_means_with_noise_for_different_norms_are_refused() -> None:
     one = Round(count_noise=laplace_noise(10.0), sum_noise=laplace_noise(10.0))
     plain = {"n_clusters": 2, "n_features": 3, "radius": 1.0, "cells": 2, "explore": 0}
     KMeans(rounds=(two, two), **plain)  # type: ignore[arg-type]  # plain settings
-    with pytest.raises(MismatchError, match="one norm"):
+    with pytest.raises(MismatchError, match="one order"):
         KMeans(rounds=(two, one), **plain)  # type: ignore[arg-type]  # plain settings
-    with pytest.raises(MismatchError, match="one norm"):
+    with pytest.raises(MismatchError, match="one order"):
         KMeans(rounds=(), **plain)  # type: ignore[arg-type]  # plain settings
 
 

@@ -1,1 +1,1 @@
-"""Tools that know nothing of privacy or data: arithmetic, root finding, argument checks, random bits, threads."""
+"""Tools that do not depend on privacy or data: arithmetic, root finding, argument checks, random bits, threads."""

@@ -32,11 +32,9 @@ T = TypeVar("T")
 class _Kind:
     family: str
     name: str
-    # Fields that have another name in files; fields for which earlier versions wrote null for infinity; fields that the
-    # class determines, which are not written.
-    renamed: Mapping[str, str]
-    null_is_infinite: Sequence[str]
-    implied: Sequence[str]
+    renamed: Mapping[str, str]  # names in files, by field name
+    null_is_infinite: Sequence[str]  # fields in which earlier versions wrote null for infinity
+    implied: Sequence[str]  # fields that the class determines; they are not written
 
 
 _KINDS: dict[type, _Kind] = {}
@@ -89,9 +87,9 @@ def plain(value: object) -> Any:
 
 
 def from_dict(described: Mapping[str, Any], family: str) -> Any:
-    """Rebuild an object of a family; raise if its kind is not known or its fields are not right."""
+    """Rebuild an object of a family; raise if its kind or a field is not valid."""
     if not isinstance(described, Mapping):
-        raise ArgumentError(f"the description of a {family} is not an object with names. Pass what to_dict returned.")
+        raise ArgumentError(f"the description of a {family} is not a dictionary. Pass the result of to_dict.")
     cls = _CLASSES.get((family, str(described.get(family))))
     if cls is None or "class" in described:
         raise ArgumentError(f"a {family} that pais does not define cannot be read from a file. Build it in Python.")

@@ -72,7 +72,7 @@ def shrink_bracket(
         value_high[active[~feasible]] = values[~feasible]
         radius[active] *= 0.5
     if np.any(high - low > target):
-        raise ConvergenceError("a root was not enclosed within its tolerance; no value is returned in its place")
+        raise ConvergenceError("a root was not found within its tolerance. No value is returned.")
     return low, high
 
 

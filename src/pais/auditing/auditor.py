@@ -101,7 +101,7 @@ def audit(
     started = pacing.clock()
     half = validate.count("runs", runs) // 2
     if half < 1:
-        raise ArgumentError(f"runs={runs!r} cannot be halved, to choose an event and to count it. Pass at least 2.")
+        raise ArgumentError(f"runs={runs!r} cannot be split into two halves. Pass at least 2.")
     confidence = validate.number(
         "confidence", confidence, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
     )
@@ -237,7 +237,9 @@ class _Search:
                 extended = _extended(observed, exploration.discriminant)
                 for direction, event in events.items():
                     hits[direction][side] += int(np.count_nonzero(event.holds(extended)))
-        findings = (self._finding(way, events[way], hits[way], n_counted) for way in _DIRECTIONS)
+        findings = (
+            self._finding(direction, events[direction], hits[direction], n_counted) for direction in _DIRECTIONS
+        )
         return tuple(findings), n_counted
 
     def _finding(self, direction: Direction, event: Event, hits: list[int], runs: int) -> Finding:

@@ -114,11 +114,11 @@ def _best_of(name: str, seen: NDArray[Any], other: NDArray[Any], *, delta: float
     offer("equal to", *_atoms(seen, other))
     if np.issubdtype(seen.dtype, np.number):
         mine, theirs = np.sort(seen[~np.isnan(seen)]), np.sort(other[~np.isnan(other)])
-        at = _thresholds(mine, theirs)
-        below = np.searchsorted(mine, at, side="right"), np.searchsorted(theirs, at, side="right")
-        offer("at most", at, *below)
-        above = mine.size - np.searchsorted(mine, at), theirs.size - np.searchsorted(theirs, at)
-        offer("at least", at, *above)
+        thresholds = _thresholds(mine, theirs)
+        below = np.searchsorted(mine, thresholds, side="right"), np.searchsorted(theirs, thresholds, side="right")
+        offer("at most", thresholds, *below)
+        above = mine.size - np.searchsorted(mine, thresholds), theirs.size - np.searchsorted(theirs, thresholds)
+        offer("at least", thresholds, *above)
     return max(candidates, key=lambda candidate: candidate.promise)
 
 

@@ -45,7 +45,7 @@ Facts = Mapping[str, object]
 
 
 class _NoLedger(Accounts):
-    """Accounts without any ledger, not even an active one. The fit does not count as one that should have a ledger."""
+    """Accounts without any ledger, not even an active one. The fit causes no warning about a missing ledger."""
 
     @property
     def empty(self) -> bool:

@@ -66,10 +66,8 @@ def measure_many(
     Notes
     -----
     Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
-    random bits:
-    `tests/unit/auditing/test_audit_runs.py`. The copies of the table go through the sampler as one table, in
-    which every row is drawn independently; contributions and noise are whole steps of the same lattice. These draws
-    are for a study of synthetic rows: nothing here is certified or counted against a budget.
+    random bits: `tests/unit/auditing/test_audit_runs.py`. The sampler draws from all copies of the table at once, each
+    row independently. These draws are for a study of synthetic rows: nothing is certified, and no ledger is charged.
     """
     parts = linear_parts(mechanism)
     if parts is None:
@@ -104,9 +102,7 @@ def measure_each(
     Notes
     -----
     Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
-    random bits:
-    `tests/unit/auditing/test_audit_runs.py`. As in `measure_many`, these draws are for a study of synthetic
-    rows: nothing is certified, and no ledger is charged.
+    random bits: `tests/unit/auditing/test_audit_runs.py`. As in `measure_many`, nothing is certified or charged.
     """
     bits = bit_source(random_state)
     content, run_of = _samples(rows, ball, rule, runs, bits)

@@ -43,7 +43,7 @@ class NeighbourPair:
         larger, smaller = _table("with_record", self.with_record), _table("without_record", self.without_record)
         if larger.shape[1] != smaller.shape[1] or len(larger) != len(smaller) + 1 or not _contains(larger, smaller):
             raise ArgumentError(
-                "with_record must hold the rows of without_record and one more. Remove one row, and replace none."
+                "with_record must be without_record and one more row. Remove one row, and change no other."
             )
         object.__setattr__(self, "with_record", larger)
         object.__setattr__(self, "without_record", smaller)
@@ -52,8 +52,8 @@ class NeighbourPair:
     def of(cls, record: ArrayLike, company: ArrayLike | None = None, *, name: str = "given pair") -> NeighbourPair:
         """Build a pair from a record and the other rows; with None, the smaller table is empty."""
         row = np.atleast_2d(np.asarray(record, dtype=np.float64))
-        beside = np.empty((0, row.shape[1])) if company is None else _table("company", company)
-        return cls(with_record=np.vstack([beside, row]), without_record=beside, name=name)
+        others = np.empty((0, row.shape[1])) if company is None else _table("company", company)
+        return cls(with_record=np.vstack([others, row]), without_record=others, name=name)
 
     @property
     def record(self) -> FloatArray:
@@ -69,7 +69,7 @@ class NeighbourPair:
 def _table(name: str, rows: ArrayLike) -> FloatArray:
     table = np.array(rows, dtype=np.float64)
     if table.ndim != 2:
-        raise ArgumentError(f"{name} must have two dimensions, and it has {table.ndim}. Pass an array of shape (n, d).")
+        raise ArgumentError(f"{name} must have two dimensions, but it has {table.ndim}. Pass an array of shape (n, d).")
     # Turn minus zero into zero, because rows are compared by their bits.
     table += 0.0
     table.setflags(write=False)
@@ -94,11 +94,11 @@ def worst_pairs(
     norms = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
     origin = np.zeros(n_features) if ball.center is None else np.asarray(ball.center, dtype=np.float64)
     axis = np.eye(n_features)[0]
-    beside = np.tile(origin - COMPANY_NORM * ball.radius * axis, (company, 1))
+    others = np.tile(origin - COMPANY_NORM * ball.radius * axis, (company, 1))
     pairs: list[NeighbourPair] = []
     proposed: list[float] = []
     for name, norm in norms.items():
-        if all(abs(norm - other) > 1e-6 * ball.radius for other in proposed):
+        if all(abs(norm - earlier) > 1e-6 * ball.radius for earlier in proposed):
             proposed.append(norm)
-            pairs.append(NeighbourPair.of(origin + min(norm, INSIDE * ball.radius) * axis, beside, name=name))
+            pairs.append(NeighbourPair.of(origin + min(norm, INSIDE * ball.radius) * axis, others, name=name))
     return pairs

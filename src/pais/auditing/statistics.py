@@ -131,7 +131,7 @@ class SumFrame:
         return {"evidence for the record": evidence, **statistics}
 
     def evidence_alone(self, counts: FloatArray, centers: FloatArray, noise: Round) -> FloatArray:
-        """Evidence from the count and the sum of one cluster in each run that contains no rows but the record.
+        """Evidence in each run, from the count and the sum of a cluster that contains only the record.
 
         A center is the noisy sum divided by the noisy count. If the count is within its noise, the center is not
         computed from it, and only the count is informative. After one round, this is all the information in the output

@@ -51,7 +51,7 @@ class Draws:
 
 
 class Target(ABC):
-    """A randomized procedure that computes an output from rows."""
+    """A randomised procedure that computes an output from rows."""
 
     name: str
     certified: float | None

@@ -160,7 +160,7 @@ def audit(
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan to audit, from `pais plan --out plan.json`.")],
     runs: Annotated[int, typer.Option("--runs", min=2, help="Runs on each of the two tables.")] = 100_000,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="Time limit. The runs made until then count.")
+        float | None, typer.Option("--seconds", min=0.1, help="Time limit. The audit uses the runs finished by then.")
     ] = 60.0,
     confidence: Annotated[float, typer.Option("--confidence", help="Confidence of the lower bound.")] = 0.99,
     seed: Annotated[int | None, typer.Option("--seed", help="Makes the audit reproducible.")] = None,
@@ -197,7 +197,7 @@ def ledger(
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Total budget for the rows, written to a new ledger.")
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="The same for delta.")] = 0.0,
+    delta: Annotated[float, typer.Option("--delta", help="Total delta, written to a new ledger.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
     """Create the ledger of a set of rows, or show how much was spent and how much remains."""

@@ -65,8 +65,8 @@ def ledger_table(ledger: Ledger) -> None:
         table.add_column(name, justify=justify)  # type: ignore[arg-type]  # two of the words it takes
     table.add_column("when")
     for entry in ledger.entries:
-        words = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, entry.when)
-        table.add_row(*map(plain, words))
+        cells = (entry.what, raised(entry.epsilon), raised(entry.delta, 3), entry.note, entry.when)
+        table.add_row(*map(plain, cells))
     table.add_section()
     for what, price, shown in (
         ("spent", spent, raised),
@@ -81,7 +81,7 @@ def ledger(path: Path, epsilon: float | None, delta: float, *, as_json: bool) ->
     """Create or open a ledger, and show it."""
     book = Ledger(epsilon=epsilon, delta=delta, path=path)
     if epsilon is not None and delta == 0.0:
-        warn("Its delta is 0: releases with Gaussian noise, the default, will be refused.")
+        warn("The ledger has delta 0, so it will refuse releases with Gaussian noise, which is the default.")
     if as_json:
         print_json(ledger_description(book))
     else:

@@ -57,7 +57,9 @@ def survey(
     if out is not None:
         files.require_free([out], overwrite=overwrite)
     elif run.quiet and not run.as_json:
-        raise ArgumentError("the survey would be paid for and not shown. Pass --out or --json, or leave out --quiet.")
+        raise ArgumentError(
+            "with --quiet, the survey would be paid for but not shown. Pass --out or --json, or leave out --quiet."
+        )
     center = center_of(request.center)
     book = books.opened(request.ledger, Part(what="survey", epsilon=request.epsilon))
     with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
@@ -98,11 +100,13 @@ def settings_of(wanted: options.KMeans) -> KMeansSettings:
 
 
 def surveyed(wanted: options.KMeans, *, rehearsal: bool) -> Survey | None:
-    """The survey that the user passes, if any. It brings all facts, so no other may be stated."""
+    """The survey that the user passes, if any. It contains all facts, so no other may be stated."""
     if wanted.survey is None:
         return None
     if any(value is not None for value in (wanted.radius, wanted.center, wanted.norms, wanted.n_rows)):
-        raise ArgumentError("--survey brings radius, center and norms. Leave out the facts that you state beside it.")
+        raise ArgumentError(
+            "--survey already contains radius, center and norms. Leave out --radius, --center, --norms and --n-rows."
+        )
     survey = Survey.load(wanted.survey)
     _require_secure(wanted.survey, survey.price, rehearsal=rehearsal)
     return survey
@@ -148,7 +152,7 @@ def sample(
         plan.require_columns(rows)
         bar.begin("sample")
         bar.expect(passes(rows, 1))
-        content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=run.seed).spend("a file of its owner")
+        content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=run.seed).spend("a sample file")
         bar.begin("write")
         files.write_secret_sample(out, sample_table(content, plan.ball, names, run.seed))
     show.warn(show.SAMPLE_WARNING)
@@ -201,9 +205,9 @@ def refuse_beside_plan(context: typer.Context) -> None:
     """Raise if an option repeats or contradicts a setting of the plan."""
     decided = {field.name for field in fields(options.KMeans)}
     given = [name for name in context.params if getattr(context.get_parameter_source(name), "name", "") != "DEFAULT"]
-    beside = [f"--{name.replace('_', '-')}" for name in given if name in decided]
-    if beside:
-        raise ArgumentError(f"--plan decides {', '.join(beside)}. Leave these options out, or plan again.")
+    conflicts = [f"--{name.replace('_', '-')}" for name in given if name in decided]
+    if conflicts:
+        raise ArgumentError(f"--plan decides {', '.join(conflicts)}. Leave these options out, or plan again.")
 
 
 def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path) -> None:

@@ -102,7 +102,7 @@ def compare(table: Table, *, repeats: int, seed: int | None, begin: Callable[[st
     for repeat in range(repeats):
         for sampling in runs:
             begin(f"{sampling}, run {repeat + 1} of {repeats}")
-            fit, row = _one(table.rows, sampling, best, None if seed is None else seed + repeat)
+            fit, row = _run_once(table.rows, sampling, best, None if seed is None else seed + repeat)
             runs[sampling].append(row)
             first = fit if first is None else first
     assert first is not None
@@ -115,7 +115,7 @@ def compare(table: Table, *, repeats: int, seed: int | None, begin: Callable[[st
     )
 
 
-def _one(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None) -> tuple[KMeansFit, DemoRow]:
+def _run_once(rows: NDArray[np.generic], sampling: str, best: float, seed: int | None) -> tuple[KMeansFit, DemoRow]:
     settings = KMeansSettings(
         n_clusters=N_CLUSTERS,
         epsilon=EPSILON,
@@ -167,9 +167,9 @@ def demo_table(demo: Demo) -> None:
     runs = "One run" if demo.repeats == 1 else f"Medians of {demo.repeats} runs"
     table = RichTable(title=title, title_justify="left", caption_justify="left")
     table.caption = (
-        f"{runs}, {demo.fit.certificate.note}; every run pays for its own survey. Noise: on sums, all rounds together, "
-        f"in radii. Cost: over that of scikit-learn's best of {REFERENCE_RUNS} runs; that run and all costs are NOT "
-        "private, and shown only because this sample is public."
+        f"{runs}, {demo.fit.certificate.note}; each budget includes a survey. Noise: on the sums of all rounds, in "
+        f"units of the radius. Relative cost: cost divided by that of the best of {REFERENCE_RUNS} scikit-learn runs. "
+        "Costs and scikit-learn are NOT private; they are shown only because this sample is public."
     )
     table.add_column("sampling")
     for name in ("expected rows", "noise", "relative cost", "seconds"):

@@ -27,7 +27,7 @@ def explanation(path: Path) -> dict[str, Any]:
         content = content["certificate"]
     kind = "certificate" if "parts" in content else content.get("kind")
     try:
-        words = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
+        text = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
         epsilon, delta = _price(content)
         return {
             "kind": kind,
@@ -35,7 +35,7 @@ def explanation(path: Path) -> dict[str, Any]:
             "delta": delta,
             # A plan has drawn no randomness yet.
             "secure_randomness": None if kind == "plan" else content["secure_randomness"] is True,
-            "explanation": words.split("\n"),
+            "explanation": text.split("\n"),
         }
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         pass
@@ -68,24 +68,24 @@ def _certificate(content: dict[str, Any]) -> str:
     for total, prices in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
         if not math.isclose(total, sum(prices), rel_tol=1e-9, abs_tol=1e-300):
             raise ValueError
-    lines = ["This is a certificate of something that was released."]
+    lines = ["This is the certificate of a release."]
     if content["secure_randomness"] is not True:
         lines += [
             "",
-            "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below describe no guarantee.",
+            "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below are not a guarantee.",
         ]
     lines += ["", "Guarantee", *_guarantee(epsilon, delta, str(content["neighbours"])), *_delta(content)]
     if "epsilon_if_kept" in content:
         lines += _if_kept(epsilon, float(content["epsilon_if_kept"]))
-    lines += ["", "What it adds up"]
+    lines += ["", "Parts"]
     lines += [f"  {part['what']}: {price(part)}" for part in content["parts"]]
     lines += ["", "How", *_how(content)]
     lines += [
         "",
-        "What it does not say",
-        "  Someone who owns k rows has at worst (k epsilon, k e^((k-1) epsilon) delta).",
-        "  Whatever was fitted to the rows before this release, such as a scaler, is not covered.",
-        "  Other releases from the same rows are not in it: add their epsilons and deltas.",
+        "Limits",
+        "  The guarantee is for one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta).",
+        "  It does not cover steps that were fitted to the rows before this release, such as a scaler.",
+        "  It does not cover other releases from the same rows: add their epsilons and deltas.",
         f"  Randomness: {content['note']}. Issued by pais {content['version']}.",
     ]
     return "\n".join(lines)
@@ -93,12 +93,12 @@ def _certificate(content: dict[str, Any]) -> str:
 
 def _plan(content: dict[str, Any]) -> str:
     spent = content["spent"]
-    lines = ["This is a plan. Nothing was released by it."]
-    lines[0] += " Rows were read only by the survey it rests on." if spent else " No row was read to make it."
+    lines = ["This is a plan. It has released nothing."]
+    lines[0] += " Only the survey before it has read rows." if spent else " No row was read for it."
     lines += ["", "Guarantee, once it is run"]
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
     lines += _delta(content)
-    lines += [f"  On top: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
+    lines += [f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
     lines += ["", "How", *_how(content)]
     if content["expected_rows"] is not None:
         expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
@@ -122,9 +122,13 @@ def _survey(content: dict[str, Any]) -> str:
     lines += [
         f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
         f"  Nearly all lie within norm {ball['radius']:.6g} ({_norm(ball['order'])}); rows beyond are clipped.",
-        *([] if content["above_noise"] is True else ["  But nothing rose above the noise: these are assumptions."]),
+        *(
+            []
+            if content["above_noise"] is True
+            else ["  The survey found nothing above its noise, so these facts are assumptions."]
+        ),
         "",
-        "Its price counts in whatever is released next from the same rows: pass it as --survey.",
+        "Its price counts in every later release from the same rows: pass it as --survey.",
     ]
     return "\n".join(lines)
 
@@ -133,17 +137,17 @@ def _guarantee(epsilon: float, delta: float, neighbours: str) -> list[str]:
     """Explain (epsilon, delta) to a reader who does not know the terms."""
     lines = [
         f"  epsilon {raised(epsilon)}, delta {raised(delta, 3)}; neighbours: {neighbours}.",
-        "  Whatever one row holds, and whether it is there or not, the probability of any outcome",
-        f"  changes by a factor of at most e^epsilon = {raised(math.exp(min(epsilon, 700.0)), 4)}"
-        + (f", up to a remainder of at most {raised(delta, 3)}." if delta > 0.0 else "."),
-        "  No row pays more than this, whatever it holds.",
+        "  Adding or removing one row changes the probability of any outcome",
+        f"  by a factor of at most e^epsilon = {raised(math.exp(min(epsilon, 700.0)), 4)}"
+        + (f", plus at most delta = {raised(delta, 3)}." if delta > 0.0 else "."),
+        "  This holds for every row, whatever its values.",
     ]
     # Posterior odds are at most e^epsilon times the prior odds; shown for even prior odds.
     guess = 1.0 / (1.0 + math.exp(-epsilon))
     sure = raised(100.0 * guess, 3)
-    lines.append(f"  Someone who thought it 50:50 whether a row is there is at most {sure} % sure of it afterwards.")
+    lines.append(f"  Someone who gave a row a 50 % chance to be in the data is at most {sure} % sure of it afterwards.")
     if delta > 0.0:
-        lines[-1] = lines[-1].removesuffix(".") + ", that remainder aside."
+        lines[-1] = lines[-1].removesuffix(".") + ", apart from delta."
     return lines
 
 
@@ -152,7 +156,7 @@ def _if_kept(epsilon: float, kept: float) -> list[str]:
     if not kept >= epsilon:
         raise ValueError
     if kept <= epsilon * (1.0 + 1e-6):
-        return ["  It does not rest on the secrecy of a sample."]
+        return ["  It does not depend on keeping the sample secret."]
     return [
         f"  The sample must stay secret: if it becomes known that a row was kept, that row has epsilon {raised(kept)}.",
     ]
@@ -165,7 +169,7 @@ def _delta(content: dict[str, Any]) -> list[str]:
     if basis is None or not str(basis).startswith("default"):
         return []
     used = validate.target_delta(content["delta_used"])
-    return [f"  The noise was made for delta {raised(used, 3)}: the {basis}."]
+    return [f"  The noise was calibrated for delta {raised(used, 3)}: the {basis}."]
 
 
 def _how(content: dict[str, Any]) -> list[str]:
@@ -197,9 +201,9 @@ def _rule(rule: dict[str, Any]) -> str:
     if kind == "uniform" and rule.get("probability") == 1.0:
         return "All rows are used."
     if kind == "uniform":
-        return f"Each row is kept with probability {rule['probability']:.4g}, whatever it holds."
+        return f"Each row is kept with the same probability, {rule['probability']:.4g}."
     words = {
-        "constrained": "as small as its limits allow for its norm",
+        "constrained": "that is as small as the limits on its loss allow",
         "coreset": "that grows with its squared norm",
     }
     return f"Each row is kept with a probability {words.get(kind, 'given by a public function of its norm')}."

@@ -36,22 +36,22 @@ def require_free(paths: list[Path], *, overwrite: bool) -> None:
             is_directory, exists, home = path.is_dir(), path.exists(), _existing_home(path)
         except OSError as error:
             # For example, the file name is too long.
-            words = "the system refused" if error.errno is None else os.strerror(error.errno)
-            raise ArgumentError(f"{path} cannot be written: {words}. Check --out.") from None
+            reason = "the system refused" if error.errno is None else os.strerror(error.errno)
+            raise ArgumentError(f"{path} cannot be written: {reason}. Check --out.") from None
         if is_directory:
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
         if exists and not overwrite:
             raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
         if not _can_be_written(home):
-            raise ArgumentError(f"{path} cannot be written: {home} is not a directory one can write to.")
+            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check --out.")
 
 
 def _can_be_written(home: Path) -> bool:
-    """Try to create a directory in `home`: permissions are not conclusive, as some systems refuse it all the same."""
-    place = home / f".pais-{uuid.uuid4().hex}"
+    """Try to create a directory in `home`, because some systems refuse it although the permissions allow it."""
+    folder = home / f".pais-{uuid.uuid4().hex}"
     try:
-        place.mkdir(mode=0o700)
-        place.rmdir()
+        folder.mkdir(mode=0o700)
+        folder.rmdir()
     except OSError:
         return False
     return True
@@ -65,12 +65,12 @@ def _existing_home(path: Path) -> Path:
 def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> dict[str, str]:
     """Write centers, certificate and report of a release to a directory; return the paths by name."""
 
-    def fill(place: Path) -> None:
+    def fill(folder: Path) -> None:
         table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
-        pq.write_table(table, place / "centers.parquet", compression="zstd")
-        pa_csv.write_csv(table, place / "centers.csv")
-        write_report(place / "report.html", fit, feature_names=names)
-        (place / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
+        pq.write_table(table, folder / "centers.parquet", compression="zstd")
+        pa_csv.write_csv(table, folder / "centers.csv")
+        write_report(folder / "report.html", fit, feature_names=names)
+        (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
 
     _write_all(directory, RELEASE, fill)
     return {name: str(directory / name) for name in RELEASE}
@@ -81,13 +81,13 @@ def read_values(path: Path) -> KMeansValue:
     table = read(path)
     if table.names is None or COUNT_COLUMN not in table.names:
         raise ArgumentError(f"{path} has no column {COUNT_COLUMN!r}. Pass centers.csv or centers.parquet of a release.")
-    rows, place = table.rows.astype(np.float64), table.names.index(COUNT_COLUMN)
-    return KMeansValue(centers=np.delete(rows, place, axis=1), noisy_counts=rows[:, place])
+    rows, column = table.rows.astype(np.float64), table.names.index(COUNT_COLUMN)
+    return KMeansValue(centers=np.delete(rows, column, axis=1), noisy_counts=rows[:, column])
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    def fill(place: Path) -> None:
-        (place / path.name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    def fill(folder: Path) -> None:
+        (folder / path.name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     _write_all(path.absolute().parent, (path.name,), fill)
 
@@ -95,8 +95,8 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 def write_secret_sample(path: Path, table: pa.Table) -> None:
     """Write a weighted sample. Only the file's owner may read it, as it contains rows."""
 
-    def fill(place: Path) -> None:
-        target = place / path.name
+    def fill(folder: Path) -> None:
+        target = folder / path.name
         target.touch(mode=0o600)
         pq.write_table(table, target, compression="zstd")
 
@@ -107,7 +107,7 @@ def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]
     """Return the column names; raise if they are not unique or clash with a column that is added."""
     if names is None or len({*names, *added}) != len(names) + len(added):
         raise ArgumentError(
-            f"columns must have names of their own, and none may be {added[0]!r}. Rename or use --columns."
+            f"column names must be unique, and none may be {added[0]!r}. Rename columns, or choose with --columns."
         )
     return names
 
@@ -120,12 +120,12 @@ def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: Float
 def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
     """Let `fill` write files to a hidden directory on the same disk, then move them; any failure changes nothing.
 
-    A new target directory is moved into place in one step. So even if the process is killed, all files are there or
+    A new target directory is moved into folder in one step. So even if the process is killed, all files are there or
     none.
     """
     try:
-        with _hidden_place(directory) as place:
-            new, old = place / "new", place / "old"
+        with _hidden_place(directory) as folder:
+            new, old = folder / "new", folder / "old"
             new.mkdir()
             old.mkdir()
             fill(new)
@@ -135,19 +135,19 @@ def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], N
                 _rename_in(new, directory)
     except OSError as error:
         # Arrow's error messages span several lines, or lack the text for the system's error number.
-        words = "the system refused" if error.errno is None else os.strerror(error.errno)
-        raise ArgumentError(f"{directory} cannot be written: {words}. Check --out.") from None
+        reason = "the system refused" if error.errno is None else os.strerror(error.errno)
+        raise ArgumentError(f"{directory} cannot be written: {reason}. Check --out.") from None
 
 
 @contextlib.contextmanager
 def _hidden_place(directory: Path) -> Iterator[Path]:
     # Use the target directory itself if it exists: its parent may be on another disk or readable by others.
-    place = _existing_home(directory / "file") / f".pais-{uuid.uuid4().hex}"
-    place.mkdir(mode=0o700)
+    folder = _existing_home(directory / "file") / f".pais-{uuid.uuid4().hex}"
+    folder.mkdir(mode=0o700)
     try:
-        yield place
+        yield folder
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _rename_in(new: Path, directory: Path) -> None:

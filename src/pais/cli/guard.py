@@ -57,11 +57,14 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             code, line = exit_code(error), f"error: {' '.join(str(error).split())}"
         except MemoryError:
             # Do not print its message, which reveals how many rows there are or were kept.
-            code, line = BAD_ARGUMENT, "error: memory ran out. Ask for a smaller sample, or fewer clusters or columns."
+            code, line = BAD_ARGUMENT, "error: memory ran out. Choose a smaller sample, or fewer clusters or columns."
         except KeyboardInterrupt:
-            code, line = INTERRUPTED, "interrupted: no output is half written"
+            code, line = INTERRUPTED, "interrupted: no partial output was written"
         except Exception as error:
-            code, line = FAILED, f"internal error: {type(error).__name__} (its text is not shown: it could quote a row)"
+            code, line = (
+                FAILED,
+                f"internal error: {type(error).__name__} (message not shown, because it could quote a row)",
+            )
         typer.echo(line, err=True)
         raise typer.Exit(code)
 

@@ -99,7 +99,7 @@ class Facts(Center):
         typer.Option(
             "--radius",
             help="Public bound on the distance of a row from the center; rows beyond it are clipped. The noise grows "
-            "with the radius: a loose bound costs more than the survey that finds a tight one.",
+            "with the radius, so a loose bound can do more harm than paying for a survey.",
         ),
     ] = None
     norms: Annotated[
@@ -134,7 +134,9 @@ class KMeans(Facts):
     sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
     sample_size: Annotated[
         float | None,
-        typer.Option("--sample-size", help="Expected rows in the sample. Default: as few as need no extra noise."),
+        typer.Option(
+            "--sample-size", help="Expected rows in the sample. Default: the fewest that need no extra noise."
+        ),
     ] = None
     max_epsilon_if_kept: Annotated[
         float | None,

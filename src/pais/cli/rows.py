@@ -33,7 +33,7 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
     data: object = wanted.data
     if wanted.engine is EngineName.spark or wanted.master is not None:
         if wanted.engine not in (EngineName.spark, EngineName.auto):
-            raise ArgumentError("--master goes with --engine spark. Leave one of the two out.")
+            raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
         data = _spark_frame(wanted.data, wanted.master)
     engine = source(
         data,
@@ -45,8 +45,8 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
     ids = identifiers(engine.names or ())
     if wanted.columns is None and ids:
         bar.warn(
-            f"column(s) {listed(ids)} look like ids and are used as features. If that is not meant, name the "
-            "features with --columns."
+            f"column(s) {listed(ids)} look like ids and are used as features. If this is not intended, name "
+            "the features with --columns."
         )
     return engine.held() if wanted.engine is EngineName.memory else engine
 
@@ -75,7 +75,7 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
 
 
 def passes(rows: Engine, number: int) -> int | None:
-    """Number of rows read in the given number of passes, for a progress bar; None if it is not known in advance."""
+    """Number of rows read in the given number of passes, for a progress bar; None if it is not by_value in advance."""
     return None if rows.known_rows is None else number * rows.known_rows
 
 
@@ -85,14 +85,14 @@ def sample_table(kept: WeightedRows, ball: Ball, names: tuple[str, ...], seed: i
     Rows are sorted, which discards their original positions, and then shuffled.
     """
     origin = 0.0 if ball.center is None else np.asarray(ball.center)
-    known = np.lexsort(kept.rows.T)
-    order = known[np.argsort(bit_source(seed, stream=3).words64(known.size), kind="stable")]
+    by_value = np.lexsort(kept.rows.T)
+    order = by_value[np.argsort(bit_source(seed, stream=3).words64(by_value.size), kind="stable")]
     columns = [pa.array(column) for column in (kept.rows[order] + origin).T]
     table = pa.table([*columns, pa.array(kept.weights[order])], names=[*names, WEIGHT_COLUMN])
     if kept.carried is not None:
-        beside = kept.carried.take(pa.array(order))
-        for name in beside.column_names:
-            table = table.append_column(name, beside.column(name))
+        carried = kept.carried.take(pa.array(order))
+        for name in carried.column_names:
+            table = table.append_column(name, carried.column(name))
     return table
 
 
@@ -129,10 +129,10 @@ def stated_norms(norms: str | None, n_rows: float | None, radius: float | None) 
     if norms is None and n_rows is None:
         return None
     if norms is None or n_rows is None or radius is None:
-        raise ArgumentError("--norms and --n-rows need each other, and --radius. State all three, or pass --survey.")
+        raise ArgumentError("--norms, --n-rows and --radius belong together. State all three, or pass --survey.")
     values = np.asarray(numbers("--norms", norms))
     if values.size < 2 or np.any(np.diff(values) < 0.0):
-        raise ArgumentError("--norms must hold two or more numbers that never fall. Pass quantiles from level 0 to 1.")
+        raise ArgumentError("--norms must be two or more non-decreasing numbers. Pass quantiles from level 0 to 1.")
     levels = np.linspace(0.0, 1.0, values.size)
 
     def quantile(level: FloatArray) -> FloatArray:

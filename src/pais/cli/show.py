@@ -32,16 +32,15 @@ from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
 
 SEED_WARNING = (
-    "NOT PRIVATE: --seed was given. Whoever knows or guesses the seed can take the noise off again. "
+    "NOT PRIVATE: --seed was given. Anyone who knows or guesses the seed can remove the noise. "
     "This is a rehearsal; leave --seed out for a release."
 )
 NOISE_WARNING = (
-    "There are too few rows for this price: the survey found nothing above its noise, and its facts are assumptions. "
+    "The survey found nothing above its noise, so its facts are assumptions. "
     "Raise --epsilon, or state --radius, --norms and --n-rows."
 )
 SAMPLE_WARNING = (
-    "NOT A PRIVATE RELEASE: the sample holds rows of the data as they are, up to clipping. It is secret and stays with "
-    "the data's owner."
+    "NOT A PRIVATE RELEASE: the sample contains rows of the data, clipped but without noise. Keep it secret."
 )
 HISTOGRAM_BINS = 12
 _BAR = 36
@@ -64,7 +63,7 @@ def warn_of(concern: str | None) -> None:
 
 
 def warn_of_weak(epsilon: float, plan: Plan) -> None:
-    """Print a warning for each number of a plan, or its total epsilon, that gives a weak guarantee."""
+    """Warn if the total epsilon or the delta of a plan gives a weak guarantee."""
     warn_of(epsilon_concern(epsilon))
     if plan.norms is not None:
         warn_of(delta_concern(plan.delta, plan.norms.n_rows))
@@ -178,7 +177,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
     facts += [(f"  {part.what}", price(part.to_dict())) for part in certificate.parts]
     if certificate.epsilon_if_kept > certificate.epsilon * (1.0 + 1e-6):
-        facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for a row that was kept"))
+        facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for a row in the sample"))
     facts += [
         *([] if certificate.delta_basis == STATED else [("delta", certificate.delta_basis)]),
         ("neighbours", certificate.neighbours),
@@ -210,7 +209,7 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
     )
     say(histogram(survey.norms))
     say(
-        f"This spent epsilon {survey.epsilon:g} of every row's budget. It counts in what you release next from these "
+        f"This spent epsilon {survey.epsilon:g} of every row's budget. It counts in every later release from these "
         + (f"rows: pass --survey {out}." if out is not None else "rows.")
     )
 

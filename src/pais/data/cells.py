@@ -26,7 +26,7 @@ _PIECE_CELLS = 512
 # A column with fewer non-empty cells counts as numeric, unless its type says otherwise.
 _CELLS_THAT_SHOW = 3
 
-# The words for missing values and for booleans that Arrow's CSV reader recognizes.
+# The words for missing values and for booleans that Arrow's CSV reader recognises.
 _MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
 _TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
 
@@ -60,7 +60,7 @@ def _shows_text(n_unreadable: int, n_numbers: int) -> bool:
 
 
 def _is_empty(cell: object) -> bool:
-    """Whether a cell that is not a number is a missing value. NA and NaT of pandas are recognized by type name."""
+    """Whether a cell that is not a number is a missing value. NA and NaT of pandas are recognised by type name."""
     if isinstance(cell, (str, bytes)):
         return not cell.strip()
     return cell is None or isinstance(cell, (float, np.floating)) or type(cell).__name__ in ("NAType", "NaTType")

@@ -82,38 +82,38 @@ def source(
     """
     if isinstance(data, Engine):
         return data
-    chosen = Columns(
+    selection = Columns(
         features=None if columns is None else tuple(columns),
         carry=tuple(carry),
         key=key,
         missing=missing,
         widths=widths or {},
     )
-    if chosen.widths and not _is_spark_frame(data):
+    if selection.widths and not _is_spark_frame(data):
         raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
-    engine = _open(data, chosen, on_rows)
-    if chosen.missing == "error":
+    engine = _open(data, selection, on_rows)
+    if selection.missing == "error":
         require_finite(engine)
     return engine
 
 
-def _open(data: object, chosen: Columns, on_rows: Callable[[int], None] | None) -> Engine:
+def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, (str, Path)):
-        return ArrowEngine(files_of(data), chosen, on_rows=on_rows)
+        return ArrowEngine(files_of(data), selection, on_rows=on_rows)
     if isinstance(data, pa_dataset.FileSystemDataset):
         filesystem: pa_fs.FileSystem = data.filesystem
-        return ArrowEngine([(filesystem, path) for path in sorted(data.files)], chosen, on_rows=on_rows)
+        return ArrowEngine([(filesystem, path) for path in sorted(data.files)], selection, on_rows=on_rows)
     if _is_spark_frame(data):
         from pais.data.engines.spark import SparkEngine
 
-        return SparkEngine(data, chosen, on_rows=on_rows)
+        return SparkEngine(data, selection, on_rows=on_rows)
     if hasattr(data, "__arrow_c_stream__"):
-        table = as_table(data, chosen)
-        layout = Layout.of(table.schema, chosen, "the source")
+        table = as_table(data, selection)
+        layout = Layout.of(table.schema, selection, "the source")
         batch = layout.batch(table)
-        carried = pa.table(batch.select(list(chosen.carry))) if chosen.carry else None
+        carried = pa.table(batch.select(list(selection.carry))) if selection.carry else None
         return MemoryEngine(layout.rows(batch), names=layout.names, carried=carried, identity=layout.keys(batch))
-    chosen.require_no_names()
+    selection.require_no_names()
     return MemoryEngine(table_of(from_array(data)))
 
 

@@ -41,18 +41,18 @@ def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
     columns : sequence of str, optional
         Columns to take, by name; None takes all.
     """
-    chosen = Columns(features=None if columns is None else tuple(columns))
+    selection = Columns(features=None if columns is None else tuple(columns))
     names_are_public = True
     if isinstance(source, (str, Path)):
         path = Path(source)
-        table = _read_file(path, chosen)
+        table = _read_file(path, selection)
         names_are_public = not is_csv(path.name)
     elif hasattr(source, "__arrow_c_stream__"):
-        table = as_table(source, chosen)
+        table = as_table(source, selection)
     else:
-        chosen.require_no_names()
+        selection.require_no_names()
         return Table(rows=from_array(source), names=None)
-    layout = Layout.of(table.schema, chosen, "the source", shown=names_are_public)
+    layout = Layout.of(table.schema, selection, "the source", shown=names_are_public)
     return Table(rows=layout.rows(layout.batch(table)), names=layout.names)
 
 

@@ -1,4 +1,4 @@
-"""Front doors with the interface of scikit-learn."""
+"""Estimators with the interface of scikit-learn."""
 
 from pais.estimators.kmeans import DPKMeans
 

@@ -1,4 +1,4 @@
-"""What the estimators have in common: reading tables, the interface of scikit-learn, and ledgers in pickles."""
+"""Base class of the estimators: reading tables, the interface of scikit-learn, and ledgers in pickles."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         self._keep(fitted)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
-                "there are too few rows for this price: the survey found nothing above its noise, and columns of unit "
-                "size were assumed. Raise epsilon, or state radius, center and norms.",
+                "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "
+                "state radius, center and norms.",
                 SurveyWarning,
                 stacklevel=4,
             )
@@ -170,7 +170,7 @@ def _numbers(X: Any) -> NDArray[np.generic]:
         raise DataError(f"Expected 2D array, got {array.ndim}D array instead. Reshape your data to one row per record.")
     _require_columns(array.shape[1])
     if array.dtype.kind not in "fiub":
-        raise DataError(f"X must hold real numbers, and it holds {validate.kind_of(array)}. Convert them to floats.")
+        raise DataError(f"X must hold real numbers, but it holds {validate.kind_of(array)}. Convert them to floats.")
     return array
 
 
@@ -192,10 +192,10 @@ def require_finite(rows: FloatArray, names: Any) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(rows.sum()):
             return
-    places = [place for place in range(rows.shape[1]) if not np.isfinite(rows[:, place]).all()]
-    if places:
-        shown = ", ".join(str(place if names is None else names[place]) for place in places)
+    bad = [column for column in range(rows.shape[1]) if not np.isfinite(rows[:, column]).all()]
+    if bad:
+        shown = ", ".join(str(column if names is None else names[column]) for column in bad)
         raise DataError(
-            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Every row needs an "
-            "answer: correct them, or leave those rows out."
+            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Correct them, or "
+            "leave those rows out."
         )

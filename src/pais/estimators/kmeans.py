@@ -83,8 +83,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
 
     There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected.
-    `predict` and `score` on your own rows return results to you alone. On the training rows these results are not
-    private.
+    The results of `predict` and `score` on the training rows are not private either.
 
     Examples
     --------

@@ -69,7 +69,7 @@ class Mechanism(ABC):
     def to_dict(self) -> dict[str, Any]:
         """Public description of the mechanism, for certificates and files.
 
-        A mechanism of your own is described by its name and class, and by what a method `describe` of it returns.
+        A user-defined mechanism is described by its name and class, and by the result of its method `describe`, if any.
         """
         return {**files.to_dict(self, "mechanism"), "mechanism": self.name}
 

@@ -98,7 +98,7 @@ def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
         point = mp.mpf(max(point + step, point / 2))
         if abs(step) <= point * mp.eps * 2**10:
             return point
-    raise ConvergenceError("a quantile was not found to the precision asked; no value is returned in its place")
+    raise ConvergenceError("a quantile of the Gamma distribution did not converge. No value is returned.")
 
 
 def _normal_exactly(tail: mp.mpf) -> mp.mpf:
@@ -163,21 +163,21 @@ class LpNoise(NoiseLaw):
 
     def _direction(self, tails: Tails, tail: FloatArray, spread: FloatArray, d: int) -> tuple[FloatArray, FloatArray]:
         """Absolute values with density proportional to exp(-|g|^p), up to a factor that the normalisation removes."""
-        first, unsure = tail[:, :d], spread[:, :d]
+        first, first_spread = tail[:, :d], spread[:, :d]
         if math.isinf(self.p):
-            return 2.0 * first, unsure + 2.0**-50
+            return 2.0 * first, first_spread + 2.0**-50
         if self.p == 2.0:
             size = -special.ndtri(first)
-            return size, _symmetric_error(unsure, size)
+            return size, _symmetric_error(first_spread, size)
         # |g|^p is Gamma(1/p). Draw it as Gamma(1 + 1/p) times a power of a uniform, which stays finite for every p.
         shape, second = 1.0 + 1.0 / self.p, tail[:, 2 * d :]
-        lower, unsure_lower = (part[:, 2 * d :] for part in tails.complements())
+        lower, lower_spread = (part[:, 2 * d :] for part in tails.complements())
         near = lower < 0.5
         root = np.where(near, special.gammaincinv(shape, lower), special.gammainccinv(shape, 2.0 * second))
         power = root ** (1.0 / self.p)
         size = 2.0 * first * power
-        hidden = np.where(near, unsure_lower, spread[:, 2 * d :])
-        return size, (unsure + 4.0 * hidden + 2.0**-42) * (1.0 + power)
+        hidden = np.where(near, lower_spread, spread[:, 2 * d :])
+        return size, (first_spread + 4.0 * hidden + 2.0**-42) * (1.0 + power)
 
     def evaluate_exactly(self, tails: list[mp.mpf], signs: list[float]) -> list[mp.mpf]:
         d = self._width(len(tails))

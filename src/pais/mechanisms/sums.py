@@ -138,7 +138,7 @@ class Joint(Mechanism):
             validate.instance("a part", part, Mechanism, "Pass a WeightedSum or another mechanism.")
         orders = {part.order for part in self.parts} - {None}
         if len(orders) > 1:
-            raise MismatchError(f"parts are made for different norms: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out
+            raise MismatchError(f"parts have noise of different orders: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -164,4 +164,4 @@ def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:
         return functools.reduce(operator.add, linear)  # [note: joint-1]
     if len(gaussian) == len(profiles):
         return functools.reduce(operator.add, gaussian)  # [note: joint-2]
-    raise MismatchError("pure and Gaussian noise do not add up to one profile here. Use one kind of noise throughout.")
+    raise MismatchError("the parts mix pure and Gaussian noise. Use one kind of noise throughout.")

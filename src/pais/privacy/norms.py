@@ -56,7 +56,7 @@ class NormDistribution:
         edge = validate.norms(edges).ravel()
         count = validate.real_array("counts", counts).ravel()
         if edge.size != count.size + 1 or count.size == 0 or np.any(np.diff(edge) <= 0.0):
-            raise ArgumentError("edges must increase and be one more than counts. Pass the edges of the bins.")
+            raise ArgumentError("edges must increase and have one entry more than counts. Pass the edges of the bins.")
         if not np.all(np.isfinite(count)):
             raise ArgumentError("counts holds an entry that is not finite. Pass finite counts; they may be negative.")
         half = 0.5 * np.maximum(count, 0.0)
@@ -101,8 +101,8 @@ class NormDistribution:
 
     def to_dict(self) -> dict[str, Any]:
         """The norms with positive mass, for files."""
-        held = self.masses > 0.0
-        return {"radius": self.radius, "norms": self.norms[held].tolist(), "masses": self.masses[held].tolist()}
+        positive = self.masses > 0.0
+        return {"radius": self.radius, "norms": self.norms[positive].tolist(), "masses": self.masses[positive].tolist()}
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> NormDistribution:

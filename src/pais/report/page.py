@@ -112,7 +112,7 @@ def _names(feature_names: Sequence[str] | None, n_features: int) -> list[str]:
     names = [str(name) for name in feature_names]
     if isinstance(feature_names, str) or len(names) != n_features:
         raise ArgumentError(
-            f"feature_names has {len(names)} entries and the centers have {n_features} features. "
+            f"feature_names has {len(names)} entries, but the centers have {n_features} features. "
             "Pass a list with one name for each column."
         )
     return names

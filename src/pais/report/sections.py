@@ -130,8 +130,8 @@ def curves(fit: KMeansFit) -> str:
     plan = fit.plan
     share = np.linspace(0.0, 1.0, _CURVE_POINTS)
     kept, losses = plan.rule.probability(share * plan.ball.radius), record_losses(plan, share * plan.ball.radius)
-    picked = range(0, _CURVE_POINTS, _CURVE_POINTS // 4)
-    rows = [(f"{share[i]:.2f}", number(kept[i]), number(1.0 / kept[i]), price(losses[i])) for i in picked]
+    index = range(0, _CURVE_POINTS, _CURVE_POINTS // 4)
+    rows = [(f"{share[i]:.2f}", number(kept[i]), number(1.0 / kept[i]), price(losses[i])) for i in index]
     earlier = sum(part.epsilon for part in plan.spent)
     added = f" The earlier releases add {price(earlier)} to every record." if earlier > 0.0 else ""
     reading = (
@@ -309,7 +309,7 @@ def limits(fit: KMeansFit) -> str:
         "or use a ledger.",
         "<strong>Labels are not protected.</strong> The cluster labels of training rows, and errors measured on "
         "training rows, are not part of this release.",
-        "<strong>Small clusters.</strong> A count that the noise alone could explain is no evidence of a cluster.",
+        "<strong>Small clusters.</strong> A count no larger than its noise is not evidence of a cluster.",
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
     # Lines with a condition are not indented and become headings; lines about the condition are indented.

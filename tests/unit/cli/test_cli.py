@@ -169,7 +169,7 @@ def test_a_survey_of_too_few_rows_says_so(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "few.parquet")
     result = pais("survey", tmp_path / "few.parquet", "--epsilon", 0.01, "--out", tmp_path / "s.json")
     assert result.exit_code == 0, result.stderr
-    assert "too few rows" in result.stderr
+    assert "nothing above its noise" in result.stderr
     assert "assumptions" in pais("explain", tmp_path / "s.json").stdout
 
 
@@ -221,7 +221,7 @@ def test_explain_reads_certificates_plans_surveys_and_nothing_else(data: Path, s
     assert kmeans(data, tmp_path / "out").exit_code == 0
     words = pais("explain", tmp_path / "out" / "certificate.json").stdout
     assert "e^epsilon = 2.719" in words
-    assert "Someone who owns k rows" in words
+    assert "a person with k rows" in words
     assert "This is a survey" in pais("explain", surveyed).stdout
     for text in ("{}", "[1]", "not json", '{"parts": 3}', '{"kind": "plan"}'):
         (tmp_path / "bad.json").write_text(text)

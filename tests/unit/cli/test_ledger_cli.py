@@ -201,7 +201,7 @@ def test_who_fails_after_the_charge_is_told_of_it(
 
 def test_a_ledger_without_delta_says_what_it_refuses(tmp_path: Path, data: Path) -> None:
     book = tmp_path / "pure.json"
-    assert "will be refused" in " ".join(command("ledger", book, "--epsilon", 5).stderr.split())
+    assert "will refuse" in " ".join(command("ledger", book, "--epsilon", 5).stderr.split())
     refused = kmeans(data, tmp_path / "out", book)
     assert refused.exit_code == 3
     assert "too little delta" in refused.stderr

@@ -182,7 +182,7 @@ def test_what_a_certificate_says_in_words_is_text_too(fit: KMeansFit) -> None:
 
 
 def test_names_that_do_not_match_the_features_are_refused(fit: KMeansFit) -> None:
-    with pytest.raises(pais.ArgumentError, match="3 entries and the centers have 4 features"):
+    with pytest.raises(pais.ArgumentError, match="3 entries, but the centers have 4 features"):
         report_html(fit, feature_names=["a", "b", "c"])
     with pytest.raises(pais.ArgumentError, match="feature_names"):
         report_html(fit, feature_names="abcd")

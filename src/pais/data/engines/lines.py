@@ -125,7 +125,7 @@ def _as_utf8(piece: bytes) -> bytes:
 def _without_open_lines(piece: bytes) -> bytes:
     """Drop the lines with an unclosed quoted cell from a piece of whole lines.
 
-    A vectorized test accepts most lines with quotes: a line is closed if its number of quotes is even and the first
+    A vectorised test accepts most lines with quotes: a line is closed if its number of quotes is even and the first
     quote of each pair stands at the start of a cell or right after another quote. A regular expression checks the
     remaining lines one by one.
     """

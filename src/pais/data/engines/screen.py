@@ -70,7 +70,7 @@ class Screen:
         cells = np.arange(self._lowest, int(_cell(self._power(radius))) + 2, dtype=np.int64)
         ends = (cells << _SHIFT).view(np.float64)
         norms = np.minimum(np.sqrt(ends) if self.ball.order == 2.0 else ends, radius)
-        # Sums in another order can move a power into a neighboring cell, so each cell is widened a little.
+        # Sums in another order can move a power into a neighbouring cell, so each cell is widened a little.
         slack = 4 * (self.n_features + 16) * ULP
         low, high = norms[:-1] * (1.0 - slack), np.minimum(norms[1:] * (1.0 + slack) + 1e-150, radius)
         # The first cell also covers all smaller powers, and the last cell all larger ones.

@@ -133,8 +133,8 @@ class LloydSample:
             total += (whole.T @ whole).astype(np.int64)
         lattice = Lattice(step=step * step)
         above = np.triu_indices(d, 1)
-        softer = GaussianNoise(scale=noise.scale / math.sqrt(2.0))  # [note: moment-2]
-        upper = total[above] + softer.draw_steps((above[0].size, 1), lattice, bits)[:, 0]
+        off_diagonal = GaussianNoise(scale=noise.scale / math.sqrt(2.0))  # [note: moment-2]
+        upper = total[above] + off_diagonal.draw_steps((above[0].size, 1), lattice, bits)[:, 0]
         diagonal = np.diag(total) + noise.draw_steps((d, 1), lattice, bits)[:, 0]
         noisy = np.diag(lattice.decode(diagonal))
         noisy[above] = lattice.decode(upper)

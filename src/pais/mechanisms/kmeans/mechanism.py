@@ -78,7 +78,7 @@ class KMeans(Mechanism):
         if self.moment_noise is not None:
             orders.add(self.moment_noise.order)
         if len(orders) != 1:
-            raise MismatchError("k-means needs rounds, all with noise for one norm. Use one kind of noise on sums.")
+            raise MismatchError("k-means needs rounds, and noise of one order on all sums. Use one kind of noise.")
 
     def _validate(self) -> None:
         """Check the numbers: they may come from a file."""
@@ -93,7 +93,7 @@ class KMeans(Mechanism):
         if type(self.explore) is not int or not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
             raise ArgumentError(
                 f"explore={self.explore!r} and cells={self.cells!r} do not fit {len(self.rounds)} rounds and "
-                f"{self.n_clusters} clusters. Explore in some of the rounds, with at least n_clusters cells."
+                f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
 
     @property

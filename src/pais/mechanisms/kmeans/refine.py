@@ -36,8 +36,8 @@ def nearest(points: FloatArray, centers: FloatArray) -> NDArray[np.intp]:
 
 def directions(n: int, d: int, radius: float, rng: Generator) -> FloatArray:
     """Random directions at half the radius: a start that uses no rows. With equal norms, the cells are sectors."""
-    way = rng.standard_normal((n, d))
-    return np.asarray(0.5 * radius * way / np.linalg.norm(way, axis=1, keepdims=True))
+    direction = rng.standard_normal((n, d))
+    return np.asarray(0.5 * radius * direction / np.linalg.norm(direction, axis=1, keepdims=True))
 
 
 def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -> FloatArray:
@@ -52,7 +52,7 @@ def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -
 
 
 def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_square_norm: float) -> FloatArray:
-    """Matrix s such that s's approximates the covariance.
+    """Matrix s such that s.T @ s approximates the covariance.
 
     It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them.
     """
@@ -128,14 +128,14 @@ def reseed(
     square = np.einsum("ij,ij->i", good, good)
     gap = np.maximum(square[:, None] + square - 2.0 * good @ good.T, 0.0)
     np.fill_diagonal(gap, np.inf)
-    lonely = gap.min(axis=1) if len(good) > 1 else np.full(1, (0.4 * radius) ** 2)
+    isolation = gap.min(axis=1) if len(good) > 1 else np.full(1, (0.4 * radius) ** 2)
     share = np.zeros(len(centers))
-    share[trusted] = np.maximum(counts[trusted], 1e-9) * np.maximum(lonely, 1e-12 * radius**2)
+    share[trusted] = np.maximum(counts[trusted], 1e-9) * np.maximum(isolation, 1e-12 * radius**2)
     beside = rng.choice(len(centers), len(idle), p=share / share.sum())
     step = rng.standard_normal((len(idle), len(spread))) @ spread
     step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
     moved = centers.copy()
-    moved[idle] = into_ball(centers[beside] + 0.25 * math.sqrt(float(np.median(lonely))) * step, radius)
+    moved[idle] = into_ball(centers[beside] + 0.25 * math.sqrt(float(np.median(isolation))) * step, radius)
     return moved
 
 
@@ -165,14 +165,14 @@ def _greedy_start(points: FloatArray, mass: FloatArray, k: int, rng: Generator, 
     square = np.einsum("ij,ij->i", points, points)
     distance = np.maximum(square[:, None] + square - 2.0 * points @ points.T, 0.0)
     all_ = np.arange(RESTARTS)
-    chosen = np.empty((RESTARTS, k), dtype=np.intp)
-    chosen[:, 0] = rng.choice(n, RESTARTS, p=mass / mass.sum())
-    near = distance[chosen[:, 0]]
+    seeds = np.empty((RESTARTS, k), dtype=np.intp)
+    seeds[:, 0] = rng.choice(n, RESTARTS, p=mass / mass.sum())
+    near = distance[seeds[:, 0]]
     for j in range(1, k):
         cumulated = np.cumsum(near * mass, axis=1)
         level = rng.random((RESTARTS, tries)) * cumulated[:, -1:]
         candidate = np.minimum((cumulated[:, None, :] < level[:, :, None]).sum(axis=2), n - 1)
         closer = np.minimum(near[:, None, :], distance[candidate])
         best = (closer @ mass).argmin(axis=1)
-        chosen[:, j], near = candidate[all_, best], closer[all_, best]
-    return chosen
+        seeds[:, j], near = candidate[all_, best], closer[all_, best]
+    return seeds

@@ -109,13 +109,15 @@ class PowerProfile(PureProfile):
         lowers = p * smallest < -math.expm1(-smallest) if smallest > 0.0 else p < 1.0
         return Assumptions(
             monotone=Finding.decided(
-                "the loss never falls in weight or norm", True, "intercept, slope and power are >= 0"
+                "the loss never decreases as weight or norm grows", True, "intercept, slope and power are >= 0"
             ),
             feasible=Finding.decided(
                 "weight 1 meets epsilon on the ball", largest <= epsilon, f"largest loss {largest:.6g}, at the radius"
             ),
             unbounded=Finding.decided(
-                "the loss outgrows every budget", grows, f"power {p:.6g}, loss at norm 0 is {smallest:.6g}"
+                "the loss exceeds every budget as the weight grows",
+                grows,
+                f"power {p:.6g}, loss at norm 0 is {smallest:.6g}",
             ),
             strongly_convex=Finding.decided(
                 "exp(loss) is strongly convex in the weight",
@@ -125,12 +127,12 @@ class PowerProfile(PureProfile):
             sampling_can_lower=Finding.decided(
                 "sampling lowers some loss near probability 1",
                 lowers,
-                "derivative against 1 - exp(-loss), smallest loss",
+                "compares the derivative with 1 - exp(-loss) at the smallest loss",
             ),
             sampling_never_lowers=Finding.decided(
                 "sampling never lowers a loss",
                 not lowers,
-                "the loss of this family turns at most once along the weight",
+                "the loss after sampling changes direction at most once as the weight grows",
             ),
         )
 
