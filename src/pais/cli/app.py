@@ -129,8 +129,8 @@ def sample(
 @guarded
 def kmeans(
     context: typer.Context,
-    rows: options.Rows,
     settings: options.KMeans,
+    rows: options.Rows,
     run: options.Run,
     out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")],
     plan: Annotated[

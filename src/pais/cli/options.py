@@ -187,7 +187,10 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
     parameters = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name in groups:
-            parameters += [_parameter(groups[name], field) for field in fields(groups[name])]
+            # The own options of a group come before those that it inherits.
+            own = groups[name].__annotations__
+            ordered = sorted(fields(groups[name]), key=lambda field: field.name not in own)
+            parameters += [_parameter(groups[name], field) for field in ordered]
         else:
             parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
 
