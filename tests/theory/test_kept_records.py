@@ -347,3 +347,11 @@ def test_estimator_and_command_line_state_the_limit(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "other")])
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("limit", [1e151, 1e308])
+def test_a_limit_beyond_all_numbers_of_the_solver_is_refused(limit: float) -> None:
+    with pytest.raises(pais.ArgumentError, match="max_epsilon_if_kept"):
+        pais.ConstrainedRule(
+            profile=pais.GaussianProfile(30.0, 40.0), radius=2.0, epsilon=1.0, delta=1e-6, max_epsilon_if_kept=limit
+        )

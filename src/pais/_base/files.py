@@ -21,6 +21,9 @@ from pais.errors import ArgumentError, PaisError
 #: Format of the files that this version writes. Files of format 1 do not state a format.
 FORMAT = 2
 
+#: The kinds of files.
+KINDS = ("certificate", "ledger", "plan", "survey")
+
 #: The kind of a class that this package does not define. It can be described, but not rebuilt.
 OTHER = "other"
 
@@ -155,18 +158,27 @@ def load(path: str | Path, kind: str, build: Callable[[dict[str, Any]], T]) -> T
         return build(content)
     except PaisError as error:
         raise ArgumentError(f"{path} cannot be used as a {kind}: {error}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         raise ArgumentError(f"{path} is not a {kind}. Pass a {kind} file that pais wrote.") from None
 
 
 def require_format(content: Mapping[str, Any], kind: str) -> int:
     """Return the format of a file's content; raise if it is of another kind or of a later format."""
     if content.get("kind", kind) != kind:
-        raise ArgumentError(f"it is a {content['kind']}. Pass a {kind}.")
+        # The file may be any JSON object, even one with rows, so the text does not quote it.
+        other = next((name for name in KINDS if name == content["kind"]), f"file of another kind than a {kind}")
+        raise ArgumentError(f"it is a {other}. Pass a {kind}.")
     version = content.get("format", 1)
     if type(version) is not int or not 1 <= version <= FORMAT:
         raise ArgumentError("it was written by a later version of pais. Install that version to read it.")
     return version
+
+
+def texts(values: Any) -> tuple[str, ...] | None:
+    """Read a list of texts, such as the names of columns; None if there is none."""
+    if values is not None and not (isinstance(values, (list, tuple)) and all(isinstance(one, str) for one in values)):
+        raise ArgumentError("it holds other values where texts belong. Pass a file that pais wrote.")
+    return None if values is None else tuple(values)
 
 
 def _finite(digits: str) -> float:

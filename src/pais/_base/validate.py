@@ -138,7 +138,11 @@ def kept_limit(value: object, *, finite: bool = False) -> float | None:
     if value is None:
         return None
     check = positive if finite else positive_or_infinite
-    return check("max_epsilon_if_kept", value)
+    limit = check("max_epsilon_if_kept", value)
+    if math.isinf(limit):
+        return limit
+    # Near the largest double, the search for the shift with this epsilon would not end.
+    return number("max_epsilon_if_kept", limit, rule="a number in (0, 1e150]", low=0.0, high=1e150)
 
 
 def price_epsilon(value: object) -> float:

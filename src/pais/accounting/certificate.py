@@ -11,6 +11,7 @@ from typing import Any
 
 from pais._base import files, validate
 from pais.accounting.digest import digest
+from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import Part
 from pais.errors import ArgumentError
 
@@ -94,7 +95,21 @@ class Certificate:
             )
             if not math.isclose(amount, summed, rel_tol=1e-9, abs_tol=1e-300):
                 raise ArgumentError(f"the parts do not add up to {name}. Ask for the certificate as it was issued.")
+        certificate._require_consistent()
         return certificate
+
+    def _require_consistent(self) -> None:
+        """Raise if fields that were read from a file contradict each other or have other types."""
+        secure = validate.flag("secure_randomness", self.secure_randomness)
+        kept = validate.non_negative("epsilon_if_kept", self.epsilon_if_kept)
+        used = validate.target_delta(self.delta_used)
+        validate.positive("max_epsilon_if_kept", self.max_epsilon_if_kept)
+        files.texts(self.ledger_entries)
+        described = all(isinstance(value, dict) for value in (self.mechanism, self.rule, self.ball))
+        rounding = 1.0 - 1e-9
+        smaller = kept < self.epsilon * rounding or self.delta < used * rounding
+        if smaller or not described or self.note != (SECURE if secure else SEEDED):
+            raise ArgumentError("its fields contradict each other. Ask for the certificate as it was issued.")
 
     @classmethod
     def load(cls, path: str | Path) -> Certificate:

@@ -102,7 +102,7 @@ def parts_of(entry: Entry) -> tuple[Part, ...]:
     whole = Part(what=entry.what, epsilon=entry.epsilon, delta=entry.delta)
     try:
         parts = tuple(Part.from_dict(described) for described in entry.parts)
-    except (LookupError, TypeError, ValueError, AttributeError, PaisError):
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, PaisError):
         return (whole,)
     return parts if parts and _adds_up(parts, whole) else (whole,)
 

@@ -13,6 +13,8 @@ from pais.errors import ArgumentError, PaisError
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
 
+_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, PaisError)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
@@ -95,7 +97,7 @@ class Part:
         if "rule" not in described:
             return cls(**known)
         columns = described["n_features"]
-        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError, ArithmeticError, PaisError):
+        with contextlib.suppress(*_UNREADABLE):
             known |= {
                 "rule": Rule.from_dict(described["rule"]),
                 "profile": Profile.from_dict(described["profile"]),

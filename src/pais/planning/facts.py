@@ -13,6 +13,7 @@ from pais._version import __version__
 from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
 from pais.data.ball import Ball
+from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
 
@@ -92,15 +93,18 @@ class Survey:
     def from_dict(cls, described: Mapping[str, Any]) -> Survey:
         """Rebuild a survey from its dictionary. Surveys of earlier versions can be read too."""
         files.require_format(described, "survey")
-        names = described.get("columns")
+        secure = validate.flag("secure_randomness", described["secure_randomness"])
+        note = SECURE if secure else SEEDED
+        if described.get("note", note) != note:
+            raise ArgumentError("its note contradicts secure_randomness. Survey again.")
         return cls(
             ball=Ball.from_dict(described["ball"]),
             norms=NormDistribution.from_dict(described["norms"]),
             epsilon=validate.positive("epsilon", described["epsilon"]),
-            secure_randomness=described["secure_randomness"],
+            secure_randomness=secure,
             above_noise=described["above_noise"],
             name=described.get("name", ""),
-            columns=None if names is None else tuple(map(str, names)),
+            columns=files.texts(described.get("columns")),
         )
 
     def save(self, path: str | Path) -> None:

@@ -223,7 +223,7 @@ class Plan:
         """Rebuild a plan and certify it again. Raises if a number in the dictionary differs from that of the plan."""
         if files.require_format(described, "plan") < 2:
             raise ArgumentError("an earlier version of pais wrote it. Plan again with `pais plan` or pais.plan_kmeans.")
-        names, norms, used = described["columns"], described["norms"], described["delta_used"]
+        norms, used = described["norms"], described["delta_used"]
         plan = cls(
             ball=Ball.from_dict(described["ball"]),
             rule=Rule.from_dict(described["rule"]),
@@ -235,7 +235,7 @@ class Plan:
             max_epsilon_if_kept=described["max_epsilon_if_kept"],
             certified_delta=None if described["delta"] == used else described["delta"],
             delta_basis=described["delta_basis"],
-            columns=None if names is None else tuple(map(str, names)),
+            columns=files.texts(described["columns"]),
         )
         shown = plan.to_dict()
         if any(not _alike(described.get(name), shown[name]) for name in shown if name != "version"):

@@ -52,6 +52,9 @@ PLANS = [
 ]
 
 
+EXPLORING = PLANS[0].mechanism.to_dict()
+
+
 def through_json(described: dict[str, Any]) -> dict[str, Any]:
     return parse_json(json.dumps(described, allow_nan=False))
 
@@ -210,3 +213,64 @@ def test_parts_of_a_certificate_can_be_read_by_name() -> None:
     assert survey["epsilon"] == survey.epsilon == 0.1
     assert release["what"] == "k-means"
     assert pais.Spent is pais.Part
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("depth", [300, 600, 900])
+def test_deeply_nested_values_are_refused_as_any_other(depth: int, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    rule = {"rule": "uniform", "probability": nested(depth), "radius": 1.0}
+    path.write_text(json.dumps({**PLANS[4].to_dict(), "rule": rule}))
+    with pytest.raises(pais.ArgumentError, match=r"plan\.json"):
+        pais.Plan.load(path)
+    described = {**PLANS[4].price.to_dict(), "rule": rule}
+    assert pais.Part.from_dict(described).rule is None
+
+
+@pytest.mark.parametrize("kind", ["\x1b[2J", "x" * 10_000, ["a"], "1996-02-29"])
+def test_errors_do_not_quote_a_file_of_another_kind(kind: object, tmp_path: Path) -> None:
+    path = tmp_path / "rows.json"
+    for content in ({"kind": kind}, {**PLANS[0].to_dict(), "mechanism": {**EXPLORING, "exploring_rounds": kind}}):
+        path.write_text(json.dumps(content))
+        with pytest.raises(pais.ArgumentError) as caught:
+            pais.Plan.load(path)
+        assert str(kind) not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"secure_randomness": "yes"},
+        {"secure_randomness": False},
+        {"note": "seeded, not private"},
+        {"epsilon_if_kept": 0.5},
+        {"epsilon_if_kept": True},
+        {"max_epsilon_if_kept": "large"},
+        {"delta_used": 1e-3},
+        {"delta_used": None},
+        {"ledger_entries": "none"},
+        {"rule": "uniform"},
+    ],
+    ids=str,
+)
+def test_certificates_with_contradictions_or_other_types_are_refused(edit: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "certificate.json"
+    path.write_text(json.dumps({**json.loads((OLD / "certificate.json").read_text()), **edit}))
+    with pytest.raises(pais.ArgumentError, match=r"certificate\.json"):
+        pais.Certificate.load(path)
+
+
+@pytest.mark.parametrize(
+    "edit", [{"note": "seeded, not private"}, {"secure_randomness": False}, {"columns": "ab"}, {"columns": [1, 2]}]
+)
+def test_surveys_with_contradictions_or_other_types_are_refused(edit: dict[str, Any], tmp_path: Path) -> None:
+    path = tmp_path / "survey.json"
+    path.write_text(json.dumps({**json.loads((OLD / "survey.json").read_text()), **edit}))
+    with pytest.raises(pais.ArgumentError, match=r"survey\.json"):
+        pais.Survey.load(path)

@@ -90,7 +90,9 @@ class KMeans(Mechanism):
             validate.instance("an entry of rounds", round_, Round, "Pass a Round with the noise of counts and sums.")
         if self.moment_noise is not None:
             validate.instance("moment_noise", self.moment_noise, GaussianNoise, "Pass a GaussianNoise, or None.")
-        if type(self.explore) is not int or not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
+        if type(self.explore) is not int:
+            raise ArgumentError("explore is not an integer. Pass a number of rounds, or 0.")
+        if not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
             raise ArgumentError(
                 f"explore={self.explore!r} and cells={self.cells!r} do not fit {len(self.rounds)} rounds and "
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
