@@ -140,7 +140,7 @@ class FileStore(Store):
         budget, entries = _parsed(self.path)
         if budget != self.budget:
             raise MismatchError(
-                f"the budget in {self.path} has changed since it was opened. Open the ledger again if that is right."
+                f"the budget in {self.path} has changed since it was opened. Open the ledger again if this is intended."
             )
         names = {entry.id for entry in entries}
         if not known <= names:

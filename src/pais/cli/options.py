@@ -134,9 +134,7 @@ class KMeans(Facts):
     sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
     sample_size: Annotated[
         float | None,
-        typer.Option(
-            "--sample-size", help="Expected rows in the sample. Default: the fewest that need no extra noise."
-        ),
+        typer.Option("--sample-size", help="Expected rows in the sample. Default: the fewest without extra noise."),
     ] = None
     max_epsilon_if_kept: Annotated[
         float | None,

@@ -178,9 +178,7 @@ class Plan:
         """Raise if the rows have other columns, or another order of columns, than the survey behind this plan."""
         planned = getattr(self.mechanism, "n_features", rows.n_features)
         if rows.n_features != planned:
-            raise ArgumentError(
-                f"the plan is for {planned} features, but there are {rows.n_features}. Choose {planned} columns."
-            )
+            raise ArgumentError(f"the plan is for {planned} features, not {rows.n_features}. Choose other columns.")
         if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
             raise MismatchError(
                 "the plan was made for other columns, or in another order. Pass the same columns in the same order "
