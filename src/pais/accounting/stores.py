@@ -259,7 +259,7 @@ def _lock_file(lock: Path) -> int:
 
 
 def _close_lock(descriptor: int) -> None:
-    if descriptor in _lock_descriptors:  # otherwise this process was forked under the lock, and closed its copy
+    if descriptor in _lock_descriptors:  # otherwise this process is a fork and has closed its copy
         try:
             # Unlock explicitly: a process forked by another thread in the next lines has a copy.
             fcntl.flock(descriptor, fcntl.LOCK_UN)

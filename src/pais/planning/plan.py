@@ -138,9 +138,9 @@ class Plan:
             object.__setattr__(self, name, value)
 
     def certified(self) -> Plan:
-        """Return the plan with a price that holds now. Raises if the plan costs more than its budget by now.
+        """Return the plan with its current price. Raises if that exceeds the budget.
 
-        A rule or a mechanism of the user's own may have changed since the plan was certified, so it is certified again.
+        A user-defined rule or mechanism may have changed since the plan was certified, so it is certified again.
         """
         known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
         return self if known and self.mechanism.profile == self.price.profile else replace(self)
