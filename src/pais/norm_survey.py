@@ -227,7 +227,7 @@ def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, w
 
 
 def _threshold(n_bins: int) -> float:
-    """Bound that a sum of `n_bins` Laplace variables exceeds in no empty octave, with high probability (Chernoff)."""
+    """Chernoff bound on a sum of `n_bins` Laplace variables; with high probability, it holds in all empty octaves."""
     tilt = np.linspace(0.01, 0.99, 99)
     log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
     return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))

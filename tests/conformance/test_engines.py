@@ -223,7 +223,7 @@ def summed_in_memory(ball: str) -> IntArray:
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_fold_meets_every_row_once(layout: str, tmp_path: Path) -> None:
+def test_fold_reads_every_row_once(layout: str, tmp_path: Path) -> None:
     engine = LAYOUTS[layout](tmp_path)
     for ball in BALLS:
         for seeded in (True, False):
@@ -295,7 +295,7 @@ def test_a_release_draws_every_row_at_its_rate_and_not_at_another(layout: str, t
 
 
 class Marked(BitSource):
-    """Secure bits that tell they were asked."""
+    """Secure bits that record each request."""
 
     private = True
 

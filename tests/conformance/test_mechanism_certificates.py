@@ -33,7 +33,7 @@ def without_fingerprint(certificate: pais.Certificate) -> str:
 
 
 @cases
-def test_the_certificate_is_the_same_whatever_the_rows_are(mechanism_name: str, noise_name: str) -> None:
+def test_certificate_does_not_depend_on_the_rows(mechanism_name: str, noise_name: str) -> None:
     """Byte for byte on neighbouring data, on other data, and on more of it, but for the fingerprint of the values."""
     rows = some_rows()
     plan = Plan(

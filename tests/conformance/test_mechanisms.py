@@ -182,7 +182,7 @@ def test_the_mean_stays_in_the_ball_whatever_the_noise(noise_name: str) -> None:
 
 
 @cases
-def test_noise_is_added_to_every_number_that_leaves(mechanism_name: str, noise_name: str) -> None:
+def test_noise_is_added_to_every_released_number(mechanism_name: str, noise_name: str) -> None:
     rows = some_rows()
     first, second = (flat(measured(mechanism_name, noise_name, rows, scale=1.0, seed=seed)) for seed in (1, 2))
     exact = plain(mechanism_name, rows)
@@ -345,7 +345,7 @@ def test_parts_made_for_different_norms_do_not_join() -> None:
     Joint(parts=(WeightedCount(noise=laplace_noise(1.0)), WeightedSum(noise=LpNoise(scale=1.0, p=2.0))))
 
 
-def test_delta_goes_with_gaussian_noise_and_with_no_other() -> None:
+def test_delta_must_match_the_kind_of_noise() -> None:
     for delta, mechanism in [(DELTA, built("sum", "l2", 1.0)), (0.0, built("sum", "gaussian", 1.0))]:
         kept = sample(some_rows(), ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5))
         with pytest.raises(MismatchError, match="delta"):

@@ -56,7 +56,7 @@ KEYS = [
 
 
 @pytest.mark.parametrize("cell", KEYS, ids=repr)
-def test_a_key_has_one_value_whatever_the_other_keys_are(cell: str) -> None:
+def test_key_value_does_not_depend_on_other_keys(cell: str) -> None:
     alone, beside = (whole_numbers_of_text(pa.array(cells))[0].as_py() for cells in ([cell], [cell, "zz"]))
     assert alone == beside
     digits = cell.strip(" \t").removeprefix("-")
@@ -70,7 +70,7 @@ def test_a_column_of_hexadecimal_keys_holds_no_keys() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, N])
 @pytest.mark.parametrize("bad", [b"zz", b"1.5", b"\xff", b"", b"0x10", b"9" * 30])
-def test_a_bad_key_fails_no_call_and_drops_its_row(bad: bytes, n: int, tmp_path: Path) -> None:
+def test_bad_key_drops_its_row(bad: bytes, n: int, tmp_path: Path) -> None:
     body = [*lines()[:n], bad + b",1,t"]
     path = written(tmp_path, body, header=b"id,y,t")
     for seed in (None, 3):
@@ -99,7 +99,7 @@ def test_two_quotes_that_are_not_closed_do_not_close_each_other(tmp_path: Path) 
     assert len(kept(dirty, columns=["x", "y"])[0]) == N
 
 
-def test_cells_in_quotes_are_read_as_before(tmp_path: Path) -> None:
+def test_quoted_cells_are_read(tmp_path: Path) -> None:
     texts = {b'"a, b"': "a, b", b'"a ""b"""': 'a "b"', b'5" pipe': '5" pipe', b'"a" b': "a b", b'""': "", b'a"': 'a"'}
     body = [b"%d,1,%b" % (i, text) for i, text in enumerate(texts)]
     rows, carried = kept(written(tmp_path, [*body, b'"77","1.5",t']), columns=["x", "y"], carry=["t"])
@@ -116,7 +116,7 @@ def test_a_line_break_in_quotes_drops_the_row_alone(brk: bytes, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("size", [400, 600, 5000, 9 << 20])
-def test_a_long_line_takes_no_other_line_with_it(size: int, tmp_path: Path) -> None:
+def test_overlong_line_drops_only_itself(size: int, tmp_path: Path) -> None:
     body = lines()
     for line in (b"z" * size, b'5,1,"' + b"z" * size):
         dirty = written(tmp_path, [*body[:50], line, *body[50:]])
@@ -147,7 +147,7 @@ def test_a_header_with_an_open_quote_is_refused(tmp_path: Path) -> None:
     [b"1,2", b"1,2,3,4", b"a", b"\xff,\xfe", b'"', b"a,b,c", b",,", b"z" * 3000],
     ids=lambda line: repr(line[:9]),
 )
-def test_one_line_does_not_decide_whether_a_small_file_is_taken(line: bytes, n: int, tmp_path: Path) -> None:
+def test_one_line_does_not_decide_whether_a_small_file_is_accepted(line: bytes, n: int, tmp_path: Path) -> None:
     body = [b"%d,2,3" % i for i in range(n)]
     expected, _ = kept(written(tmp_path, body))
     assert len(expected) == n
@@ -162,7 +162,7 @@ def test_many_lines_of_another_length_are_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
-def test_one_row_of_text_does_not_decide_whether_a_table_is_taken() -> None:
+def test_one_text_row_does_not_decide_whether_a_table_is_accepted() -> None:
     frame = pd.DataFrame({"x": ["a"], "y": ["b"]}, dtype=object)
     for data in (frame, frame.to_numpy(), pd.concat([frame, pd.DataFrame({"x": [1.0], "y": [2.0]})])):
         DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6).fit(data)
@@ -206,7 +206,7 @@ def with_signals(kind: type) -> NDArray[np.generic]:
 @pytest.mark.filterwarnings("ignore::pais.SurveyWarning", "ignore::pais.PrivacyWarning")
 @pytest.mark.parametrize("form", ["rows", "columns", "parquet", "table"])
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
-def test_a_signalling_nan_warns_of_nothing(form: str, kind: type, tmp_path: Path) -> None:
+def test_signalling_nan_causes_no_warning(form: str, kind: type, tmp_path: Path) -> None:
     rows = with_signals(kind)
     table = pa.table({name: pa.array(rows[:, j].copy()) for j, name in enumerate("xyz")})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=100)

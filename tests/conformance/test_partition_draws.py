@@ -73,7 +73,7 @@ def test_order_and_batches_do_not_change_what_a_partition_keeps(rule: Rule) -> N
         assert in_order(keep(shuffled, rule=rule, batch_rows=batch_rows)[0]) == expected
 
 
-def test_a_row_more_or_less_changes_no_other_draw() -> None:
+def test_adding_a_row_changes_no_other_draw() -> None:
     rows = some_rows()
     expected = Counter(map(tuple, keep(rows)[0].tolist()))
     for place in (0, 5, 4000):
@@ -83,7 +83,7 @@ def test_a_row_more_or_less_changes_no_other_draw() -> None:
         assert change in (Counter(), Counter([tuple(rows[place].tolist())]))
 
 
-def test_the_two_zeros_are_one_content() -> None:
+def test_both_zeros_have_the_same_content_hash() -> None:
     plain = np.zeros((5000, 2))
     mixed = plain.copy()
     mixed[::2, 0], mixed[::3, 1] = -0.0, -0.0
@@ -93,7 +93,7 @@ def test_the_two_zeros_are_one_content() -> None:
     assert keep(one)[1].tolist() == keep(other)[1].tolist()
 
 
-def test_numbers_that_differ_in_one_bit_are_two_contents() -> None:
+def test_one_bit_changes_the_content_hash() -> None:
     low, high = np.full((2000, 1), 1.0), np.full((2000, 1), np.nextafter(1.0, 2.0))
     one, other = (keep(rows)[1] for rows in (low, high))
     assert 400 < len(np.intersect1d(one, other)) < 600  # independent: a quarter of 2000; one content: a half

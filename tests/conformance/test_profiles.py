@@ -89,7 +89,7 @@ def check(profile: Profile, *, radius: float = RADIUS, epsilon: float = EPSILON)
 # -- losses --------------------------------------------------------------------------------------------------
 
 
-def test_the_loss_never_falls_in_weight_or_norm(profile: Profile) -> None:
+def test_loss_never_decreases_in_weight_or_norm(profile: Profile) -> None:
     weight, norm = grid()
     loss = profile(weight, norm)
     assert loss.shape == weight.shape
@@ -132,12 +132,12 @@ def test_noise_factor_one_changes_nothing(profile: Profile) -> None:
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True, "2", None], ids=repr)
-def test_noise_that_is_no_positive_number_is_refused(profile: Profile, bad: object) -> None:
+def test_noise_factor_must_be_positive(profile: Profile, bad: object) -> None:
     with pytest.raises(ArgumentError, match="noise"):
         profile.with_noise(bad)  # type: ignore[arg-type]  # the point of the test
 
 
-def test_profiles_are_frozen_and_say_what_they_are(profile: Profile) -> None:
+def test_profiles_are_frozen_and_have_a_repr(profile: Profile) -> None:
     assert dataclasses.is_dataclass(profile)
     for field in dataclasses.fields(profile):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -209,7 +209,7 @@ def test_losses_of_different_kinds_do_not_add() -> None:
 # -- findings ------------------------------------------------------------------------------------------------
 
 
-def test_a_check_returns_six_findings_and_none_of_them_is_a_yes_or_no(profile: Profile) -> None:
+def test_check_returns_six_findings_without_truth_values(profile: Profile) -> None:
     found = check(profile)
     assert set(found) == {
         "monotone",
@@ -235,7 +235,7 @@ def test_a_check_returns_six_findings_and_none_of_them_is_a_yes_or_no(profile: P
 
 @pytest.mark.parametrize("name", EXACT)
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0, 50.0])
-def test_a_profile_in_closed_form_never_answers_that_it_found_nothing(name: str, epsilon: float) -> None:
+def test_closed_form_profiles_decide_every_finding(name: str, epsilon: float) -> None:
     verdicts = {key: finding.verdict for key, finding in check(profile_named(name), epsilon=epsilon).items()}
     assert Verdict.NOT_REFUTED not in verdicts.values()
     not_applicable = {key for key, verdict in verdicts.items() if verdict is Verdict.NOT_APPLICABLE}
@@ -292,7 +292,7 @@ def test_gaussian_noise_is_never_proved_feasible_at_delta_zero(scale: float) -> 
     assert GaussianProfile(scale, scale).check(radius=1.0, epsilon=1e3).feasible.verdict is Verdict.REFUTED
 
 
-def test_a_loss_of_nothing_at_norm_zero_is_refuted_to_outgrow_a_budget() -> None:
+def test_zero_loss_at_norm_zero_refutes_unbounded() -> None:
     assert check(LinearProfile(0.0, 0.5))["unbounded"].verdict is Verdict.REFUTED
     assert check(LinearProfile(0.1, 0.5))["unbounded"].verdict is Verdict.PROVED
     assert check(PowerProfile(0.1, 0.5, 0.0))["unbounded"].verdict is Verdict.REFUTED
@@ -327,18 +327,18 @@ def test_strong_convexity_of_the_power_family_is_that_of_the_second_derivative()
     ],
     ids=["falls in the weight", "falls in the norm", "falls at a large weight", "falls near the radius"],
 )
-def test_a_loss_that_falls_is_refuted_to_be_monotone(function: Callable[[Floats, Floats], Floats]) -> None:
+def test_decreasing_loss_refutes_monotone(function: Callable[[Floats, Floats], Floats]) -> None:
     assert check(CustomProfile(function))["monotone"].verdict is Verdict.REFUTED
     assert check(CustomProfile(bent))["monotone"].verdict is Verdict.NOT_REFUTED
 
 
-def test_an_infeasible_custom_profile_is_refuted_to_be_feasible() -> None:
+def test_infeasible_custom_profile_refutes_feasible() -> None:
     custom = CustomProfile(lambda w, z: w * z)
     assert check(custom, epsilon=1.9)["feasible"].verdict is Verdict.REFUTED
     assert check(custom, epsilon=2.0)["feasible"].verdict is Verdict.NOT_REFUTED
 
 
-def test_a_concave_exponential_and_a_constant_too_large_are_refuted_to_be_strongly_convex() -> None:
+def test_concave_loss_and_large_constant_refute_strong_convexity() -> None:
     def constant(norm: Floats) -> Floats:
         return np.asarray(np.square(0.1 + norm) * np.exp(0.1 + norm))
 
@@ -410,7 +410,7 @@ def test_a_profile_and_the_same_loss_as_a_function_never_contradict_each_other(
     assert contradictions(exact, tried) == []
 
 
-def test_contradictions_are_seen_where_there_are_some() -> None:
+def test_contradiction_check_can_fail() -> None:
     steep, flat = LinearProfile(0.1, 2.0), CustomProfile(lambda w, z: 0.5 / w)
     exact, tried = check(steep), check(flat)
     assert set(contradictions(exact, tried)) >= {"monotone", "sampling_never_lowers"}
@@ -452,7 +452,7 @@ def test_a_power_of_one_or_more_proves_that_sampling_never_lowers_the_loss_and_i
 
 
 @pytest.mark.parametrize("power", [0.05, 0.3, 0.5, 0.7, 0.9, 0.99])
-def test_between_the_two_the_sign_of_the_slope_decides(power: float) -> None:
+def test_slope_at_one_decides_for_intermediate_powers(power: float) -> None:
     """Powers below 1: sampling lowers the loss near probability 1 iff p c < 1 - exp(-c), and then somewhere at all."""
     probability = np.r_[np.geomspace(1e-4, 0.9, 400), 1.0 - np.geomspace(1e-1, 1e-4, 400)]
     for loss in np.geomspace(0.01, 40.0, 60):

@@ -1,4 +1,4 @@
-"""Every rule through one suite: a public function from a norm to a probability, bounded where it says it is."""
+"""Every rule through one suite: a public function from a norm to a probability, with valid bounds."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_norms_beyond_the_radius_are_refused_and_not_clipped(name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -1e-300, -1.0], ids=str)
-def test_norms_that_are_no_norms_are_refused(rule: Rule, bad: float) -> None:
+def test_invalid_norms_are_refused(rule: Rule, bad: float) -> None:
     with pytest.raises(ArgumentError, match="norm"):
         rule.probability([0.1, bad])
     with pytest.raises(ArgumentError, match="norm"):

@@ -74,9 +74,7 @@ def test_the_same_seed_gives_the_same_files(study: Study, tmp_path: Path) -> Non
     assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()
 
 
-def test_a_failed_write_leaves_the_old_file_and_no_other(
-    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_write_keeps_the_old_file(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "table.csv"
     path.write_text("old", encoding="utf-8")
 
@@ -191,7 +189,7 @@ def test_at_the_same_loss_the_constrained_curve_lies_below(sampler: str, study: 
     assert np.all(factors > 1.0)
 
 
-def test_the_guide_quotes_what_the_study_finds() -> None:
+def test_guide_quotes_the_results_of_the_study() -> None:
     """All sentences but the last follow from exact errors, which do not depend on the number of runs."""
     guide = (Path(__file__).parents[2] / "docs" / "guide" / "laplace-sum.md").read_text(encoding="utf-8")
     found, _, _ = study_module.reading_text(study_module.run_study(runs=2, seed=0)).partition("Check:")

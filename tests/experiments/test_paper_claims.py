@@ -95,7 +95,7 @@ def test_the_order_is_counted_and_exceptions_are_listed_with_their_overlap() -> 
     assert (both.lower, both.upper, both.holding) == ("constrained", "coreset", 0)
 
 
-def test_starts_are_ordered_apart() -> None:
+def test_starts_are_ordered_separately() -> None:
     cells = [
         cost("valid", rule, 100, 1.0, value, start=start)
         for start, rule, value in [
@@ -123,7 +123,7 @@ def test_the_approach_to_all_rows_is_a_ratio_at_the_smallest_and_the_largest_siz
     assert found.comes_nearer
 
 
-def test_time_is_held_against_the_share_of_rows() -> None:
+def test_time_is_compared_with_the_share_of_rows() -> None:
     (found,) = paces(
         frame(
             timed("all rows", None, t_lloyd=10.0),
@@ -150,7 +150,7 @@ def test_the_gain_compares_equal_size_and_equal_epsilon_only() -> None:
     assert gains(results, "ours-pure") == []
 
 
-def test_ours_at_a_small_epsilon_is_held_against_the_best_published_sampler() -> None:
+def test_pais_at_a_small_epsilon_is_compared_with_the_best_published_sampler() -> None:
     results = frame(
         cost("published", "uniform", 100, 1000.0, 5.0),
         cost("published", "constrained", 100, 1000.0, 3.0),
@@ -167,7 +167,7 @@ def test_ours_at_a_small_epsilon_is_held_against_the_best_published_sampler() ->
     assert (ijcnn1.epsilon, ijcnn1.ours, ijcnn1.holds) == (10.0, 2.5, True)
 
 
-def test_the_published_noise_is_held_against_valid_noise_with_the_same_start() -> None:
+def test_published_noise_is_compared_with_valid_noise() -> None:
     (found,) = flatteries(
         frame(
             cost("published", "uniform", 100, 1.0, 2.0),
@@ -178,7 +178,7 @@ def test_the_published_noise_is_held_against_valid_noise_with_the_same_start() -
     assert (found.rule, found.epsilon, found.ratio.median) == ("uniform", 1.0, 2.5)
 
 
-def test_the_data_free_start_is_held_against_rows() -> None:
+def test_data_free_start_is_compared_with_rows() -> None:
     (found,) = start_effects(
         frame(
             cost("valid", "uniform", 100, 1.0, 4.0),
@@ -190,7 +190,7 @@ def test_the_data_free_start_is_held_against_rows() -> None:
     assert (found.data_free_lower, found.ratio.smallest, found.ratio.largest) == (1, 0.5, 2.0)
 
 
-def test_coresets_are_held_against_uniform_samples_of_the_same_size() -> None:
+def test_coresets_are_compared_with_uniform_samples_of_the_same_size() -> None:
     cells = [("uniform", math.inf, 0.4), ("coreset", math.inf, 0.2), ("constrained", 3.0, 0.8)]
     found = coreset_effects(
         frame(
@@ -203,7 +203,7 @@ def test_coresets_are_held_against_uniform_samples_of_the_same_size() -> None:
     assert [(one.rule, one.ratio.median, one.lower) for one in found] == [("coreset", 0.5, 1), ("constrained", 2.0, 0)]
 
 
-def test_the_overhead_on_covertype_stands_beside_that_of_the_paper() -> None:
+def test_overhead_on_covertype_is_listed_with_that_of_the_paper() -> None:
     times = frame(
         timed("all rows", None, t_lloyd=50.0),
         timed("constrained", 20_000, t_weights=0.4, t_sampling=0.1, t_lloyd=2.0),
@@ -215,7 +215,7 @@ def test_the_overhead_on_covertype_stands_beside_that_of_the_paper() -> None:
     assert overhead(times[times["rule"] == "all rows"]) is None
 
 
-def test_claims_about_what_was_not_measured_are_absent() -> None:
+def test_unmeasured_claims_are_absent() -> None:
     nothing = frame([line()]).iloc[:0]
     for claim in (orderings, approaches, gains, thousandfold, flatteries, start_effects, coreset_effects):
         assert claim(nothing) == []

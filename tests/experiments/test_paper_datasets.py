@@ -217,9 +217,7 @@ def test_a_set_of_wrong_size_is_refused_before_it_reaches_the_cache(tmp_path: Pa
     assert not (tmp_path / "cache").exists()
 
 
-def test_with_no_set_at_all_the_bundled_sample_stands_in_and_is_called_a_subset(
-    tmp_path: Path, console: Console, spoken: io.StringIO
-) -> None:
+def test_bundled_sample_is_used_if_no_data_set_exists(tmp_path: Path, console: Console, spoken: io.StringIO) -> None:
     (data,) = datasets.present([tmp_path], tmp_path / "cache", console)
     assert data.source.key == BUNDLED
     assert (data.n, data.d) == (29_250, 54)
@@ -231,7 +229,7 @@ def test_with_no_set_at_all_the_bundled_sample_stands_in_and_is_called_a_subset(
     assert [row.match for row in table_rows([data])] == ["subset"]
 
 
-def test_the_sample_of_song_stands_in_only_where_song_is_not_there(tmp_path: Path, console: Console) -> None:
+def test_song_sample_is_used_only_if_song_is_missing(tmp_path: Path, console: Console) -> None:
     (tmp_path / "song-sample.parquet").write_text("found, and no table")
     with pytest.raises(DataError, match=r"song-sample\.parquet"):
         datasets.present([tmp_path], tmp_path / "cache", console)
@@ -284,7 +282,7 @@ def test_a_row_of_table_one_matches_when_every_printed_digit_does(source: Source
     assert [row.match for row in table_rows([made_up(source, off)])] == ["no"]
 
 
-def test_table_one_calls_a_subset_a_subset_and_names_what_is_not_at_hand(console: Console, spoken: io.StringIO) -> None:
+def test_table_one_marks_subsets_and_missing_sets(console: Console, spoken: io.StringIO) -> None:
     sample, rna = source_of("song-sample"), source_of("rna")
     rows = table_rows([made_up(sample, sample.paper), made_up(rna, rna.paper)])
     assert [row.match for row in rows] == ["subset", "yes"]

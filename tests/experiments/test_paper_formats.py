@@ -117,7 +117,7 @@ def test_a_file_with_another_number_of_rows_is_refused_with_both_numbers(
 
 @each_format
 @pytest.mark.parametrize("text", ["", "<html>not found</html>\n", "1,2\n3\n"], ids=["empty", "a page", "ragged"])
-def test_a_file_in_no_such_format_is_refused_by_name(
+def test_file_in_another_format_is_refused_by_name(
     key: str, name: str, write: Writer, read: formats.Reader, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / name
@@ -177,7 +177,7 @@ def test_ijcnn1_is_found_whole_or_in_two_parts_of_which_one_is_compressed(tmp_pa
     np.testing.assert_array_equal(parts.read(paths, check_rows=False), rows)
 
 
-def test_an_index_from_zero_is_no_libsvm_file_of_these_publishers(tmp_path: Path) -> None:
+def test_libsvm_indices_start_at_one(tmp_path: Path) -> None:
     path = tmp_path / "ijcnn1"
     path.write_text("1 0:1.5 21:2.5\n")
     with pytest.raises(DataError, match=r"ijcnn1 cannot be read as LIBSVM text"):
@@ -200,7 +200,7 @@ def test_poses_are_taken_in_the_order_of_names_and_flattened_row_by_row(shape: t
     ("text", "found"),
     [("1,2,3\n" * 17, "17 x 3"), ("1,2,3\n" * 15 + "1,2\n", "16 x 2, 16 x 3"), ("", "nothing"), ("1,2\n", "1 x 2")],
 )
-def test_a_file_that_is_no_pose_is_refused_with_its_shape(text: str, found: str, tmp_path: Path) -> None:
+def test_pose_of_another_shape_is_refused(text: str, found: str, tmp_path: Path) -> None:
     (tmp_path / "00001.csv").write_text(text)
     with pytest.raises(
         DataError, match=rf"00001\.csv has {found} numbers, expected one row of 48 or 16 rows of 3\. Keep"
@@ -257,7 +257,7 @@ def test_parquet_gives_the_published_decimals_back(tmp_path: Path) -> None:
         layout.read([path])
 
 
-def test_a_file_that_is_no_parquet_is_refused_by_name(tmp_path: Path) -> None:
+def test_invalid_parquet_file_is_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "ijcnn1.parquet"
     path.write_text("<html>")
     with pytest.raises(DataError, match=r"ijcnn1\.parquet cannot be read as Parquet"):

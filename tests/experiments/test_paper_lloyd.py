@@ -71,7 +71,7 @@ def test_with_vanishing_noise_dp_lloyd_is_lloyd(law: str) -> None:
     np.testing.assert_allclose(noisy, plain, atol=1e-6)
 
 
-def test_the_papers_split_is_blind_to_the_unit_of_the_rows() -> None:
+def test_paper_split_ignores_the_unit_of_the_rows() -> None:
     assert split(54) == pytest.approx((4 * 54 * 0.225**2) ** (1 / 3))
 
 
@@ -101,7 +101,7 @@ def test_every_repetition_of_every_cell_has_a_seed_of_its_own() -> None:
     assert len(seeds) == 3 * len(cells)
 
 
-def test_a_configuration_tells_data_and_repetitions_apart() -> None:
+def test_configuration_distinguishes_data_and_repetitions() -> None:
     hashes = {config_hash(mark, grid) for mark in ("a", "b") for grid in (FULL, QUICK, MINIATURE)}
     assert len(hashes) == 6
 

@@ -151,7 +151,7 @@ def test_the_transcribed_times_give_the_percentages_the_paper_prints() -> None:
     assert np.abs(percent - paper["relative_percent"]).max() < 0.25
 
 
-def test_relative_times_stand_beside_the_paper_only_on_the_very_same_set() -> None:
+def test_relative_times_are_compared_only_on_the_same_set() -> None:
     n_rows = {name: facts.n_rows for name, (facts, _) in SETS.items()}
     table = times_table(invented(MINIATURE, ["covertype", "song-sample"]), n_rows)
     sampled = table[table["rule"] != "all rows"]

@@ -46,7 +46,7 @@ def some_cell(epsilon: float = 1.0) -> Cell:
 ONE = [Measured(repetition=0, measure="cost", value=2.5)]
 
 
-def test_what_was_saved_is_not_missing_in_the_next_run(tmp_path: Path) -> None:
+def test_saved_results_are_found_in_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "results.parquet"
     cells = [some_cell(epsilon) for epsilon in (1.0, 3.0, math.inf)]
     results = Results(path, {"some": "first"})
@@ -69,7 +69,7 @@ def test_results_of_another_configuration_are_never_mixed_in(tmp_path: Path) -> 
     Results(path, {"other": "second"})
 
 
-def test_a_save_that_fails_leaves_the_old_file_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "results.parquet"
     results = Results(path, {"some": "first"})
     results.add(some_cell(), ONE)

@@ -67,7 +67,7 @@ def test_a_damaged_page_without_a_checksum_is_found_where_it_cannot_be_unpacked(
     refused(data, names="data.parquet cannot be read to its end", work=tmp_path)
 
 
-def test_a_changed_number_without_compression_and_checksum_is_a_number_like_others(tmp_path: Path) -> None:
+def test_changed_number_without_checksum_is_read_as_a_number(tmp_path: Path) -> None:
     # Nothing in such a file tells; it must not end the process either.
     data = parquet(tmp_path / "data.parquet", compression="none", use_dictionary=False)
     damaged(data, spread=1)
@@ -144,7 +144,7 @@ def test_files_without_any_row_are_an_empty_table(number: int, form: str, tmp_pa
         assert len(sample(engine, ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test").rows) == 0
 
 
-def test_files_that_others_left_unfinished_or_keep_beside_data_are_not_data(tmp_path: Path) -> None:
+def test_hidden_unfinished_and_marker_files_are_skipped(tmp_path: Path) -> None:
     home = three_files(tmp_path / "data")
     for aside in ("_temporary/0/part-9.parquet", "_delta_log/00.checkpoint.parquet", ".spark/part-9.parquet"):
         parquet(home / aside, pa.table({"a": [1.0]}))
@@ -181,7 +181,7 @@ def write(path: Path, whole: pa.Table) -> None:
 @pytest.mark.parametrize("form", ["parquet", "csv"])
 @pytest.mark.parametrize("number", [1, 2, 4])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_file_that_goes_or_changes_before_or_between_passes_is_named(
+def test_deleted_or_changed_file_is_named_in_the_error(
     change: str, number: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, out = tmp_path / "data", tmp_path / "out"
@@ -203,7 +203,7 @@ def test_a_file_that_goes_or_changes_before_or_between_passes_is_named(
 
 @contextmanager
 def without_rights() -> Iterator[None]:
-    """As somebody whom permissions bind: root is made nobody for a while."""
+    """Run as the user nobody if the tests run as root, because permissions do not bind root."""
     if os.geteuid() != 0:
         yield
         return
@@ -214,7 +214,7 @@ def without_rights() -> Iterator[None]:
         os.seteuid(0)
 
 
-def test_a_file_or_directory_that_may_not_be_read_is_named() -> None:
+def test_unreadable_file_or_directory_is_named_in_the_error() -> None:
     # Homes of pytest are closed to others.
     open_home = Path(tempfile.mkdtemp(prefix="pais-faults-"))
     open_home.chmod(0o755)

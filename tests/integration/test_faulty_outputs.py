@@ -1,4 +1,4 @@
-"""Full disks, vanished directories and signals: nothing is half written, earlier outputs stay."""
+"""Full disks, deleted directories and signals: no partial output is written, and earlier outputs stay."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_truly_full_disk_leaves_earlier_outputs_as_they_were(tmp_path: Path) -
         subprocess.run(["umount", disk], check=True)
 
 
-def test_an_output_directory_that_goes_during_the_run_is_made_anew(
+def test_output_directory_deleted_during_the_run_is_created_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out"
@@ -110,10 +110,8 @@ def test_an_output_directory_that_becomes_a_file_during_the_run_is_named(
     assert snapshot(tmp_path).keys() == {"rows.parquet", "out"}
 
 
-def test_outputs_are_made_in_their_own_directory_where_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Above it may be another disk, or a directory of somebody else's."""
+def test_outputs_are_staged_in_an_existing_output_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parent may be on another disk, or readable by other users."""
     data, out, places = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out", []
     out.mkdir(parents=True)
     real = outputs._move_in
@@ -130,7 +128,7 @@ def test_outputs_are_made_in_their_own_directory_where_it_is_there(
 
 
 @pytest.mark.parametrize("gone", ["all", "the hidden place"])
-def test_outputs_that_go_while_they_are_written_do_not_take_earlier_ones_along(
+def test_outputs_deleted_while_written_leave_earlier_outputs(
     gone: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = parquet(tmp_path / "rows.parquet"), tmp_path / "deep" / "out"

@@ -57,7 +57,7 @@ def test_a_bad_line_of_a_csv_file_is_left_out(
     assert np.array_equal(np.sort(kept.rows[:, 0]), np.sort(rows(3000)[:, 0]))
 
 
-def test_a_csv_column_without_numbers_at_first_and_one_of_truth_values_are_read(tmp_path: Path) -> None:
+def test_csv_columns_of_late_numbers_and_of_booleans_are_read(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("a,b\n,true\n,false\n")
     with pytest.raises(DataError, match=r"column\(s\) 1 from the left have values that are missing"):
         source(tmp_path / "rows.csv", missing="error")
@@ -79,20 +79,20 @@ def test_a_pattern_that_matches_nothing_is_named(tmp_path: Path) -> None:
     refused(str(tmp_path / "rows-*.parquet"), names="no file matches", work=tmp_path)
 
 
-def test_a_path_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_missing_path_is_named_in_the_error(tmp_path: Path) -> None:
     refused(tmp_path / "missing.parquet", names="missing.parquet does not exist", work=tmp_path)
     assert pais("survey", "x" * 5000, "--epsilon", 1, "--json").exit_code == 2
     assert pais("survey", "carrier-pigeon://rows", "--epsilon", 1, "--json").exit_code == 2
 
 
-def test_column_names_that_are_no_text_are_refused_by_file(tmp_path: Path) -> None:
+def test_undecodable_column_names_are_refused_by_file(tmp_path: Path) -> None:
     field = pa.field(b"a\xff", pa.float64())
     parquet(tmp_path / "odd.parquet", pa.Table.from_arrays([pa.array([CANARY])], schema=pa.schema([field])))
     refused(tmp_path / "odd.parquet", names="odd.parquet cannot be read", work=tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a b", "größe", "x.y", "[red]", "a\nb", "'; drop", "", "名", "-1x", "weight[0]"])
-def test_column_names_of_any_text_serve(name: str, tmp_path: Path) -> None:
+def test_column_names_may_be_any_text(name: str, tmp_path: Path) -> None:
     found = rows()
     data = parquet(tmp_path / "rows.parquet", pa.table({name: found[:, 0], "plain": found[:, 1]}))
     result = pais("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--out", tmp_path / "out")
@@ -143,9 +143,7 @@ def test_a_column_named_twice_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_spark_that_is_not_installed_is_an_error_that_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_spark_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "pyspark"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)

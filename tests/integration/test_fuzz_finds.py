@@ -1,4 +1,4 @@
-"""What fuzzing and sweeps found, each once: these ended in an internal error, or a bit beyond a target."""
+"""Regression tests for faults found by fuzzing: internal errors, and costs one bit above a target."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def written(path: Path, content: Any) -> Path:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"a":' * 100_000, '{"a": ' + "9" * 5000 + "}"])
-def test_json_nested_without_end_or_with_endless_digits_is_refused(tmp_path: Path, text: str) -> None:
+def test_deeply_nested_json_and_huge_numbers_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ArgumentError, match="not a JSON object"):
         read_json(written(tmp_path / "file.json", text))
 
@@ -48,7 +48,7 @@ def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, ch
 
 
 @pytest.mark.parametrize("epsilon", [math.inf, math.nan])
-def test_an_endless_epsilon_beside_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
+def test_infinite_epsilon_with_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
     right = {**SURVEY, "epsilon": 1.0, "secure_randomness": True, "above_noise": True}
     survey = pais.Survey.load(written(tmp_path / "survey.json", right))
     with pytest.raises(pais.PaisError):
@@ -96,13 +96,13 @@ def test_names_too_long_for_a_file_are_refused() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e-18, 1e50])
-def test_a_survey_whose_noise_or_counts_leave_the_integers_is_refused(epsilon: float) -> None:
+def test_survey_with_integer_overflow_is_refused(epsilon: float) -> None:
     with pytest.raises(ArgumentError, match="out of range"):
         pais.survey(np.ones((20, 2)), epsilon=epsilon, random_state=1)
 
 
 @pytest.mark.parametrize("sampling", ["none", "constrained"])
-def test_a_plan_for_an_endless_epsilon_is_refused(sampling: Any) -> None:
+def test_plan_with_infinite_epsilon_is_refused(sampling: Any) -> None:
     with pytest.raises(pais.PaisError):
         pais.plan_kmeans(
             n_clusters=2,
@@ -121,9 +121,7 @@ def test_more_rows_than_a_float_can_count_are_refused() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names of files are letters elsewhere")
-def test_a_name_of_a_file_that_is_no_text_is_shown_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_undecodable_file_name_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "[bold]\udcff.json"
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", out)
@@ -164,13 +162,13 @@ def test_a_coreset_of_norms_that_are_all_zero_is_refused() -> None:
             )
 
 
-def test_an_audit_may_have_all_the_time_there_is() -> None:
+def test_audit_accepts_a_huge_time_limit() -> None:
     pair = pais.NeighbourPair(with_record=[[1.0]], without_record=np.empty((0, 1)))
     found = pais.audit(lambda rows, generator: 0.0, pair=pair, epsilon=1.0, runs=10, seconds=1e308, random_state=0)
     assert found.runs == 5
 
 
-def test_what_was_calibrated_accounts_to_at_most_its_target_to_the_last_bit(tmp_path: Path) -> None:
+def test_calibrated_release_costs_at_most_its_target(tmp_path: Path) -> None:
     """Of this seed the logarithms were equal, and the numbers were not."""
     found = sweep.checks_of(3650, tmp_path)
     assert len(found) >= 8

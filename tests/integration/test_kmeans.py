@@ -102,7 +102,7 @@ def test_moving_rows_and_center_moves_the_centers(mechanism: str) -> None:
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)
-def test_the_order_of_the_rows_is_no_part_of_a_release_of_all_rows(mechanism: str) -> None:
+def test_release_of_all_rows_does_not_depend_on_row_order(mechanism: str) -> None:
     here = private_kmeans(ROWS, stated(mechanism, sampling="none"), random_state=4).value
     there = private_kmeans(ROWS[::-1].copy(), stated(mechanism, sampling="none"), random_state=4).value
     np.testing.assert_array_equal(here.centers, there.centers)
@@ -134,7 +134,7 @@ def shape_of(value: object) -> object:
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)
-def test_with_a_survey_certificates_differ_only_in_what_it_released(mechanism: str) -> None:
+def test_certificates_with_a_survey_differ_only_in_surveyed_values(mechanism: str) -> None:
     fits = [private_kmeans(rows, settings_of(mechanism, sampling="none")) for rows in NEIGHBOURS]
     loaded = [json.loads(fit.certificate.to_json()) for fit in fits]
     for certificate, fit in zip(loaded, fits, strict=True):
@@ -206,7 +206,7 @@ def test_certificates_of_other_mechanisms_follow_the_published_schema() -> None:
     ],
     ids=str,
 )
-def test_the_schema_refuses_what_is_no_certificate(change: dict[str, object]) -> None:
+def test_schema_refuses_invalid_certificates(change: dict[str, object]) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     good = json.loads(private_kmeans(ROWS[:500], stated(), random_state=0).certificate.to_json())
     with pytest.raises(jsonschema.ValidationError):
@@ -216,7 +216,7 @@ def test_the_schema_refuses_what_is_no_certificate(change: dict[str, object]) ->
             jsonschema.Draft202012Validator(SCHEMA).validate({key: good[key] for key in good if key != name})
 
 
-def test_a_seed_is_said_wherever_it_was_used() -> None:
+def test_seeded_results_are_marked_not_private() -> None:
     for case in (stated(), settings_of()):
         fit = private_kmeans(ROWS, case, random_state=7)
         assert fit.certificate.note == "seeded, not private"
@@ -225,7 +225,7 @@ def test_a_seed_is_said_wherever_it_was_used() -> None:
 
 @pytest.mark.parametrize("rows", [ROWS[:300].tolist(), ROWS[:300].astype(np.float32), np.asfortranarray(ROWS[:300])])
 @pytest.mark.parametrize("make", [settings_of, stated], ids=["surveyed", "stated"])
-def test_anything_that_reads_as_a_table_can_be_passed(rows: Any, make: Any) -> None:
+def test_fit_accepts_every_kind_of_table(rows: Any, make: Any) -> None:
     assert private_kmeans(rows, make(), random_state=0).value.centers.shape == (5, 6)
 
 
@@ -244,7 +244,7 @@ NO_TABLES: dict[str, Any] = {
     [{}, {"radius": None, "norms": None}, {"norms": None, "center": None}],
     ids=["stated", "center stated", "radius stated"],
 )
-def test_rows_that_are_no_table_are_refused(kind: str, facts: dict[str, Any]) -> None:
+def test_rows_that_are_not_a_table_are_refused(kind: str, facts: dict[str, Any]) -> None:
     with pytest.raises(pais.DataError):
         private_kmeans(NO_TABLES[kind], stated(**facts))
 
@@ -256,7 +256,7 @@ def test_rows_of_another_width_than_the_center_are_refused(facts: dict[str, Any]
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_table_without_a_finite_row_is_released_as_an_empty_one_is(value: float) -> None:
+def test_table_without_finite_rows_is_released_like_an_empty_table(value: float) -> None:
     rows = ROWS[:2000].copy()
     rows[:, 4] = value
     for case in (stated(), settings_of(), stated(sampling="uniform", sample_size=100.0)):

@@ -58,12 +58,12 @@ def test_executors_were_killed_in_the_middle_of_the_jobs(outcome: dict[str, Any]
     assert outcome["victims_gone"] == [True, True]
 
 
-def test_a_seeded_sample_is_that_of_rows_in_memory_though_an_executor_was_killed(outcome: dict[str, Any]) -> None:
+def test_seeded_sample_equals_that_in_memory_after_an_executor_was_killed(outcome: dict[str, Any]) -> None:
     assert outcome["seeded_as_in_memory"]
     assert outcome["rows"] > 1000
 
 
-def test_a_release_keeps_the_same_rows_though_an_executor_was_killed(outcome: dict[str, Any]) -> None:
+def test_release_keeps_the_same_rows_after_an_executor_was_killed(outcome: dict[str, Any]) -> None:
     assert outcome["release_as_undisturbed"]
     assert outcome["release_is_not_the_seeded_one"]
     assert outcome["release_rows"] > 1000

@@ -112,7 +112,7 @@ def test_every_test_named_in_a_docstring_exists() -> None:
             assert (ROOT / name).is_file(), f"{path.name} names {name}"
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_resolve() -> None:
     for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             if "://" not in target:

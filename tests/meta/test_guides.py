@@ -1,4 +1,4 @@
-"""What the guides show is run: python and sh blocks of a page, in order, in a directory of their own."""
+"""The python and sh blocks of each guide run, in order, in a new directory."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_the_path_of_a_release_fits_in_one_short_module() -> None:
     assert 'f"' not in text, "no text is formatted on the path"
 
 
-def test_modules_are_short_and_only_front_doors_take_many_arguments() -> None:
+def test_modules_are_short_and_few_functions_take_many_arguments() -> None:
     house = static()
     assert house["modules above 350 lines"] == []
     assert house["two-way pairs of rooms"] == []

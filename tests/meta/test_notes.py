@@ -1,4 +1,4 @@
-"""Proof notes, labelled lines, tests and stated guarantees belong together: none of them is left alone."""
+"""Every proof note, labelled line, test and stated guarantee refers to the others."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_every_guarantee_of_a_docstring_has_a_note(name: str) -> None:
     assert name in proved_guarantees()
 
 
-def test_no_note_proves_what_no_docstring_states() -> None:
+def test_every_proved_statement_is_in_a_docstring() -> None:
     assert proved_guarantees() <= set(stated_guarantees())
 
 
@@ -109,7 +109,7 @@ def test_every_note_is_in_the_index_and_in_the_map() -> None:
         assert f"(notes/{note.name})" in overview, f"{note.name} is not linked from the map"
 
 
-def test_the_checks_see_what_is_missing() -> None:
+def test_note_checks_find_labels_and_guarantees() -> None:
     assert re.fullmatch(LABEL, "worst-case-12")
     assert not re.fullmatch(LABEL, "1e-6")
     assert "pais.privacy.certify.worst_case" in set(stated_guarantees())

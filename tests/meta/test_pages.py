@@ -1,4 +1,4 @@
-"""What the pages show is run, page by page, and what they say is printed is printed."""
+"""The code blocks of the pages run and print what the pages show."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_security_page_says_who_sees_what_and_how_to_report() -> None:
         assert part in text
 
 
-def test_every_limit_is_weighed_and_says_what_to_do() -> None:
+def test_every_limit_has_a_severity_and_advice() -> None:
     rows = re.findall(r"^\| \*\*(.*)$", (ROOT / "LIMITS.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     weights = [row.split(" | ")[1] for row in rows]
     assert set(weights) == {"critical", "theoretical", "negligible"}

@@ -64,7 +64,7 @@ def test_pages_that_are_missing_are_left_out_and_new_ones_come_last() -> None:
     assert "theory/lattice.md" in found[1:]
 
 
-def test_links_lead_to_where_the_site_has_a_file_and_others_become_words() -> None:
+def test_site_links_resolve_or_become_text() -> None:
     assert rewritten("[limits](../../LIMITS.md#top)", "guide/x.md") == "[limits](../limits.md#top)"
     assert rewritten("[first](docs/guide/first-run.md)", "index.md") == "[first](guide/first-run.md)"
     assert rewritten("[code](../../src/pais/data/ball.py)", "guide/x.md") == "code (`src/pais/data/ball.py`)"
@@ -78,7 +78,7 @@ def test_links_lead_to_where_the_site_has_a_file_and_others_become_words() -> No
     any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings_handlers")),
     reason="needs the extra pais[docs], which is too large for every run of the tests; make docs builds the same",
 )
-def test_the_site_builds_without_a_warning_names_everything_and_loads_nothing(tmp_path: Path) -> None:
+def test_site_builds_without_warnings_and_external_resources(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
         cwd=ROOT,

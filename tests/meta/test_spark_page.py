@@ -1,4 +1,4 @@
-"""What the guide to Spark shows is run."""
+"""The code blocks of the Spark guide run."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ SEEDS = range(20)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_a_known_mistake_is_caught_and_the_right_version_passes_for_twenty_seeds(case: Case) -> None:
+def test_audit_catches_known_mistakes_and_passes_the_correct_versions(case: Case) -> None:
     broken = case.audit(broken=True, seed=0, runs=case.runs // 2 if case.slow else case.runs)
     assert broken.violates
     assert broken.certified is not None
@@ -31,14 +31,14 @@ def test_a_known_mistake_is_caught_and_the_right_version_passes_for_twenty_seeds
         assert not right.violates, str(right)
 
 
-def test_the_pole_of_the_published_noise_proves_many_times_the_claim() -> None:
+def test_audit_of_published_noise_exceeds_the_claim_many_times() -> None:
     case = next(case for case in CASES if "exponential" in case.name)
     found = case.audit(broken=True, seed=1)
     assert found.lower_bound > 6.0
     assert "distance of the sum" in found.best.event
 
 
-def test_a_center_published_as_it_was_is_caught_by_exact_equality() -> None:
+def test_audit_catches_an_unchanged_center_by_equality() -> None:
     case = next(case for case in CASES if case.name == "skipped empty cluster")
     found = case.audit(broken=True, seed=2, runs=4_000)
     assert found.best.event == "output[0] is equal to 0.5"
@@ -47,7 +47,7 @@ def test_a_center_published_as_it_was_is_caught_by_exact_equality() -> None:
     assert found.lower_bound > 5.0
 
 
-def test_a_row_published_as_it_is_is_caught_by_exact_equality() -> None:
+def test_audit_catches_an_unchanged_row_by_equality() -> None:
     case = next(case for case in CASES if case.name == "real rows as start of k-means")
     arguments, record = case.arguments(True), np.array([0.75, 0.0])
     pair = pais.NeighbourPair.of(record, [[-0.5, 0.0], [-0.5, 0.0]])
@@ -64,7 +64,7 @@ def test_a_row_published_as_it_is_is_caught_by_exact_equality() -> None:
     assert found.lower_bound > 2.0
 
 
-def test_the_bound_of_a_right_round_of_k_means_comes_near_its_certificate_and_never_passes_it() -> None:
+def test_audit_of_one_kmeans_round_is_near_and_below_its_certificate() -> None:
     case = next(case for case in CASES if case.name == "k-means with noise of 0.7 of its scale")
     found = case.audit(broken=False, seed=1, runs=16_000)
     assert found.certified is not None
@@ -72,12 +72,12 @@ def test_the_bound_of_a_right_round_of_k_means_comes_near_its_certificate_and_ne
     assert found.best.direction == "present"
 
 
-def test_the_bound_comes_near_the_true_epsilon_of_a_tight_mechanism() -> None:
+def test_audit_of_a_tight_mechanism_is_near_the_true_epsilon() -> None:
     found = pais.audit(laplace_sum, pair=PAIR, epsilon=1.0, runs=1_000_000, random_state=3)
     assert 0.97 < found.lower_bound <= 1.0
 
 
-def test_the_bound_of_a_sampled_release_comes_near_its_certificate_and_never_passes_it() -> None:
+def test_audit_of_a_sampled_release_is_near_and_below_its_certificate() -> None:
     mechanism = pais.WeightedSum(noise=pais.laplace_noise(1.0))
     rule = pais.UniformRule(rate=0.5)
     found = pais.audit(mechanism, rule=rule, ball=LAPLACE_BALL, runs=200_000, random_state=4)
@@ -86,9 +86,7 @@ def test_the_bound_of_a_sampled_release_comes_near_its_certificate_and_never_pas
 
 
 @pytest.mark.parametrize(("p", "epsilon", "delta"), [(0.5, 1.0, 0.0), (0.02, 2.0, 0.0), (0.3, 0.7, 0.05)])
-def test_the_bound_is_wrong_no_more_often_than_its_risk_and_the_plain_ratio_is(
-    p: float, epsilon: float, delta: float
-) -> None:
+def test_bound_fails_at_most_at_its_risk_unlike_the_plain_ratio(p: float, epsilon: float, delta: float) -> None:
     # An event that attains epsilon exactly, so that every bound above it is wrong.
     q = (p - delta) * math.exp(-epsilon)
     rng = np.random.default_rng(5)
@@ -101,7 +99,7 @@ def test_the_bound_is_wrong_no_more_often_than_its_risk_and_the_plain_ratio_is(
     assert plain > 0.3
 
 
-def test_choosing_and_counting_on_the_same_runs_would_overstate_and_halving_does_not() -> None:
+def test_separate_halves_avoid_overstated_bounds() -> None:
     # No event tells anything here: every bound above 0 is wrong.
     rng = np.random.default_rng(6)
     risk, n, trials = 0.05, 200, 300
@@ -120,7 +118,7 @@ def test_choosing_and_counting_on_the_same_runs_would_overstate_and_halving_does
     assert same > 2 * halved
 
 
-def test_many_runs_at_once_have_the_law_of_runs_one_by_one_and_not_that_of_other_noise() -> None:
+def test_measure_many_has_the_distribution_of_single_runs() -> None:
     rows = np.array([[0.5], [0.25], [1.0]])
     mechanism = pais.WeightedSum(noise=pais.laplace_noise(1.0))
     rule, rng = pais.UniformRule(rate=0.4), np.random.default_rng(7)
@@ -133,7 +131,7 @@ def test_many_runs_at_once_have_the_law_of_runs_one_by_one_and_not_that_of_other
     assert stats.ks_2samp(single, wrong).pvalue < 1e-6
 
 
-def test_many_samples_at_once_leave_k_means_its_law_and_other_noise_does_not() -> None:
+def test_measure_each_has_the_distribution_of_single_kmeans_runs() -> None:
     plan, rng = plain_kmeans_plan(), np.random.default_rng(8)
     rows = np.array([[0.5, 0.0], [0.25, 0.25], [-1.0, 0.0]])
     less = pais.laplace_noise(0.5)

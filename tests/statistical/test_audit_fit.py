@@ -104,7 +104,7 @@ def test_warning_is_part_of_the_outcome() -> None:
     assert report.best.event.startswith("warnings is equal to")
 
 
-def test_one_run_is_bit_for_bit_a_fit() -> None:
+def test_single_run_equals_a_fit() -> None:
     for kind in ("l2", "gaussian"):
         settings = {"mechanism": kind, "delta": 0.01 if kind == "gaussian" else 0.0}
         target = FitTarget.of(

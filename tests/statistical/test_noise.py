@@ -104,7 +104,7 @@ def test_directions_of_the_cube_have_one_face_coordinate_and_uniform_others() ->
     assert on_face < REJECT
 
 
-def test_l1_noise_has_independent_laplace_coordinates_and_a_normalised_gaussian_has_not() -> None:
+def test_l1_noise_has_independent_laplace_coordinates() -> None:
     noise = drawn(laplace_noise(SCALE))
     right = stats.laplace(scale=SCALE).cdf
     # (c) Erratum 12: the Gamma radius is right and the direction is not.
@@ -252,7 +252,7 @@ def test_the_scale_multiplies_the_noise_and_nothing_else() -> None:
         assert not np.array_equal(unit, wide)
 
 
-def test_the_published_radius_has_a_pole_where_the_gamma_radius_keeps_the_claimed_epsilon() -> None:
+def test_published_radius_has_a_pole_and_gamma_radius_has_none() -> None:
     """Erratum 1: exact log densities at outputs near the true sum, d = 8, neighbouring sums one scale apart."""
     d, p = 8, 2.0
     law = LpNoise(scale=SCALE, p=p)
@@ -286,7 +286,7 @@ def test_the_published_radius_has_a_pole_where_the_gamma_radius_keeps_the_claime
 
 
 @pytest.mark.parametrize("p", [1.0, 1.5, 2.0, 3.0, math.inf])
-def test_no_event_near_the_true_sum_betrays_a_record_beyond_its_price(p: float) -> None:
+def test_events_near_the_true_sum_stay_within_the_certified_loss(p: float) -> None:
     """Drawn noise itself: the odds of landing near a sum, with and without the record, differ by at most e^epsilon."""
     n, d, near = 400_000, 2, 0.1 * SCALE
     law = LpNoise(scale=SCALE, p=p)

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 
 
 @pytest.mark.parametrize("q", [0.1, 0.25, 1.0 / 3.0, 0.7])
-def test_frequencies_fit_the_probability_and_not_one_two_percent_larger(q: float) -> None:
+def test_sampling_frequencies_accept_the_probability_and_reject_two_percent_more(q: float) -> None:
     n = 2**22 if q < 0.2 else 2**20
     bits = SeededBits(np.random.default_rng(11))
     kept = int(np.sum(bernoulli(np.full(n, q), coarse_words(bits, n), served(bits))))
@@ -42,7 +42,7 @@ def test_frequencies_fit_the_probability_and_not_one_two_percent_larger(q: float
     assert abs(sigmas(kept, n, 1.02 * q)) > 5.0
 
 
-def test_a_probability_below_two_to_the_minus_sixteen_is_kept_and_a_truncated_one_never() -> None:
+def test_tiny_probabilities_are_not_truncated_to_zero() -> None:
     """q = 2**-17: 16 bits alone cannot represent it, and a sampler that stops there never keeps such a row."""
     q, block, n_blocks = 2.0**-17, 2**20, 24
     bits = SeededBits(np.random.default_rng(12))
@@ -56,7 +56,7 @@ def test_a_probability_below_two_to_the_minus_sixteen_is_kept_and_a_truncated_on
     assert abs(sigmas(truncated, n_blocks * block, q)) > 10.0
 
 
-def test_probability_one_is_always_kept_and_nearly_one_is_not_rounded_to_it() -> None:
+def test_probability_near_one_is_not_rounded_to_one() -> None:
     everything = as_coarse(range(CELLS))
     assert np.all(bernoulli(np.ones(CELLS), everything, served(ScriptedBits([]))))
     nearly = bernoulli(np.full(CELLS, math.nextafter(1.0, 0.0)), everything, served(ScriptedBits([TOP, TOP])))
@@ -67,7 +67,7 @@ def test_probability_one_is_always_kept_and_nearly_one_is_not_rounded_to_it() ->
 # -- independent rows ----------------------------------------------------------------------------------------
 
 
-def test_the_sample_size_varies_as_a_poisson_sample_and_not_as_one_of_fixed_size() -> None:
+def test_sample_size_varies_as_in_poisson_sampling() -> None:
     rows, n_runs, rule = rows_in_ball(400), 3000, coreset(0.3)
     q = rule.probability(np.linalg.norm(rows, axis=1))
     bits = SeededBits(np.random.default_rng(13))

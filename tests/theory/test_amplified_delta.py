@@ -128,7 +128,7 @@ def test_epsilon_at_delta_is_a_safe_inverse_over_random_arguments() -> None:
     assert epsilon.max() > 900
 
 
-def test_a_record_that_takes_part_less_often_than_delta_needs_no_epsilon() -> None:
+def test_probability_below_delta_gives_epsilon_zero() -> None:
     assert pais.epsilon_at_delta(1e-3, 50.0, 1e-4) == 0.0
     assert pais.amplified_delta(1.0, 0.0, 0.5) == 0.0
     assert pais.epsilon_at_delta(1e-6, 0.0, 1.0) == 0.0

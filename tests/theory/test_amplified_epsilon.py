@@ -25,7 +25,7 @@ def test_amplified_epsilon_is_never_below_the_exact_value_and_at_most_1e_12_abov
             assert mp.mpf(value) <= exact * (1 + mp.mpf("1e-12"))
 
 
-def test_certain_participation_changes_nothing_and_no_loss_stays_no_loss() -> None:
+def test_probability_one_and_loss_zero_are_unchanged() -> None:
     assert pais.amplified_epsilon(3.7, 1.0) == 3.7
     assert pais.amplified_epsilon(1000.0, 1.0) == 1000.0
     assert pais.amplified_epsilon(0.0, 0.3) == 0.0

@@ -1,4 +1,4 @@
-"""Fix two, solve the third: every answer is re-accounted by other means and lies on the safe side."""
+"""Calibration: every solved value is checked independently and lies on the safe side."""
 
 from __future__ import annotations
 
@@ -55,9 +55,7 @@ def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("profile", "delta"), PROFILES)
-def test_solving_the_size_and_the_epsilon_leads_back_to_where_one_started(
-    sampling: str, profile: pais.LinearProfile, delta: float
-) -> None:
+def test_solving_size_and_epsilon_round_trip(sampling: str, profile: pais.LinearProfile, delta: float) -> None:
     first = solved_noise(sampling, profile, delta)
     size = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, noise=first.noise)
     assert size.sample_size == pytest.approx(500, rel=1e-3)
@@ -197,7 +195,7 @@ def test_a_profile_that_bends_between_the_knots_of_the_quick_search_still_meets_
 
 
 @pytest.mark.slow
-def test_a_size_below_every_weight_is_refused() -> None:
+def test_too_small_sample_size_is_refused() -> None:
     for delta, profile in ((0.0, PROFILES[0][0]), (1e-6, PROFILES[3][0])):
         for fixed in ({"noise": 1.0}, {"epsilon": 1.0}):
             with pytest.raises(pais.UnreachableError, match="Relax"):

@@ -110,7 +110,7 @@ def test_weight_is_feasible_where_the_nearest_double_of_the_loss_is_not_enough()
     assert infeasible(profile, [1.0], [1 / Fraction(weight)], epsilon) == []
 
 
-def test_check_sees_the_weight_that_used_to_be_returned() -> None:
+def test_check_detects_the_former_infeasible_weight() -> None:
     epsilon = 0.0017
     profile = LinearProfile(intercept=0.07 * epsilon, slope=0.929 * epsilon)
     weight = float(mp.mpf("2.17870847627069"))
@@ -357,7 +357,7 @@ def test_planned_release_certifies_the_epsilon_that_was_asked_for() -> None:
         assert certified_epsilon(mechanism, calibration.rule, ball) == epsilon
 
 
-def test_target_is_certified_for_a_cheaper_profile_and_not_for_a_dearer_one() -> None:
+def test_target_is_certified_only_for_profiles_with_smaller_losses() -> None:
     planned = LinearProfile(0.1, 0.8)
     rule = pais.ConstrainedRule(profile=planned, radius=1.0, epsilon=1.0)
     cheaper = LinearProfile(0.1, math.nextafter(0.8, 0.0))

@@ -428,7 +428,7 @@ def test_the_gamma_quantile_is_as_accurate_as_the_error_bound_assumes(p: float) 
             assert upper <= tail <= lower
 
 
-def test_a_quantile_that_does_not_settle_is_never_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_quantile_without_convergence_raises(monkeypatch: pytest.MonkeyPatch) -> None:
     # A start that is no number, as a library that fails might give it.
     monkeypatch.setattr(noise_laws.special, "gammainccinv", lambda shape, tail: math.nan)
     with pytest.raises(ConvergenceError), mp.workprec(200):

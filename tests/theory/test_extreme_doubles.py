@@ -39,7 +39,7 @@ Floats = NDArray[np.float64]
 
 
 @noises
-def test_minus_zero_and_what_vanishes_beside_the_step_are_zero_in_every_bit(noise_name: str) -> None:
+def test_minus_zero_and_values_below_the_step_become_zero(noise_name: str) -> None:
     noise = NOISES[noise_name](1.0)
     ball = Ball(radius=1.0, order=noise.order)
     mechanism = WeightedMean(count_noise=noise, sum_noise=noise)
@@ -64,7 +64,7 @@ def test_a_noise_of_no_steps_on_minus_zero_gives_plus_zero() -> None:
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
-def test_huge_rows_come_back_to_the_radius_without_a_warning(order: float) -> None:
+def test_huge_rows_are_clipped_without_a_warning(order: float) -> None:
     ball = Ball(radius=2.0, order=order)
     huge = np.array([[1e308, -1e308], [1.7e308, 1e-300], [-1e308, 0.0], [1e160, 1e160]])
     clipped = ball.clip(ball.shift(huge))
@@ -149,7 +149,7 @@ def test_plan_that_would_overflow_integers_is_refused_from_public_numbers(case: 
 
 
 @pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
-def test_an_estimator_that_would_overflow_does_not_look_at_a_row() -> None:
+def test_estimator_with_overflow_reads_no_row() -> None:
     rows = Unread()
     norms = NormDistribution(norms=np.array([0.5]), masses=np.array([1e3]), radius=1.0)
     settings_ = pais.KMeansSettings(n_clusters=2, epsilon=1e14, radius=1.0, norms=norms, mechanism="l2")

@@ -1,4 +1,4 @@
-"""GAUSS-SAMPLED, constrained: delta has one hump along the weight, and the rule stops at its first crossing."""
+"""GAUSS-SAMPLED, constrained: delta has a single maximum in the weight, and the rule stops at its first crossing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def deltas(epsilon: float, at_one: float, weight: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("epsilon", "at_one"), CASES)
-def test_delta_rises_to_one_hump_and_falls_again(epsilon: float, at_one: float) -> None:
+def test_delta_has_a_single_maximum_in_the_weight(epsilon: float, at_one: float) -> None:
     weight = np.geomspace(1, 1e9, 20001)
     log_delta = np.log(deltas(epsilon, at_one, weight))
     visible = log_delta > np.log(1e-290)
@@ -50,7 +50,7 @@ def test_the_weight_is_the_first_crossing_found_by_brute_force(epsilon: float, a
         assert remove_delta(epsilon, mp.mpf(float(profile(1.0, 0.0))) * longer, 1 / longer) > delta
 
 
-def test_a_solver_that_jumps_the_hump_would_land_where_records_are_published_with_probability_delta() -> None:
+def test_second_crossing_would_publish_records_with_probability_delta() -> None:
     """The far branch exists, is formally within the target, and is not what is returned."""
     epsilon, delta, at_one = 1.0, 1e-6, 0.01
     far = 2 / delta
@@ -58,7 +58,7 @@ def test_a_solver_that_jumps_the_hump_would_land_where_records_are_published_wit
     assert pais.constrained_weight(pais.GaussianProfile(100.0, 1.0), 0.0, epsilon=epsilon, delta=delta) < 1e4
 
 
-def test_a_hump_below_the_target_is_climbed_to_its_top_and_not_beyond() -> None:
+def test_weight_stops_at_a_maximum_below_the_target() -> None:
     at_one, delta = 1e-7, 1e-3
     profile = pais.GaussianProfile(1 / at_one, 1.0)
     weight = pais.constrained_weight(profile, 0.0, epsilon=1.0, delta=delta, max_epsilon_if_kept=math.inf)
@@ -68,7 +68,7 @@ def test_a_hump_below_the_target_is_climbed_to_its_top_and_not_beyond() -> None:
     assert weight == pytest.approx(peak, rel=1e-3)
 
 
-def test_the_lemma_behind_the_single_hump_holds() -> None:
+def test_lemma_of_the_single_maximum() -> None:
     """integral over [0,1] of exp(-L s^2 + E s(1-s)) <= 1 with E = 1 - e^-L: docs/theory/first-crossing.md."""
     for log_ratio in [mp.mpf(10) ** k for k in (-6, -3, -1, 0, 0.5, 1, 2, 3)]:
         lift = 1 - mp.exp(-log_ratio)

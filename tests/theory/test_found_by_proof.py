@@ -121,7 +121,7 @@ class LeadingZeros(BitSource):
 
 
 @pytest.mark.parametrize("law", [laplace_noise(0.01), GaussianNoise(scale=0.01)], ids=repr)
-def test_a_draw_whose_first_word_is_all_zeros_is_not_decided_by_it(law: LpNoise | GaussianNoise) -> None:
+def test_draw_with_a_zero_first_word_uses_more_bits(law: LpNoise | GaussianNoise) -> None:
     """The tail reaches down to zero there, and the noise up to infinity, however small its scale is beside a step."""
     bits = LeadingZeros()
     law.draw_steps((1, 1), Lattice(step=1.0), bits)
@@ -145,7 +145,7 @@ def _scaled(noise: LpNoise, factor: float) -> LpNoise:
     return LpNoise(scale=noise.scale * factor, p=noise.p)
 
 
-def test_what_a_weighted_row_adds_stays_within_the_bound_that_is_planned_for() -> None:
+def test_weighted_contribution_stays_within_the_planned_bound() -> None:
     rules: Sequence[Rule] = [
         pais.UniformRule(rate=0.3),
         pais.CoresetRule(sample_size=10.0, n_rows=1000.0, mean_square_norm=1.0, radius=2.0),
@@ -159,7 +159,7 @@ def test_what_a_weighted_row_adds_stays_within_the_bound_that_is_planned_for() -
         assert bound <= 2.0 / rule.smallest_probability(2.0) * (1.0 + 1e-12)
 
 
-def test_no_center_is_so_far_that_a_finite_row_overflows() -> None:
+def test_centers_are_limited_so_that_finite_rows_do_not_overflow() -> None:
     with pytest.raises(pais.ArgumentError, match="center"):
         Ball(radius=1.0, center=(1e308, 0.0))
     ball = Ball(radius=1.0, center=(1e100, -1e100))
@@ -195,7 +195,7 @@ def test_the_sum_on_a_certificate_is_never_below_the_exact_sum_of_its_parts(earl
 
 @settings(max_examples=300, deadline=None)
 @given(st.floats(1e-12, 1e6), st.integers(2, 8))
-def test_prices_are_shown_rounded_up_and_what_is_left_rounded_down(value: float, digits: int) -> None:
+def test_displayed_prices_are_rounded_up_and_budgets_down(value: float, digits: int) -> None:
     near = Decimal(f"{value:.12g}")
     assert near <= Decimal(raised(value, digits)) <= near * (1 + 10 ** Decimal(2 - digits))
     assert near * (1 - 10 ** Decimal(2 - digits)) <= Decimal(lowered(value, digits)) <= near

@@ -1,4 +1,4 @@
-"""No loss that is not a number, and no promise that was not kept, passes for certified."""
+"""NaN losses and unmet targets are never certified."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pais
 ONE = pais.NormDistribution(norms=[1.0], masses=[1000.0], radius=1.0)
 
 
-def test_a_vanishing_shift_next_to_a_large_one_is_not_read_as_certified() -> None:
+def test_tiny_shift_beside_a_large_one_is_not_certified() -> None:
     """The shift at norm 0 is so small that its delta underflows; the one at the radius decides."""
     profile = pais.GaussianProfile(1e160, 1.0)
     answer = pais.calibrate("uniform", profile, ONE, epsilon=1.0, delta=1e-6, sample_size=300.0)
@@ -56,14 +56,14 @@ def test_a_profile_that_is_not_a_number_somewhere_is_refused() -> None:
         pais.worst_case(pais.UniformRule(rate=0.5), profile, radius=1.0)
 
 
-def test_a_power_that_overflows_at_a_record_that_pays_nothing_is_no_loophole() -> None:
+def test_power_overflow_at_a_record_without_loss() -> None:
     profile = pais.PowerProfile(0.0, 1.0, 30.0)
     assert pais.worst_case(pais.UniformRule(rate=1e-11), profile, radius=1.0).upper > 1e3
     rule = pais.ConstrainedRule(profile=pais.PowerProfile(1.2e-7, 0.92, 30.0), radius=1.0, epsilon=1.0, n_knots=7)
     assert np.all(rule.probability(np.linspace(0, 1, 50)) > 0.0)
 
 
-def test_a_promise_does_not_overwrite_a_violation() -> None:
+def test_promised_target_does_not_hide_a_violation() -> None:
     """A monotone custom loss whose feasible weights are islands: what is certified is what is attained or more."""
     cuts = np.array([1.0, 1.6373215, 1.72575017, 1.73580211, 1.9542913])
     low = np.array([0.48647683, 1.36055813, 1.399927, 1.40430562, 1.49502879])
@@ -89,7 +89,7 @@ def test_a_size_with_probabilities_near_delta_gets_noise_that_protects_kept_rows
         pais.calibrate("uniform", profile, ONE, noise=0.5 * answer.noise, delta=0.5, sample_size=10.0)
 
 
-def test_a_sample_is_sealed() -> None:
+def test_sample_attributes_are_read_only() -> None:
     rows = np.zeros((50, 2))
     kept = pais.sample(rows, ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5))
     for name, value in (("rule", pais.UniformRule(rate=1.0)), ("private", True), ("ball", pais.Ball(radius=2.0))):
@@ -107,7 +107,7 @@ def test_public_arrays_cannot_be_changed_afterwards() -> None:
         ONE.masses[0] = -5.0
 
 
-def test_one_seed_for_sample_and_release_does_not_tie_the_noise_to_who_was_kept() -> None:
+def test_noise_with_a_shared_seed_does_not_depend_on_kept_rows() -> None:
     ball, rule = pais.Ball(radius=1.0), pais.UniformRule(rate=0.5)
     agree = 0
     for seed in range(200):
@@ -119,7 +119,7 @@ def test_one_seed_for_sample_and_release_does_not_tie_the_noise_to_who_was_kept(
     assert 60 < agree < 140
 
 
-def test_an_error_about_data_keeps_no_trace_of_it() -> None:
+def test_data_error_holds_no_reference_to_the_data() -> None:
     with pytest.raises(pais.DataError) as caught:
         pais.sample([[1.0, 2.0], [3.0]] * 37, ball=pais.Ball(radius=1.0), rule=pais.UniformRule(rate=0.5))
     assert caught.value.__context__ is None
@@ -144,7 +144,7 @@ def test_a_sum_of_thousands_of_profiles_is_never_below_the_exact_sum() -> None:
     assert gaussian.count_scale == pytest.approx(float(precision) ** -0.5, rel=1e-10)
 
 
-def test_no_probability_between_knots_exceeds_the_ceiling_a_pass_rules_rows_out_by() -> None:
+def test_probability_between_knots_stays_below_the_screen_ceiling() -> None:
     for epsilon in (1e-3, 1.0, 50.0):
         profile = pais.LinearProfile(0.1 * epsilon, 0.9 * epsilon)
         rule = pais.ConstrainedRule(profile=profile, radius=0.7, epsilon=epsilon)

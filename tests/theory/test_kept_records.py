@@ -138,7 +138,7 @@ def test_release_with_a_probability_below_delta_is_refused_and_spends_nothing() 
 
 
 @pytest.mark.parametrize("rule", [RareRule(), pais.FunctionRule(function=lambda z: 1e-8 + 0 * z, radius=RADIUS)])
-def test_user_rules_that_hide_what_kept_records_pay_are_refused(rule: pais.Rule) -> None:
+def test_user_rules_with_large_losses_of_kept_records_are_refused(rule: pais.Rule) -> None:
     mechanism = pais.WeightedSum(noise=pais.GaussianNoise(scale=30.0))
     with pytest.raises(pais.BudgetError, match="max_epsilon_if_kept"):
         pais.Plan(ball=BALL, rule=rule, mechanism=mechanism, epsilon=1.0, delta=1e-6)
@@ -191,7 +191,7 @@ def test_earlier_releases_count_within_a_stated_limit() -> None:
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, math.nan, math.inf, "15", True])
-def test_limits_that_are_no_finite_positive_number_are_refused(limit: object) -> None:
+def test_invalid_limits_on_kept_records_are_refused(limit: object) -> None:
     with pytest.raises(pais.ArgumentError, match="max_epsilon_if_kept"):
         pais.calibrate(
             "uniform",
@@ -260,7 +260,7 @@ def test_algorithm_one_ends_at_the_limit_of_kept_records() -> None:
     assert weight == pytest.approx(1e10, rel=1e-6)
 
 
-def test_constrained_rule_of_a_trillion_rows_keeps_both_promises() -> None:
+def test_constrained_rule_of_a_trillion_rows_meets_both_limits() -> None:
     norms = pais.NormDistribution.from_quantiles(
         lambda level: np.interp(level, [0.0, 0.5, 0.9, 1.0], [0.0, 1.0, 2.0, 8.0]), n_rows=1e12, radius=8.0
     )
@@ -342,7 +342,7 @@ def test_estimator_and_command_line_state_the_limit(tmp_path: Path) -> None:
     arguments = ["kmeans", str(tmp_path / "rows.csv"), "--plan", str(tmp_path / "plan.json"), "--seed", "1", "--quiet"]
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "out")])
     assert result.exit_code == 0, result.output
-    # A plan file that was edited to allow more is refused: it does not say what would be run.
+    # A plan file that was edited to allow more is refused, because its numbers do not match.
     plan["epsilon_if_kept"] = 3.0
     (tmp_path / "plan.json").write_text(json.dumps(plan))
     result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "other")])

@@ -151,7 +151,7 @@ def word_for(steps: int, scale_in_steps: float) -> int:
 
 
 @pytest.mark.parametrize("other", [0.0, 1.0, -1.0, 0.1, SMALLEST, 1.0 / 3.0])
-def test_every_double_that_one_data_set_reaches_its_neighbour_reaches_too(other: float) -> None:
+def test_neighbours_reach_the_same_doubles(other: float) -> None:
     noise, ball = laplace_noise(1.0), Ball(radius=1.0, order=1.0)
     lattice, mechanism = Lattice.for_scale(1.0), WeightedSum(noise=laplace_noise(1.0))
     rng = np.random.default_rng(2)

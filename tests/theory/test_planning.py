@@ -248,7 +248,7 @@ def test_sampling_for_free_keeps_the_noise_of_all_rows(fact: Facts) -> None:
 
 @FEWER
 @given(facts())
-def test_a_plan_is_one_that_can_run(fact: Facts) -> None:
+def test_planned_kmeans_has_enough_cells_and_rounds(fact: Facts) -> None:
     mechanism = kmeans_of(fact.plan())
     assert mechanism.cells >= mechanism.n_clusters
     started_by_a_round = mechanism.moment_noise is None
@@ -292,14 +292,14 @@ def test_the_profile_of_the_papers_algorithm_is_that_of_lloyd(mechanism: str, n_
     ],
     ids=str,
 )
-def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, Any]) -> None:
+def test_invalid_plan_arguments_are_refused(change: dict[str, Any]) -> None:
     arguments = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, "gaussian").arguments()
     with pytest.raises(pais.PaisError):
         plan_kmeans(**{**arguments, **change})
 
 
-def test_a_share_of_very_many_rows_is_capped_unless_a_size_is_stated() -> None:
-    """Sampling for free keeps a share of the rows; of a billion rows that is no sample to hold."""
+def test_default_sample_size_is_capped() -> None:
+    """Sampling for free keeps a share of the rows, which is too many of a billion rows."""
     d = 16
     norms = NormDistribution(norms=np.array([0.3, 0.6, 1.0]), masses=np.array([4e8, 5e8, 1e8]), radius=1.0)
 

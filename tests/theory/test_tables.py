@@ -79,7 +79,7 @@ def test_the_linear_look_up_would_be_infeasible_if_it_rounded_the_norm_down() ->
     assert pais.amplified_epsilon(loss, float(1 / below[0])) > 1.0
 
 
-def test_an_unreachable_target_names_what_is_reachable_and_that_is_reachable() -> None:
+def test_unreachable_target_names_a_reachable_one() -> None:
     profile = pais.LinearProfile(0.5, 1.0)
     with pytest.raises(pais.UnreachableError) as caught:
         pais.ConstrainedRule(profile=profile, radius=1.0, epsilon=1.0)

@@ -1,4 +1,4 @@
-"""CORESET-BOUND and its kin: the certified worst case against grids of a million norms."""
+"""CORESET-BOUND and other worst cases, compared with grids of a million norms."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_certified_delta_and_epsilon_of_gaussian_noise_bound_their_grids(rul
     assert epsilon.gap <= 1e-6
 
 
-def test_what_is_called_attained_is_attained_at_the_norm_named() -> None:
+def test_attained_loss_is_reached_at_its_norm() -> None:
     for rule, profile in PURE:
         worst = pais.worst_case(rule, profile, radius=RADIUS)
         probability = rule.probability(worst.at_norm)
@@ -106,7 +106,7 @@ def test_a_constrained_rule_promises_its_own_target_and_no_more_for_another_prof
     assert pais.worst_case(gaussian, GAUSSIAN, radius=RADIUS, delta=1e-7).upper > 2.0
 
 
-def test_out_of_cells_the_bound_stays_valid_and_the_gap_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bound_is_valid_when_the_cell_limit_is_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pais.privacy.certify._MOST_CELLS", 8)
     worst = pais.worst_case(coreset(10), STEEP, radius=RADIUS, tolerance=1e-12)
     assert worst.upper >= grid_losses(coreset(10), STEEP, 10**5).max()
@@ -152,7 +152,7 @@ class StepRule(pais.UniformRule):
         return np.array([0.0, 0.5, radius])
 
 
-def test_subclasses_are_certified_for_what_they_do() -> None:
+def test_subclasses_are_certified_by_their_own_loss() -> None:
     norms = np.linspace(0.0, 1.0, 100_001)
     rule = pais.FunctionRule(function=lambda norm: 0.01 + 0.99 * norm, radius=1.0, n_knots=1)
     profile = CappedProfile(0.0, 1.0)

@@ -236,7 +236,7 @@ def test_booleans_text_and_complex_numbers_are_refused_and_not_converted(call: C
     each_refused(ArgumentError, call, DISGUISED)
 
 
-def test_numbers_of_other_types_that_are_numbers_are_taken() -> None:
+def test_numbers_of_other_numeric_types_are_accepted() -> None:
     for one in (1, 1.0, np.float32(1.0), np.float64(1.0), np.int8(1), np.uint64(1), Fraction(1, 1), Decimal(1)):
         assert constrained_weight(LINEAR, 0.5, epsilon=one) == constrained_weight(LINEAR, 0.5, epsilon=1.0)
         assert LpNoise(scale=one).scale == 1.0
@@ -276,9 +276,7 @@ def test_bad_centers_are_refused(bad: object) -> None:
     ],
     ids=["coreset", "coreset of large norms", "constrained", "constrained Gaussian", "function", "uniform"],
 )
-def test_a_rule_for_an_absurd_radius_works_or_is_refused_and_nothing_else(
-    make: Callable[[float], pais.Rule], radius: float
-) -> None:
+def test_rule_with_an_extreme_radius_works_or_is_refused(make: Callable[[float], pais.Rule], radius: float) -> None:
     try:
         rule = make(radius)
     except PaisError:
@@ -324,7 +322,7 @@ def test_an_unknown_sampling_is_refused(bad: object) -> None:
     refused(ArgumentError, lambda: calibrate(bad, LINEAR, NORMS, epsilon=1.0), match="sampling")
 
 
-def test_calibration_wants_two_of_three_or_epsilon_alone() -> None:
+def test_calibrate_needs_two_values_or_epsilon_alone() -> None:
     for given in [{}, {"noise": 1.0}, {"sample_size": 5.0}, {"epsilon": 1.0, "noise": 1.0, "sample_size": 5.0}]:
         refused(ArgumentError, lambda given=given: calibrate("uniform", LINEAR, NORMS, **given), match="given")
 
@@ -358,7 +356,7 @@ MISPLACED: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("call", MISPLACED.values(), ids=MISPLACED)
-def test_a_part_in_the_place_of_another_is_refused_by_this_package(call: Callable[[], object]) -> None:
+def test_argument_of_the_wrong_class_is_refused(call: Callable[[], object]) -> None:
     error = refused(PaisError, call)
     assert isinstance(error, (ArgumentError, MismatchError))
 

@@ -101,7 +101,7 @@ def test_a_draw_is_the_exact_comparison_of_a_uniform_real_with_the_probability(q
     assert max(consumed) >= min(math.ceil(max(denominator_bits - COARSE_BITS, 0) / 53), depth)
 
 
-def test_equality_in_the_first_word_is_not_decided_by_it() -> None:
+def test_draw_that_equals_the_first_word_uses_more_bits() -> None:
     """q = 2**-30 * 1.3 has bits beyond the second word: a draw equal to it so far goes on, and both ends occur."""
     q = 2.0**-30 * 1.3
     first, words = digits(q, 3)
@@ -114,7 +114,7 @@ def test_equality_in_the_first_word_is_not_decided_by_it() -> None:
     assert below.served == above.served == 2
 
 
-def test_many_undecided_draws_at_once_decide_as_each_would_alone() -> None:
+def test_undecided_draws_do_not_affect_each_other() -> None:
     probabilities = np.array([0.1, 2.0**-30 * 1.3, 0.9, 1e-300, 1.0 / 3.0, 2.0**-40 * 1.7, 0.1])
     expansions = [digits(q, 2) for q in probabilities]
     coarse = as_coarse([first for first, _ in expansions])

@@ -56,7 +56,7 @@ def test_odd_tables_give_a_survey_without_a_warning(name: str, order: float, eps
         assert found.secure_randomness is (random_state is None)
 
 
-def test_a_price_beyond_all_reason_still_gives_a_survey() -> None:
+def test_survey_at_the_largest_epsilon() -> None:
     found = survey(np.full((500, 3), 2.5), epsilon=1e6, random_state=19)
     assert found.norms.n_rows == pytest.approx(500, rel=1e-6)
     assert found.ball.center is not None
@@ -137,7 +137,7 @@ def test_the_radius_is_an_edge_of_a_public_bin() -> None:
 
 
 @pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
-def test_a_price_that_is_no_positive_number_is_refused(epsilon: float) -> None:
+def test_survey_refuses_an_epsilon_that_is_not_positive(epsilon: float) -> None:
     with pytest.raises(ArgumentError, match="epsilon"):
         survey(cloud(10), epsilon=epsilon)
 
@@ -186,7 +186,7 @@ def test_an_empty_table_is_surveyed() -> None:
         (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
     ],
 )
-def test_rows_that_are_no_table_of_numbers_are_refused(rows: Floats, text: str) -> None:
+def test_rows_that_are_not_numbers_are_refused(rows: Floats, text: str) -> None:
     with pytest.raises(DataError, match=text):
         survey(rows, epsilon=1.0)
 

@@ -1,4 +1,4 @@
-"""What each record paid: for the data owner, on request, and nowhere else."""
+"""Losses of individual records, for the data owner."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pais
 
 
 @pytest.mark.parametrize(("mechanism", "delta"), [("gaussian", 1e-6), ("l2", 0.0)])
-def test_no_record_pays_more_than_the_plan_and_uniform_sampling_spares_the_small_ones(
-    mechanism: str, delta: float
-) -> None:
+def test_record_losses_stay_within_the_plan(mechanism: str, delta: float) -> None:
     rows = np.random.default_rng(0).normal(size=(5000, 3))
     norms = pais.NormDistribution.from_quantiles(lambda level: 4.0 * level**0.5, n_rows=5000, radius=4.0)
     settings = {"n_clusters": 3, "n_features": 3, "epsilon": 1.0, "delta": delta, "mechanism": mechanism}

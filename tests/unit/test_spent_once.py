@@ -143,7 +143,7 @@ def test_a_child_forked_inside_a_mechanism_releases_nothing() -> None:
         assert (answer, pipe.read()) == ("released", "refused")
 
 
-def test_another_process_is_told_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_is_identified_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
     sample = drawn()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(pais.SpentError, match="drawn in another process"):

@@ -66,7 +66,7 @@ class Entry:
         texts = {name: described[name] for name in ("what", "when", "note", "id")}
         are_texts = all(isinstance(text, str) and text for text in [*texts.values(), described["release"] or "-"])
         if not are_texts or not validate.is_text(texts["what"]):
-            raise ArgumentError("a field of an entry that must be text is not. Restore the file from a copy.")
+            raise ArgumentError("an entry has a field that is not text. Restore the file from a copy.")
         if parts and not _adds_up([amount(part.get("epsilon"), part.get("delta")) for part in parts], price):
             raise ArgumentError("the parts of an entry do not add up to its price. Restore the file from a copy.")
         return cls(**texts, epsilon=price.epsilon, delta=price.delta, parts=tuple(parts), release=described["release"])

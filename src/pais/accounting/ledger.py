@@ -35,9 +35,8 @@ class Ledger:
     -----
     Guarantee. The recorded prices never add up to more than the budget, even if several threads and processes spend at
     the same time, and a release is recorded on disk before its noise is drawn:
-    `tests/unit/accounting/test_ledger_charging.py`,
-    `tests/unit/cli/test_ledger_cli.py`. Prices are added exactly, as the decimal numbers they are written as;
-    `spent` is rounded up and `remaining` is rounded down.
+    `tests/unit/accounting/test_ledger_charging.py`, `tests/unit/cli/test_ledger_cli.py`. Prices are added exactly, as
+    the decimal numbers they are written as; `spent` is rounded up and `remaining` is rounded down.
 
     Assumes. The rows stay the same throughout, and each person has one row. The ledger only contains releases that
     were charged to it: record releases made by other tools with `spend`.
@@ -305,12 +304,12 @@ class Accounts:
 
 
 def _entries_of(ledger: Ledger, part: Part) -> Sequence[str]:
-    """Ids of the entries for a part that was charged before. Raises if the ledger holds its name at another price."""
+    """Ids of the entries for a part that was charged before. Raises if the ledger has its name with another price."""
     entries = [entry for entry in ledger.entries if part.release and entry.release == part.release]
     if any((entry.epsilon, entry.delta) != (part.epsilon, part.delta) for entry in entries):
         raise MismatchError(
-            f"{part.what!r} states epsilon={part.epsilon!r}, delta={part.delta!r}, and the ledger holds it at another "
-            "price. Restore the file of the survey or plan."
+            f"{part.what!r} states epsilon={part.epsilon!r}, delta={part.delta!r}, but the ledger has another price. "
+            "Restore the original file of the survey or plan."
         )
     return [entry.id for entry in entries]
 

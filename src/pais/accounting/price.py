@@ -89,9 +89,7 @@ def certified_epsilon(
     profile = mechanism.profile
     gaussian = isinstance(profile, GaussianProfile)
     if gaussian != (delta > 0.0):
-        raise MismatchError(
-            f"delta={delta!r} does not fit the noise. Pass delta > 0 for Gaussian noise, else delta = 0."
-        )
+        raise MismatchError(f"delta={delta!r} does not fit the noise. Gaussian noise needs delta > 0, other noise 0.")
     if gaussian and budget is not None:
         # Compare deltas at the budget's epsilon, as calibration does; this avoids an inversion from delta to epsilon.
         at_budget = worst_case(

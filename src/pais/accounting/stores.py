@@ -140,7 +140,7 @@ class FileStore(Store):
         budget, entries = _parsed(self.path)
         if budget != self.budget:
             raise MismatchError(
-                f"the budget in {self.path} has changed since it was opened. Open the ledger again if that is right."
+                f"the budget in {self.path} has changed since it was opened. Open the ledger again if this is intended."
             )
         names = {entry.id for entry in entries}
         if not known <= names:
@@ -259,7 +259,7 @@ def _lock_file(lock: Path) -> int:
 
 
 def _close_lock(descriptor: int) -> None:
-    if descriptor in _lock_descriptors:  # otherwise this process was forked under the lock, and closed its copy
+    if descriptor in _lock_descriptors:  # otherwise this process is a fork and has closed its copy
         try:
             # Unlock explicitly: a process forked by another thread in the next lines has a copy.
             fcntl.flock(descriptor, fcntl.LOCK_UN)

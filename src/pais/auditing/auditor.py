@@ -237,9 +237,7 @@ class _Search:
                 extended = _extended(observed, exploration.discriminant)
                 for direction, event in events.items():
                     hits[direction][side] += int(np.count_nonzero(event.holds(extended)))
-        findings = (
-            self._finding(direction, events[direction], hits[direction], n_counted) for direction in _DIRECTIONS
-        )
+        findings = (self._finding(side, events[side], hits[side], n_counted) for side in _DIRECTIONS)
         return tuple(findings), n_counted
 
     def _finding(self, direction: Direction, event: Event, hits: list[int], runs: int) -> Finding:

@@ -43,7 +43,7 @@ class NeighbourPair:
         larger, smaller = _table("with_record", self.with_record), _table("without_record", self.without_record)
         if larger.shape[1] != smaller.shape[1] or len(larger) != len(smaller) + 1 or not _contains(larger, smaller):
             raise ArgumentError(
-                "with_record must be without_record and one more row. Remove one row, and change no other."
+                "with_record must be the rows of without_record and one more. Remove one row, and change no other."
             )
         object.__setattr__(self, "with_record", larger)
         object.__setattr__(self, "without_record", smaller)

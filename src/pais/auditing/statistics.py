@@ -156,8 +156,8 @@ def center_statistics(outputs: Sequence[KMeansValue], record: FloatArray, frame:
     """Evidence in the record's cluster, counts and centers near the record, and whether the record is a center."""
     length = float(np.linalg.norm(frame.record))
     axis = frame.record / length if length > 0.0 else np.eye(record.size)[0]
-    counts, places = _stacked(outputs)
-    centers = places - frame.origin
+    counts, positions = _stacked(outputs)
+    centers = positions - frame.origin
     every, own = np.arange(len(counts)), _own_cluster(counts, centers @ axis)
     return {
         "evidence for the record in its cluster": frame.evidence_alone(counts[every, own], centers[every, own], last),
@@ -169,10 +169,10 @@ def statistics_near_record(
     outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray, axis: FloatArray
 ) -> dict[str, FloatArray]:
     """Counts and centers near the record; `axis` is the direction from `origin` to the record."""
-    counts, places = _stacked(outputs)
+    counts, positions = _stacked(outputs)
     # Do not shift by the origin, so that a published row is found by exact equality.
-    distance = np.linalg.norm(places - record, axis=2)
-    along = (places - origin) @ axis
+    distance = np.linalg.norm(positions - record, axis=2)
+    along = (positions - origin) @ axis
     every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
     own, farthest = _own_cluster(counts, along), along.argmax(axis=1)
     return {

@@ -80,10 +80,10 @@ def survey(
     """Release noisy statistics of the norms of the rows. This spends --epsilon of the rows' budget."""
     from pais.cli import commands
 
-    wanted = commands.SurveyRequest(
+    request = commands.SurveyRequest(
         epsilon=epsilon, center=facts.center, quantile=quantile, mechanism=mechanism.value, ledger=ledger
     )
-    commands.survey(rows, wanted, run, out, overwrite=overwrite)
+    commands.survey(rows, request, run, out, overwrite=overwrite)
 
 
 @app.command()

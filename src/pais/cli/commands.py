@@ -57,9 +57,7 @@ def survey(
     if out is not None:
         files.require_free([out], overwrite=overwrite)
     elif run.quiet and not run.as_json:
-        raise ArgumentError(
-            "with --quiet, the survey would be paid for but not shown. Pass --out or --json, or leave out --quiet."
-        )
+        raise ArgumentError("--quiet would hide a survey that is paid for. Pass --out or --json, or leave out --quiet.")
     center = center_of(request.center)
     book = books.opened(request.ledger, Part(what="survey", epsilon=request.epsilon))
     with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
@@ -104,9 +102,7 @@ def surveyed(wanted: options.KMeans, *, rehearsal: bool) -> Survey | None:
     if wanted.survey is None:
         return None
     if any(value is not None for value in (wanted.radius, wanted.center, wanted.norms, wanted.n_rows)):
-        raise ArgumentError(
-            "--survey already contains radius, center and norms. Leave out --radius, --center, --norms and --n-rows."
-        )
+        raise ArgumentError("--survey contains all facts. Leave out --radius, --center, --norms and --n-rows.")
     survey = Survey.load(wanted.survey)
     _require_secure(wanted.survey, survey.price, rehearsal=rehearsal)
     return survey

@@ -169,7 +169,7 @@ def demo_table(demo: Demo) -> None:
     table.caption = (
         f"{runs}, {demo.fit.certificate.note}; each budget includes a survey. Noise: on the sums of all rounds, in "
         f"units of the radius. Relative cost: cost divided by that of the best of {REFERENCE_RUNS} scikit-learn runs. "
-        "Costs and scikit-learn are NOT private; they are shown only because this sample is public."
+        "The costs and the scikit-learn run are NOT private; they are shown only because this sample is public."
     )
     table.add_column("sampling")
     for name in ("expected rows", "noise", "relative cost", "seconds"):

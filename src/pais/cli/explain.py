@@ -122,11 +122,7 @@ def _survey(content: dict[str, Any]) -> str:
     lines += [
         f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
         f"  Nearly all lie within norm {ball['radius']:.6g} ({_norm(ball['order'])}); rows beyond are clipped.",
-        *(
-            []
-            if content["above_noise"] is True
-            else ["  The survey found nothing above its noise, so these facts are assumptions."]
-        ),
+        *([] if content["above_noise"] is True else ["  Nothing was above the noise, so these are assumptions."]),
         "",
         "Its price counts in every later release from the same rows: pass it as --survey.",
     ]
@@ -202,8 +198,8 @@ def _rule(rule: dict[str, Any]) -> str:
         return "All rows are used."
     if kind == "uniform":
         return f"Each row is kept with the same probability, {rule['probability']:.4g}."
-    words = {
+    kinds = {
         "constrained": "that is as small as the limits on its loss allow",
         "coreset": "that grows with its squared norm",
     }
-    return f"Each row is kept with a probability {words.get(kind, 'given by a public function of its norm')}."
+    return f"Each row is kept with a probability {kinds.get(kind, 'given by a public function of its norm')}."

@@ -120,7 +120,7 @@ def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: Float
 def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
     """Let `fill` write files to a hidden directory on the same disk, then move them; any failure changes nothing.
 
-    A new target directory is moved into folder in one step. So even if the process is killed, all files are there or
+    A new target directory is moved into place in one step. So even if the process is killed, all files are there or
     none.
     """
     try:

@@ -63,7 +63,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except Exception as error:
             code, line = (
                 FAILED,
-                f"internal error: {type(error).__name__} (message not shown, because it could quote a row)",
+                f"internal error: {type(error).__name__} (message hidden: it could quote a row)",
             )
         typer.echo(line, err=True)
         raise typer.Exit(code)

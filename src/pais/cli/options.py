@@ -134,9 +134,7 @@ class KMeans(Facts):
     sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
     sample_size: Annotated[
         float | None,
-        typer.Option(
-            "--sample-size", help="Expected rows in the sample. Default: the fewest that need no extra noise."
-        ),
+        typer.Option("--sample-size", help="Expected rows in the sample. Default: the fewest without extra noise."),
     ] = None
     max_epsilon_if_kept: Annotated[
         float | None,
@@ -187,7 +185,7 @@ def grouped(function: Callable[..., None]) -> Callable[..., None]:
     parameters = []
     for name, parameter in inspect.signature(function).parameters.items():
         if name in groups:
-            # The own options of a group come before those that it inherits.
+            # Options that a group defines come before those that it inherits.
             own = groups[name].__annotations__
             ordered = sorted(fields(groups[name]), key=lambda field: field.name not in own)
             parameters += [_parameter(groups[name], field) for field in ordered]

@@ -75,7 +75,7 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
 
 
 def passes(rows: Engine, number: int) -> int | None:
-    """Number of rows read in the given number of passes, for a progress bar; None if it is not by_value in advance."""
+    """Number of rows read in the given number of passes, for a progress bar; None if it is not known in advance."""
     return None if rows.known_rows is None else number * rows.known_rows
 
 

@@ -110,13 +110,13 @@ class Layout:
         position.
         """
         features = _all_features(schema, columns, where) if columns.features is None else columns.features
-        wanted = dict.fromkeys((*features, *columns.set_aside))
-        unknown = [str(name) for name in wanted if name not in schema.names]
+        needed = dict.fromkeys((*features, *columns.set_aside))
+        unknown = [str(name) for name in needed if name not in schema.names]
         if unknown:
             hint = _similar_names(unknown, schema.names) if shown else "Pass names from its first line."
             raise DataError(f"column(s) {listed(unknown)} do not exist in {where}. {hint}")
         shown = shown or columns.features is not None
-        repeated = [name for name in wanted if schema.names.count(name) > 1]
+        repeated = [name for name in needed if schema.names.count(name) > 1]
         if repeated:
             subject = f"column(s) {', '.join(repeated)} occur" if shown else "a column name occurs"
             raise DataError(f"{subject} more than once in {where}. Give each column its own name.")

@@ -68,8 +68,7 @@ def source(
         Lengths of the vectors in columns of a Spark DataFrame, by column: ``widths={"v": 3}`` gives the features
         ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs a width, and so does a column of
         Spark ML vectors without a size in its metadata. A row with a vector of another length contributes nothing.
-        Widths are public. Other sources do not accept widths: the type of an Arrow fixed-size list contains its
-        length.
+        Widths are public. Other sources do not accept widths: the type of an Arrow fixed-size list contains its length.
     on_rows : callable, optional
         Called with the number of rows after each batch of a pass, for example to update a progress bar.
 

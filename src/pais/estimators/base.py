@@ -53,7 +53,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             )
 
     def _keep(self, fitted: Fit) -> None:
-        """Store the results of a fit, all before a warning about it may be raised as an error."""
+        """Store all results of a fit, before a warning about it can be raised as an error."""
         self.certificate_ = fitted.certificate
         self.plan_ = fitted.plan
         self.fit_ = fitted

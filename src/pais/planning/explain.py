@@ -1,4 +1,4 @@
-"""Plans in plain phrases."""
+"""Plans in plain words."""
 
 from __future__ import annotations
 

@@ -138,9 +138,9 @@ class Plan:
             object.__setattr__(self, name, value)
 
     def certified(self) -> Plan:
-        """Return the plan with a price that holds now. Raises if the plan costs more than its budget by now.
+        """Return the plan with its current price. Raises if that exceeds the budget.
 
-        A rule or a mechanism of the user's own may have changed since the plan was certified, so it is certified again.
+        A user-defined rule or mechanism may have changed since the plan was certified, so it is certified again.
         """
         known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
         return self if known and self.mechanism.profile == self.price.profile else replace(self)
@@ -178,9 +178,7 @@ class Plan:
         """Raise if the rows have other columns, or another order of columns, than the survey behind this plan."""
         planned = getattr(self.mechanism, "n_features", rows.n_features)
         if rows.n_features != planned:
-            raise ArgumentError(
-                f"the plan is for {planned} features, but there are {rows.n_features}. Choose {planned} columns."
-            )
+            raise ArgumentError(f"the plan is for {planned} features, not {rows.n_features}. Choose other columns.")
         if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
             raise MismatchError(
                 "the plan was made for other columns, or in another order. Pass the same columns in the same order "

@@ -69,7 +69,7 @@ def _gaussian(problem: Problem, noise: float, largest_weight: float) -> KMeans:
     The number of rounds depends on the noise. The gain of a round falls geometrically with the number of rounds, and
     the cost of its share falls as the square of the signal-to-noise ratio, so the number of rounds grows with the
     logarithm of that ratio. The signal is the Frobenius norm of the matrix of sums. The noise is the spectral
-    norm of its noise if one round had the whole budget.
+    norm of the noise matrix if one round had the whole budget.
     """
     unit = problem.unit
     assert isinstance(unit, GaussianProfile)

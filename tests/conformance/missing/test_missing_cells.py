@@ -54,7 +54,7 @@ def test_error_names_all_columns_and_shows_no_value(form: str, spelling: str, tm
     source(good(), missing=spelling)
 
 
-def test_an_unknown_way_with_missing_values_is_refused() -> None:
+def test_unknown_missing_option_is_refused() -> None:
     with pytest.raises(pais.ArgumentError, match="missing='fill'"):
         source(good(), missing="fill")  # type: ignore[arg-type]
 
@@ -89,13 +89,13 @@ def test_one_text_cell_in_a_million_does_not_make_a_column_text(tmp_path: Path) 
         pais.survey(tmp_path / "rows.csv", epsilon=1.0)
 
 
-def test_words_for_truth_are_numbers_in_csv(tmp_path: Path) -> None:
+def test_booleans_are_numbers_in_csv(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("x,y\ntrue,1\nFALSE,2\n1,3\nperhaps,4\n")
     kept = pais.sample(tmp_path / "rows.csv", ball=Ball(radius=9.0), rule=UniformRule(rate=1.0)).spend("a test")
     assert sorted(kept.rows.tolist()) == [[0.0, 2.0], [1.0, 1.0], [1.0, 3.0]]
 
 
-def test_a_csv_cell_has_one_value_whatever_the_other_cells_hold(tmp_path: Path) -> None:
+def test_csv_cell_value_does_not_depend_on_other_cells(tmp_path: Path) -> None:
     cells = [
         "1.1",
         " 2.25",

@@ -47,7 +47,7 @@ FORMS = list(sources(dirty=True))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bad_rows_leave_a_seeded_survey_as_it_is(form: str, tmp_path: Path) -> None:
+def test_bad_rows_do_not_change_a_seeded_survey(form: str, tmp_path: Path) -> None:
     clean, dirty = (sources(dirty=flag)[form](tmp_path) for flag in (False, True))
     for order in (1.0, 2.0, math.inf):
         one, other = (pais.survey(data, epsilon=1.0, order=order, random_state=3) for data in (clean, dirty))
@@ -55,7 +55,7 @@ def test_bad_rows_leave_a_seeded_survey_as_it_is(form: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bad_rows_are_never_kept_and_leave_a_seeded_sample_as_it_is(form: str, tmp_path: Path) -> None:
+def test_bad_rows_are_never_kept_and_do_not_change_a_seeded_sample(form: str, tmp_path: Path) -> None:
     clean, dirty = (sources(dirty=flag)[form](tmp_path) for flag in (False, True))
     for strategy in ("pass", "thin"):
         assert np.array_equal(sampled(clean, strategy), sampled(dirty, strategy))
@@ -68,7 +68,7 @@ def test_bad_rows_are_never_kept_and_leave_a_seeded_sample_as_it_is(form: str, t
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_bad_rows_leave_a_seeded_fit_as_it_is(form: str, tmp_path: Path) -> None:
+def test_bad_rows_do_not_change_a_seeded_fit(form: str, tmp_path: Path) -> None:
     clean, dirty = (sources(dirty=flag)[form](tmp_path) for flag in (False, True))
     one, other = (DPKMeans(**SETTINGS).fit(data) for data in (clean, dirty))
     assert np.array_equal(one.cluster_centers_, other.cluster_centers_)
@@ -76,7 +76,7 @@ def test_bad_rows_leave_a_seeded_fit_as_it_is(form: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("form", ["array", "pandas", "polars", "Arrow", "Parquet", "CSV"])
-def test_bad_rows_leave_the_score_as_it_is(form: str, tmp_path: Path) -> None:
+def test_bad_rows_do_not_change_the_score(form: str, tmp_path: Path) -> None:
     rows = good()[:-1]
     table = pa.table(with_nulls(np.concatenate([bad(), rows])), names=NAMES)
     forms: dict[str, Callable[[], object]] = {
@@ -97,7 +97,7 @@ def test_bad_rows_leave_the_score_as_it_is(form: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 450, N])
-def test_bad_rows_anywhere_in_a_table_with_a_key_leave_the_others_as_they_are(place: int, tmp_path: Path) -> None:
+def test_bad_rows_in_a_table_with_a_key_do_not_change_other_rows(place: int, tmp_path: Path) -> None:
     table = pa.table(columns_of(good(), id=np.arange(N)))
     holes = pa.table([*with_nulls(bad()), pa.array(np.arange(len(bad())) + N)], names=[*NAMES, "id"])
     mixed = pa.concat_tables([table.slice(0, place), holes, table.slice(place)])
@@ -159,7 +159,7 @@ def test_a_release_with_secure_randomness_takes_bad_rows() -> None:
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
-def test_a_ball_marks_bad_rows_and_leaves_the_others_as_they_are(order: float) -> None:
+def test_ball_marks_bad_rows_and_keeps_the_others(order: float) -> None:
     ball = Ball(radius=1.0, order=order)
     clean, dirty = ball.shift(good()), ball.shift(with_bad())
     assert np.array_equal(ball.norms(clean), ball.norms(dirty)[:N])

@@ -72,7 +72,7 @@ def test_all_kinds_of_numbers_are_taken_and_vectors_have_names(spark: Any) -> No
     assert found.carried.take(pa.array(order)).column("h").to_pylist() == [[7.0, 8.0, 9.0], [0.0, 5.0, 0.0]]
 
 
-def test_columns_of_any_make_are_carried(spark: Any) -> None:
+def test_columns_of_any_type_are_carried(spark: Any) -> None:
     frame = spark.sql(
         "select 1.0d as x, struct(1 as a, array(struct('b' as c)) as d) as s, map('k', struct(2 as e)) as m, "
         "date'2020-01-02' as t, X'00ff' as y, cast(null as string) as z"

@@ -61,7 +61,7 @@ def test_spark_reads_the_same_numbers_from_a_csv_file_as_arrow(spark: Any, tmp_p
     assert np.array_equal(found[0], found[1])
 
 
-def test_the_first_lines_of_a_csv_file_tell_columns_of_numbers_from_text(spark: Any, tmp_path: Path) -> None:
+def test_first_lines_decide_which_csv_columns_are_numeric(spark: Any, tmp_path: Path) -> None:
     mostly_numbers = "a,b\n" + "1,2\n" * 30 + "1,word\n" * 20
     assert len(every_row(source(csv_frame(tmp_path, mostly_numbers)[1]))) == 30
     _, frame = csv_frame(tmp_path, "a,b\n" + "1,2\n" * 20 + "1,word\n" * 30)

@@ -114,7 +114,7 @@ def test_partitions_of_one_release_do_not_draw_the_same_bits(spark: Any) -> None
     assert 350 < len(both) < 650  # independent: a quarter of 2000; the same bits: a half
 
 
-def test_a_task_that_is_run_again_keeps_the_same_rows(spark: Any) -> None:
+def test_repeated_task_keeps_the_same_rows(spark: Any) -> None:
     def failing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
@@ -136,7 +136,7 @@ def test_a_task_that_is_run_again_keeps_the_same_rows(spark: Any) -> None:
     assert 3500 < len(samples[0]) < 4500
 
 
-def test_a_task_that_meets_its_rows_in_another_order_keeps_the_same_rows(spark: Any) -> None:
+def test_task_with_rows_in_another_order_keeps_the_same_rows(spark: Any) -> None:
     tries = spark.sparkContext.accumulator(0)
 
     def shuffling(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -165,7 +165,7 @@ def test_a_task_that_meets_its_rows_in_another_order_keeps_the_same_rows(spark: 
 
 
 @pytest.mark.parametrize("verb", ["fold", "release", "keyed", "numbered"])
-def test_a_frame_is_evaluated_once_by_each_verb(spark: Any, verb: str) -> None:
+def test_each_action_evaluates_the_frame_once(spark: Any, verb: str) -> None:
     counted = spark.sparkContext.accumulator(0)
 
     def counting(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -183,7 +183,7 @@ def test_a_frame_is_evaluated_once_by_each_verb(spark: Any, verb: str) -> None:
     assert counted.value == 1000
 
 
-def test_a_fit_works_and_its_certificate_says_what_others_say(frame: Any) -> None:
+def test_fit_and_its_certificate(frame: Any) -> None:
     fitted = DPKMeans(n_clusters=3, epsilon=2.0).fit(frame.select(*[f"`{name}`" for name in FEATURES]))
     other = DPKMeans(n_clusters=3, epsilon=2.0).fit(rows())
     assert fitted.cluster_centers_.shape == (3, D)

@@ -130,7 +130,7 @@ def test_a_rule_that_cannot_be_sent_is_refused(spark: Any) -> None:
 # -- the stream of bits --------------------------------------------------------------------------------------
 
 
-def test_a_stream_is_the_same_however_it_is_asked_for_and_differs_by_key_and_context() -> None:
+def test_stream_bits_depend_only_on_key_and_context() -> None:
     key = bytes(range(32))
     whole = StreamBits(key, context=b"a").raw(100_000)
     pieces = StreamBits(key, context=b"a")

@@ -223,7 +223,7 @@ HALF = WORD.split("-")[0]
 
 
 def told(error: BaseException) -> list[str]:
-    """Where an error, or what hangs on it or is printed of it, tells a planted word or the number of rows."""
+    """Places in an error, its context or its printed form that show a planted word or the number of rows."""
     shown = ["".join(traceback.format_exception(error)), *map(repr, pieces(error)), *map(str, pieces(error))]
     secret = (HALF, DIGITS, str(N_ROWS), f"{N_ROWS:,}")
     # Paths of tests have their names in them, and no secrets.

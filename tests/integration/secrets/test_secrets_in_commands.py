@@ -89,9 +89,7 @@ def test_commands_show_no_row_on_the_screen_or_in_any_file(
     assert held.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_sample_is_its_owners_alone_from_the_first_byte_on(
-    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sample_file_is_readable_by_its_owner_only(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
     write = pq.write_table
 

@@ -168,7 +168,7 @@ def test_values_in_names_of_directories_are_left_out(tmp_path: Path) -> None:
     "notes",
     [f'{{"index_columns": [{DIGITS}', f"[{N_ROWS}]", '{"index_columns": 5}', '{"index_columns": [[1]]}', "\xff"],
 )
-def test_notes_of_pandas_that_are_damaged_are_refused_and_not_quoted(notes: str, tmp_path: Path) -> None:
+def test_damaged_pandas_metadata_is_refused_and_not_quoted(notes: str, tmp_path: Path) -> None:
     schema = pa.schema([("a", pa.float64())], metadata={b"pandas": notes.encode("latin-1")})
     table = pa.table({"a": [1.0] * N_ROWS}, schema=schema)
     pq.write_table(table, tmp_path / "rows.parquet")

@@ -47,7 +47,7 @@ Floats = NDArray[np.float64]
 # ---------------------------------------------------------------- the searches find what is there
 
 
-def test_the_searches_find_what_is_there() -> None:
+def test_object_search_finds_planted_values() -> None:
     secrets = Secrets()
     secrets.add(sample=1234, weighted=[4321.125])
 
@@ -182,7 +182,7 @@ def test_a_sample_shows_its_rule_and_its_ball_and_nothing_else(secrets: Secrets)
     assert [way for piece in pieces(caught.value) for way in leaks(piece, secrets)] == []
 
 
-def test_a_model_that_was_stored_and_brought_back_holds_no_more_than_before(secrets: Secrets) -> None:
+def test_unpickled_model_holds_no_row(secrets: Secrets) -> None:
     model = fitted(frame()[list(NAMES)], **STATED)
     place = io.BytesIO()
     pickle.dump(model, place)

@@ -38,7 +38,7 @@ from tests.integration.secrets.planted import (
 Floats = NDArray[np.float64]
 
 
-def test_the_search_of_errors_finds_what_is_there() -> None:
+def test_error_search_finds_a_planted_value() -> None:
     behind = ValueError("nothing")
     behind.__context__ = KeyError(WORD)
     noted = ValueError("nothing")
@@ -49,7 +49,7 @@ def test_the_search_of_errors_finds_what_is_there() -> None:
 
 
 class Unreadable:
-    """A value, or a table, that tells its secret as it fails."""
+    """A value or table whose own error message contains its secret."""
 
     def __init__(self, error: type[Exception]) -> None:
         self._error = error
@@ -147,7 +147,7 @@ def test_bad_tables_are_refused_by_sources_without_a_trace(case: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["predict", "transform", "score"])
-def test_rows_of_another_width_or_other_names_are_refused_by_the_model_without_a_trace(method: str) -> None:
+def test_model_refuses_other_columns_without_quoting_values(method: str) -> None:
     plain, named = fitted(ROWS, **STATED), fitted(frame()[list(NAMES)], **STATED)
     for X in (np.full((N_ROWS, 2), float(DIGITS)), np.full((N_ROWS, 4), float(DIGITS)).tolist()):
         assert_silent(lambda X=X: getattr(plain, method)(X), match="features")
@@ -156,7 +156,7 @@ def test_rows_of_another_width_or_other_names_are_refused_by_the_model_without_a
         assert_silent(lambda X=X: getattr(named, method)(X), match="feature names")
 
 
-# First lines that are rows, each above more of its like; none is quoted, and none becomes the names of columns.
+# First lines that are rows, followed by similar rows. No error quotes them, and they never become column names.
 HEADERLESS: dict[str, str] = {
     "semicolons": f"{DIGITS};987654321",
     "tabs": f"{DIGITS}\t987654321",
@@ -233,7 +233,7 @@ CSV_FAULTS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("case", CSV_FAULTS)
-def test_names_in_a_csv_file_that_nobody_typed_are_not_quoted(case: str, tmp_path: Path) -> None:
+def test_csv_names_that_the_user_did_not_type_are_not_quoted(case: str, tmp_path: Path) -> None:
     path = written(tmp_path, CSV_FAULTS[case])
     model = fitted(np.ones((50, 2)), **STATED)
     for act in (lambda: pais.survey(strict(path), epsilon=1.0), lambda: strict(path), lambda: model.predict(path)):
@@ -243,7 +243,7 @@ def test_names_in_a_csv_file_that_nobody_typed_are_not_quoted(case: str, tmp_pat
     assert_silent(lambda: pais.survey(tmp_path, epsilon=1.0))
 
 
-def test_names_that_were_typed_are_repeated_and_others_are_called_by_their_place(tmp_path: Path) -> None:
+def test_typed_names_are_quoted_and_others_are_given_by_position(tmp_path: Path) -> None:
     path = written(tmp_path, f"{HALF},typed,late\n1,word,\n2,word,3\n4,word,5\n")
     assert_silent(lambda: pais.source(path), match=r"column\(s\) 2 from the left \(type string\) of file")
     for name in ("typed", "late"):

@@ -56,7 +56,7 @@ def without_fingerprint(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("route", ["stated", "every row"])
-def test_with_stated_facts_neighbours_give_the_same_public_words_and_numbers_but_for_the_released_value(
+def test_neighbours_with_stated_facts_differ_only_in_the_released_value(
     route: str,
 ) -> None:
     one, other = (fitted(rows, **ROUTES[route]) for rows in (ROWS, NEIGHBOUR))
@@ -96,7 +96,7 @@ def test_neighbours_give_objects_of_the_same_keys_types_and_shapes(route: str) -
     assert without_digits(one.plan_.explain()) == without_digits(other.plan_.explain())
 
 
-def test_ledgers_of_neighbours_differ_in_time_name_and_nothing_else() -> None:
+def test_ledgers_of_neighbours_differ_only_in_time_and_name() -> None:
     books = []
     for rows in (ROWS, NEIGHBOUR):
         ledger = pais.Ledger(epsilon=5.0, delta=1e-5)

@@ -145,7 +145,7 @@ def test_subclasses_are_described_and_never_rebuilt_as_their_base(tmp_path: Path
     assert not (tmp_path / "plan.json").exists()
 
 
-def test_describe_of_an_own_class_is_part_of_its_dictionary() -> None:
+def test_describe_of_a_user_class_is_part_of_its_dictionary() -> None:
     class Own(OwnCount):
         def describe(self) -> dict[str, Any]:
             return {"bins": 4}

@@ -162,7 +162,7 @@ def test_occurrences_are_numbered_without_gaps_in_any_batches(distinct: int, roo
     assert sorted(zip(hashes, numbers, strict=True)) == sorted(zip(hashes, counted(hashes), strict=True))
 
 
-def test_no_two_rows_have_one_id_even_where_all_hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_ids_are_unique_even_if_all_hashes_collide(monkeypatch: pytest.MonkeyPatch) -> None:
     def zeros(self: ContentHash, columns: list[FloatArray]) -> tuple[Words64, Words32]:
         return np.zeros(len(columns[0]), dtype=np.uint64), np.zeros(len(columns[0]), dtype=np.uint32)
 

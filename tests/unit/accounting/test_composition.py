@@ -36,7 +36,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 @pytest.mark.parametrize(("probability", "mu"), [(1.0, 0.7), (0.3, 1.5), (0.02, 3.0), (0.9, 0.1)])
-def test_both_directions_are_the_integrals_they_stand_for(probability: float, mu: float) -> None:
+def test_both_curves_match_numerical_integrals(probability: float, mu: float) -> None:
     def density(x: float) -> tuple[float, float]:
         without = float(normal.pdf(x))
         return (1.0 - probability) * without + probability * float(normal.pdf(x - mu)), without
@@ -58,7 +58,7 @@ def test_both_directions_are_the_integrals_they_stand_for(probability: float, mu
             assert float(curve(pairs, at)[0]) == pytest.approx(exact, rel=1e-6, abs=1e-10)
 
 
-def test_adding_is_zero_where_no_outcome_is_that_much_likelier() -> None:
+def test_adding_curve_is_zero_beyond_the_largest_likelihood_ratio() -> None:
     at = np.array([-math.log1p(-0.3) + 1e-9, 5.0, 800.0])
     assert np.all(np.isneginf(log_added_delta(at, np.ones(3), np.full(3, 0.3))))
 
@@ -151,7 +151,7 @@ def test_a_ledger_of_fits_is_bounded_the_same_from_memory_and_from_its_file(tmp_
     assert here < 0.75 * ledger.spent.epsilon
 
 
-def test_without_the_accountant_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_accountant_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=9.0, delta=1e-4)
     ledger.spend(what="a sum", epsilon=1.0, delta=1e-6)
     # As if it were not installed: neither the package nor the module that knows it is loaded.
@@ -175,8 +175,8 @@ def test_plan_based_on_an_earlier_release_enters_with_its_price() -> None:
     assert ledger.tight_epsilon(1e-5) == ledger.spent.epsilon
 
 
-def test_rules_that_are_described_alike_and_differ_have_each_their_own_curve() -> None:
-    """Constrained by profiles of somebody's own, of which a description says nothing."""
+def test_user_rules_with_equal_descriptions_have_separate_curves() -> None:
+    """Constrained rules of user-defined profiles, whose descriptions are equal."""
     noise = pais.GaussianProfile(math.inf, 40.0)
 
     def part(slope: float) -> Part:
@@ -193,7 +193,7 @@ def test_rules_that_are_described_alike_and_differ_have_each_their_own_curve() -
 
 
 @pytest.mark.parametrize("rule", ["uniform", "constrained"])
-def test_a_rule_or_a_profile_that_only_goes_by_a_known_name_is_not_rebuilt(rule: str) -> None:
+def test_user_class_with_a_known_name_is_not_rebuilt(rule: str) -> None:
     class Impostor(pais.UniformRule):
         def describe(self) -> dict[str, object]:
             return {"rule": rule, "probability": 1e-9, "radius": RADIUS}

@@ -100,7 +100,7 @@ def test_a_file_is_opened_again_with_what_was_spent_and_its_budget_cannot_be_cha
         again.check(epsilon=0.1)
 
 
-def test_a_file_that_vanished_is_no_new_budget(tmp_path: Path) -> None:
+def test_deleted_ledger_file_is_not_a_new_budget(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
     kept = pickle.dumps(ledger)
     (tmp_path / "budget.json").unlink()
@@ -121,7 +121,7 @@ def test_a_ledger_is_never_copied(tmp_path: Path) -> None:
     assert file.spent.epsilon == 0.5
 
 
-def test_its_text_is_public_and_short(tmp_path: Path) -> None:
+def test_ledger_repr_is_public_and_short(tmp_path: Path) -> None:
     assert repr(pais.Ledger(epsilon=1.0, delta=1e-6)) == "Ledger(epsilon=1.0, delta=1e-06)"
     assert "budget.json" in repr(model(ledger=pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")))
 
@@ -157,7 +157,7 @@ def test_a_release_that_cannot_be_rebuilt_counts_with_its_price(tmp_path: Path) 
     assert np.asarray(rebuilt) == pytest.approx(ledger.spent.epsilon)
 
 
-def test_losses_of_records_say_that_they_are_not_protected() -> None:
+def test_record_losses_repr_says_not_protected() -> None:
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
     model(ledger=ledger, sampling="uniform", sample_size=100).fit(rows())
     losses = ledger.record_losses(rows())
@@ -206,7 +206,7 @@ def test_one_ledger_at_most_is_passed_to_another_process(tmp_path: Path) -> None
     assert (len(first.entries), len(second.entries)) == (1, 0)
 
 
-def test_rows_of_another_width_have_no_losses_here() -> None:
+def test_record_losses_refuse_rows_of_another_width() -> None:
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
     model(ledger=ledger).fit(rows())
     with pytest.raises(pais.MismatchError, match="2"):

@@ -43,7 +43,7 @@ def test_fits_runs_and_surveys_are_charged_once_each(make: Callable[..., pais.Le
     assert {entry.note for entry in ledger.entries} == {"secure randomness"}
 
 
-def test_rehearsals_are_charged_too_and_marked() -> None:
+def test_seeded_fits_are_charged_and_marked() -> None:
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
     model(ledger=ledger, random_state=3).fit(rows())
     pais.survey(rows(), epsilon=0.5, random_state=3, ledger=ledger)
@@ -63,7 +63,7 @@ def test_an_active_ledger_is_charged_from_every_thread_and_left_when_its_block_e
     assert ledger.spent.epsilon == 1.5
 
 
-def test_blocks_within_blocks_charge_all_and_a_ledger_named_twice_once(tmp_path: Path) -> None:
+def test_nested_blocks_charge_each_ledger_once(tmp_path: Path) -> None:
     X, path = rows(), tmp_path / "budget.json"
     with pais.Ledger(epsilon=3.0) as outer, pais.Ledger(epsilon=2.0, path=path) as inner:
         pais.survey(X, epsilon=0.5, ledger=pais.Ledger(path=path))
@@ -163,7 +163,7 @@ class Witness(BitSource):
         return bytes(range(256)) * (n_bytes // 256) + bytes(range(n_bytes % 256))
 
 
-def test_not_a_bit_of_noise_is_drawn_before_its_price_is_on_disk(tmp_path: Path) -> None:
+def test_price_is_on_disk_before_noise_is_drawn(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=5.0, path=tmp_path / "budget.json")
     noise = Witness(tmp_path / "budget.json")
     pais.release(pais.WeightedCount(noise=pais.laplace_noise(1.0)), sampled(), ledger=ledger, random_state=noise)
@@ -203,9 +203,7 @@ def test_survey_is_charged_before_a_refusal_may_quote_it(wish: dict[str, Any]) -
         demanding.fit(rows())
 
 
-def test_nothing_is_returned_when_another_spent_the_rest_meanwhile(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_nothing_is_returned_if_the_budget_was_spent_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     ledger = pais.Ledger(epsilon=1.0, delta=1e-5, path=path)
     real = pais.pipeline.draw
@@ -222,7 +220,7 @@ def test_nothing_is_returned_when_another_spent_the_rest_meanwhile(
     assert [entry.what for entry in ledger.entries] == ["another's"]
 
 
-def test_a_fit_begun_in_a_block_is_charged_though_the_block_ends_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fit_started_in_a_block_is_charged_after_the_block_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger, real = pais.Ledger(epsilon=5.0, delta=1e-5), pais.DPKMeans._rows
 
     def leaving(*args: Any, **kwargs: Any) -> Any:
@@ -303,7 +301,7 @@ def test_a_release_by_hand_is_charged_too_and_a_refused_one_leaves_the_sample_un
     pais.release(count, second)
 
 
-def test_a_fitted_model_takes_its_ledger_along_and_is_loaded_where_that_is_not(tmp_path: Path) -> None:
+def test_pickled_model_loads_without_its_ledger(tmp_path: Path) -> None:
     file, memory = (
         pais.Ledger(epsilon=9.0, delta=1e-4, path=tmp_path / "budget.json"),
         pais.Ledger(epsilon=9.0, delta=1e-4),

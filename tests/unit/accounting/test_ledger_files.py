@@ -254,7 +254,7 @@ def _spend_in_fork(ledger: pais.Ledger, queue: Any) -> None:
         queue.put("refused")
 
 
-def test_a_ledger_in_memory_knows_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ledger_in_memory_is_tied_to_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=1.0)
     monkeypatch.setattr(stores.os, "getpid", lambda: -1)
     for use in (lambda: ledger.spend(what="x", epsilon=0.5), lambda: ledger.spent):

@@ -45,13 +45,13 @@ def test_bad_deltas_are_refused_as_prices(make: Callable[..., Any], bad: Any) ->
 
 @pytest.mark.parametrize("make", [MAKERS["Spent"], MAKERS["Part"]], ids=["Spent", "Part"])
 @pytest.mark.parametrize("bad", ["", "two\nlines", "x" * 401, 7, None, b"bytes"], ids=repr)
-def test_what_was_released_is_a_short_text(make: Callable[..., Any], bad: Any) -> None:
+def test_description_of_a_part_is_a_short_text(make: Callable[..., Any], bad: Any) -> None:
     with pytest.raises(pais.ArgumentError, match="what must be a text"):
         make(what=bad)
 
 
 @pytest.mark.parametrize("bad", [1, 0, "True", None, np.True_], ids=repr)
-def test_whether_randomness_was_secure_is_a_bool(bad: Any) -> None:
+def test_secure_randomness_must_be_a_bool(bad: Any) -> None:
     for make in (MAKERS["Spent"], survey):
         with pytest.raises(pais.ArgumentError, match="secure_randomness must be True or False"):
             make(secure_randomness=bad)
@@ -68,13 +68,13 @@ def test_a_price_becomes_a_float_that_is_not_below_it(make: Callable[..., Any], 
     assert math.copysign(1.0, price) == 1.0
 
 
-def test_the_price_that_was_once_taken_off_a_certificate_is_refused() -> None:
+def test_negative_price_is_refused() -> None:
     with pytest.raises(pais.ArgumentError, match=r"epsilon=-0\.999 is out of range"):
         pais.Spent(what="a refund", epsilon=-0.999)
 
 
 @pytest.mark.parametrize("bad", [[], (0.5,), ({"what": "a", "epsilon": 0.1, "delta": 0.0},), None, "ab"], ids=repr)
-def test_earlier_releases_are_a_tuple_of_spent(bad: Any) -> None:
+def test_spent_must_be_a_tuple_of_parts(bad: Any) -> None:
     sample = pais.sample(np.ones((3, 2)), ball=BALL, rule=pais.UniformRule(rate=1.0))
     with pytest.raises(pais.ArgumentError, match="spent"):
         pais.release(COUNT, sample, spent=bad)

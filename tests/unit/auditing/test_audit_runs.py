@@ -26,7 +26,7 @@ def test_one_sided_bounds_are_those_of_clopper_and_pearson() -> None:
         assert float(epsilon_lower_bound(k, other, runs=n, risk=risk)) == pytest.approx(expected, abs=1e-7)
 
 
-def test_a_single_one_of_many_runs_is_bit_for_bit_a_release() -> None:
+def test_single_run_of_measure_many_equals_a_release() -> None:
     rows = np.random.default_rng(0).normal(size=(6, 3)) / 4.0
     noise = pais.laplace_noise(1.0)
     for mechanism in (
@@ -48,7 +48,7 @@ def test_a_single_one_of_many_runs_is_bit_for_bit_a_release() -> None:
 
 
 @pytest.mark.parametrize("plan", ["refined", "plain"])
-def test_one_run_of_k_means_in_an_audit_is_bit_for_bit_a_release(plan: str) -> None:
+def test_single_kmeans_run_of_an_audit_equals_a_release(plan: str) -> None:
     rows = np.random.default_rng(0).normal(size=(40, 2)) / 4.0
     made = kmeans_plan() if plan == "refined" else plain_kmeans_plan()
     for seed in range(5):
@@ -87,7 +87,7 @@ def test_an_audit_reads_no_data_and_spends_nothing_of_an_active_ledger(plan: pai
 
 
 class Clock:
-    """Time that passes only when it is told to."""
+    """A clock that advances only when the test sets it."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -98,7 +98,7 @@ class Clock:
 
 @pytest.mark.parametrize("price", [1e-5, 0.003, 0.7, 7.0])
 @pytest.mark.parametrize("overhead", [0.0, 0.05])
-def test_a_time_limit_is_kept_whatever_a_run_costs(
+def test_time_limit_is_kept_for_slow_and_fast_runs(
     price: float, overhead: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, limit, done = Clock(), 20.0, []
@@ -156,7 +156,7 @@ def test_functions_may_return_numbers_arrays_or_symbols() -> None:
     assert "sign" in looked.best.event
 
 
-def test_delta_excuses_what_pure_epsilon_does_not() -> None:
+def test_event_allowed_by_delta_violates_pure_epsilon() -> None:
     def rarely(rows: np.ndarray, generator: np.random.Generator, runs: int) -> np.ndarray:
         return np.asarray((generator.random(runs) < 0.02) & (len(rows) == 2))
 
@@ -164,7 +164,7 @@ def test_delta_excuses_what_pure_epsilon_does_not() -> None:
     assert not pais.audit(rarely, pair=PAIR, epsilon=0.0, delta=0.02, random_state=0).violates
 
 
-def test_a_report_says_what_it_found_in_words_and_in_json() -> None:
+def test_audit_report_as_text_and_json() -> None:
     found = pais.audit(laplace_sum, pair=PAIR, epsilon=0.5, runs=20_000, random_state=0)
     assert found.violates
     assert "VIOLATED" in str(found)
@@ -185,7 +185,7 @@ def test_nan_and_infinite_outputs_are_events_like_others() -> None:
     assert Event(statistic="x", relation="equal to", value=math.nan).holds({"x": np.array([math.nan, 1.0])}).sum() == 1
 
 
-def test_tables_that_are_no_neighbours_and_targets_that_cannot_be_run_are_refused() -> None:
+def test_invalid_pairs_and_targets_are_refused() -> None:
     for smaller in ([[2.0]], [[0.0], [1.0]], [[0.0, 0.0]]):
         with pytest.raises(pais.ArgumentError, match="one more"):
             pais.NeighbourPair(with_record=[[0.0], [1.0]], without_record=smaller)
@@ -195,7 +195,7 @@ def test_tables_that_are_no_neighbours_and_targets_that_cannot_be_run_are_refuse
         pais.audit(3, pair=PAIR)  # type: ignore[arg-type]
     with pytest.raises(pais.ArgumentError, match="rule="):
         pais.audit(pais.WeightedCount(noise=pais.laplace_noise(1.0)), ball=LAPLACE_BALL)
-    with pytest.raises(pais.ArgumentError, match="halved"):
+    with pytest.raises(pais.ArgumentError, match="two halves"):
         pais.audit(laplace_sum, pair=PAIR, runs=1)
     with pytest.raises(pais.ArgumentError, match="one value for each run"):
         pais.audit(laplace_sum, pair=PAIR, statistic=lambda outputs: 1.0)

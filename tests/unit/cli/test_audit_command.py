@@ -42,7 +42,7 @@ def test_audit_prints_json_for_programs(plan: Path) -> None:
     assert described["violates"] is False
 
 
-def test_a_time_limit_ends_the_runs_and_those_made_count(plan: Path) -> None:
+def test_audit_uses_the_runs_finished_within_the_time_limit(plan: Path) -> None:
     found = run("audit", plan, "--runs", 10**7, "--seconds", 0.3, "--seed", 0, "--json")
     assert found.exit_code == 0
     described = json.loads(found.stdout)
@@ -60,7 +60,7 @@ def test_a_refuted_plan_ends_with_code_1(plan: Path, monkeypatch: pytest.MonkeyP
     assert "VIOLATED" in found.stdout
 
 
-def test_a_file_that_is_no_plan_is_refused(tmp_path: Path) -> None:
+def test_audit_refuses_a_file_that_is_not_a_plan(tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text("{}")
     assert run("audit", path).exit_code == 2

@@ -143,7 +143,7 @@ def test_an_earlier_survey_is_counted_in_epsilon(data: Path, surveyed: Path, tmp
     assert certificate["ball"] == strict_json(surveyed.read_text())["ball"]
 
 
-def test_a_seeded_survey_serves_rehearsals_only(data: Path, tmp_path: Path) -> None:
+def test_seeded_survey_needs_a_seed(data: Path, tmp_path: Path) -> None:
     path = tmp_path / "survey.json"
     assert pais("survey", data, "--epsilon", 0.1, "--seed", 1, "--out", path).exit_code == 0
     refused = kmeans(data, tmp_path / "out", "--survey", path)
@@ -153,7 +153,7 @@ def test_a_seeded_survey_serves_rehearsals_only(data: Path, tmp_path: Path) -> N
     assert "NOT PRIVATE" in pais("explain", tmp_path / "out" / "certificate.json").stdout
 
 
-def test_a_survey_says_what_it_found_and_what_it_spent(data: Path, tmp_path: Path) -> None:
+def test_survey_prints_its_facts_and_its_price(data: Path, tmp_path: Path) -> None:
     result = pais("survey", data, "--epsilon", 0.2, "--center", "0,0", "--out", tmp_path / "s.json")
     assert result.exit_code == 0, result.stderr
     assert "spent epsilon 0.2" in result.stdout
@@ -165,7 +165,7 @@ def test_a_survey_says_what_it_found_and_what_it_spent(data: Path, tmp_path: Pat
     assert again.to_dict()["noisy_mean_square_norm"] == pytest.approx(content["noisy_mean_square_norm"])
 
 
-def test_a_survey_of_too_few_rows_says_so(tmp_path: Path) -> None:
+def test_survey_of_too_few_rows_warns(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1.0, 2.0], "b": [3.0, 4.0]}), tmp_path / "few.parquet")
     result = pais("survey", tmp_path / "few.parquet", "--epsilon", 0.01, "--out", tmp_path / "s.json")
     assert result.exit_code == 0, result.stderr
@@ -198,9 +198,7 @@ def test_a_plan_in_json_is_short_and_the_file_holds_the_rest(tmp_path: Path) -> 
     assert content["expected_rows"] > 0
 
 
-def test_a_sample_is_weighted_clipped_secret_and_said_to_be_no_release(
-    data: Path, surveyed: Path, tmp_path: Path
-) -> None:
+def test_sample_is_weighted_clipped_and_marked_secret(data: Path, surveyed: Path, tmp_path: Path) -> None:
     plan, out = tmp_path / "plan.json", tmp_path / "sample.parquet"
     assert pais("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1, "--out", plan).exit_code == 0
     result = pais("sample", data, "--plan", plan, "--out", out)
@@ -232,7 +230,7 @@ def test_explain_reads_certificates_plans_surveys_and_nothing_else(data: Path, s
     assert pais("explain", tmp_path / "missing.json").exit_code == 2
 
 
-def test_explain_gives_programs_the_guarantee_and_the_words(data: Path, surveyed: Path, tmp_path: Path) -> None:
+def test_explain_as_json(data: Path, surveyed: Path, tmp_path: Path) -> None:
     plan = tmp_path / "plan.json"
     assert pais("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1, "--out", plan).exit_code == 0
     assert kmeans(data, tmp_path / "out", "--seed", 1).exit_code == 0

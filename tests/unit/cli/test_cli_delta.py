@@ -75,7 +75,7 @@ def test_commands_certify_the_largest_default_for_surveyed_rows(data: Path, tmp_
     assert shown["delta_used"] < 1e-8
 
 
-def test_commands_warn_of_weak_guarantees_on_stderr(data: Path, tmp_path: Path) -> None:
+def test_commands_warn_about_weak_guarantees_on_stderr(data: Path, tmp_path: Path) -> None:
     survey, plan = tmp_path / "survey.json", tmp_path / "plan.json"
     done("survey", data, "--epsilon", 1, "--out", survey)
     weak = ("--n-clusters", 2, "--epsilon", 20, "--delta", 1e-3)

@@ -54,7 +54,7 @@ def test_a_failure_while_writing_leaves_nothing_behind(
 
 
 @pytest.mark.parametrize("moves", range(8))
-def test_an_interrupted_overwrite_puts_the_earlier_release_back(
+def test_interrupted_overwrite_restores_the_earlier_release(
     moves: int, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in RELEASE:
@@ -165,7 +165,7 @@ def test_an_internal_error_shows_its_type_only(data: Path, tmp_path: Path, monke
     assert CANARY not in result.output
 
 
-def test_columns_that_are_counted_are_a_header(tmp_path: Path) -> None:
+def test_numbered_columns_are_a_header(tmp_path: Path) -> None:
     data = tmp_path / "rows.csv"
     np.savetxt(data, np.hstack([blobs(), blobs()]), delimiter=",", header="0,1,2,3", comments="")
     assert kmeans(data, tmp_path / "out").exit_code == 0

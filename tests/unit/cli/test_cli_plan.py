@@ -91,7 +91,7 @@ def test_a_seeded_plan_releases_what_the_same_options_release(data: Path, plan: 
     ],
     ids=lambda beside: beside[0],
 )
-def test_what_a_plan_decides_is_not_stated_beside_it(
+def test_options_that_the_plan_decides_are_refused(
     beside: tuple[str, object], data: Path, plan: Path, tmp_path: Path
 ) -> None:
     """Not even with the same value, or that of the default: there is one place that says it."""
@@ -99,7 +99,7 @@ def test_what_a_plan_decides_is_not_stated_beside_it(
     assert not (tmp_path / "out").exists()
 
 
-def test_without_a_plan_clusters_and_epsilon_are_asked_for(data: Path, tmp_path: Path) -> None:
+def test_kmeans_without_a_plan_needs_clusters_and_epsilon(data: Path, tmp_path: Path) -> None:
     for given in ((), ("--n-clusters", 3), ("--epsilon", 1)):
         assert "--plan" in refused("kmeans", data, *given, "--out", tmp_path / "out")
 
@@ -146,7 +146,7 @@ def test_a_survey_behind_a_plan_is_counted_and_its_columns_are_kept(data: Path, 
         assert "--columns height,width" in refused(*command, "--columns", "width,height", "--out", tmp_path / "d")
 
 
-def test_a_plan_on_a_seeded_survey_serves_rehearsals_only(data: Path, tmp_path: Path) -> None:
+def test_plan_from_a_seeded_survey_needs_a_seed(data: Path, tmp_path: Path) -> None:
     survey, plan = tmp_path / "survey.json", tmp_path / "plan.json"
     done("survey", data, "--epsilon", 0.25, "--seed", 1, "--out", survey)
     done("plan", "--survey", survey, "--n-clusters", 3, "--epsilon", 1, "--out", plan)

@@ -1,4 +1,4 @@
-"""Files with a price that is none are refused by the commands, and nothing is paid."""
+"""Commands refuse files with an invalid price, and charge nothing."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_plan_file_with_a_bad_target_is_refused(place: str, bad: str, data: Path
 
 
 @pytest.mark.parametrize("change", [{"secure_randomness": "yes"}, {"secure_randomness": 1}, {"above_noise": None}])
-def test_a_survey_file_says_true_or_false_where_it_must(change: dict[str, Any], data: Path, tmp_path: Path) -> None:
+def test_survey_file_flags_must_be_booleans(change: dict[str, Any], data: Path, tmp_path: Path) -> None:
     path = tmp_path / "survey.json"
     done("survey", data, "--epsilon", 0.25, "--out", path)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))

@@ -231,7 +231,7 @@ def test_progress_bar_is_shown_on_a_terminal_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["survey", "plan", "sample", "kmeans"])
-def test_an_output_is_there_as_a_whole_or_not_at_all(
+def test_output_is_written_completely_or_not_at_all(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, out = file(tmp_path), tmp_path / "out" / "result"
@@ -267,8 +267,8 @@ def test_an_output_is_there_as_a_whole_or_not_at_all(
     assert "--overwrite" in again.stderr
 
 
-def test_a_survey_serves_the_columns_it_was_made_on_in_their_order(tmp_path: Path) -> None:
-    """Its center belongs to them; with others it would be somebody else's."""
+def test_survey_is_valid_for_its_columns_in_their_order(tmp_path: Path) -> None:
+    """Its center refers to these columns, in this order."""
     data = file(tmp_path)
     done("survey", data, "--columns", "a,b", "--epsilon", 0.5, "--out", tmp_path / "survey.json")
     fit = ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--survey", tmp_path / "survey.json")
@@ -279,7 +279,7 @@ def test_a_survey_serves_the_columns_it_was_made_on_in_their_order(tmp_path: Pat
     done(*fit, "--columns", "a,b", "--out", tmp_path / "right")
 
 
-def test_a_column_that_looks_like_an_id_is_warned_of_where_nobody_chose_columns(tmp_path: Path) -> None:
+def test_id_column_warning_without_chosen_columns(tmp_path: Path) -> None:
     data = file(tmp_path)
     for command in (
         ("survey", data, "--epsilon", 1, "--out", tmp_path / "survey.json"),
@@ -295,13 +295,13 @@ def test_a_column_that_looks_like_an_id_is_warned_of_where_nobody_chose_columns(
     assert done("survey", tmp_path / "plain.parquet", "--epsilon", 1).stderr == ""
 
 
-def test_ids_are_known_by_their_names() -> None:
+def test_id_columns_are_recognised_by_name() -> None:
     ids = ["id", "ID", "user_id", "userId", "userID", "patient.id", "index", "key", "row key", "uuid", "Unnamed: 0"]
     others = ["paid", "humid", "body_mass_index", "idle", "keyboard", "monkey", "valid", "a", "", "AID"]
     assert identifiers([*ids, *others]) == ids
 
 
-def test_a_wrong_name_of_a_column_is_met_with_a_right_one(tmp_path: Path) -> None:
+def test_unknown_column_error_suggests_a_similar_name(tmp_path: Path) -> None:
     names = ["height", "width", *(f"n{number}" for number in range(20))]
     data = tmp_path / "wide.parquet"
     pq.write_table(pa.table({name: [1.0, 2.0] for name in names}), data)

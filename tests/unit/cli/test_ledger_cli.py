@@ -1,4 +1,4 @@
-"""Ledgers on the command line: who is charged, who is refused, and what a killed command leaves."""
+"""Ledgers on the command line: charges, refusals, and the state after a killed command."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def left_in(place: Path) -> set[str]:
     return {path.name for path in place.iterdir()}
 
 
-def test_a_ledger_is_made_shown_and_not_made_anew(book: Path, data: Path, tmp_path: Path) -> None:
+def test_ledger_command_creates_shows_and_keeps_a_ledger(book: Path, data: Path, tmp_path: Path) -> None:
     assert kmeans(data, tmp_path / "out", book).exit_code == 0
     shown = command("ledger", book)
     assert shown.exit_code == 0
@@ -92,7 +92,7 @@ def test_a_refusal_comes_before_the_data_is_opened(book: Path, tmp_path: Path) -
     assert spent(book) == 0.0
 
 
-def test_a_command_makes_no_ledger_by_the_way_and_takes_no_damaged_one(data: Path, tmp_path: Path) -> None:
+def test_commands_neither_create_ledgers_nor_use_damaged_ones(data: Path, tmp_path: Path) -> None:
     missing = kmeans(data, tmp_path / "out", tmp_path / "none.json")
     assert missing.exit_code == 2
     assert "pais ledger" in missing.stderr
@@ -101,9 +101,7 @@ def test_a_command_makes_no_ledger_by_the_way_and_takes_no_damaged_one(data: Pat
     assert left_in(tmp_path) == {"rows.parquet", "bad.json"}
 
 
-def test_an_earlier_survey_is_charged_once_by_whichever_command_meets_the_ledger_first(
-    book: Path, data: Path, tmp_path: Path
-) -> None:
+def test_earlier_survey_is_charged_once(book: Path, data: Path, tmp_path: Path) -> None:
     paid, unpaid = tmp_path / "paid.json", tmp_path / "unpaid.json"
     assert command("survey", data, "--epsilon", 0.25, "--out", paid, "--ledger", book).exit_code == 0
     assert command("survey", data, "--epsilon", 0.25, "--out", unpaid).exit_code == 0
@@ -144,7 +142,7 @@ def test_a_new_output_directory_comes_into_place_in_one_step(
     assert left_in(target) == RELEASE
 
 
-def test_while_a_release_is_replaced_a_certificate_is_there_only_with_its_own_files(
+def test_certificate_is_present_only_with_its_own_files(
     book: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, real = tmp_path / "out", Path.replace
@@ -185,7 +183,7 @@ def test_killed_command_leaves_no_release_without_its_charge_and_no_partial_outp
     assert 0 < found["spends_found"] < 30 + found["ended_before_the_kill"]
 
 
-def test_who_fails_after_the_charge_is_told_of_it(
+def test_failure_after_the_charge_is_reported(
     book: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
@@ -199,7 +197,7 @@ def test_who_fails_after_the_charge_is_told_of_it(
     assert "charged" not in refused.stderr
 
 
-def test_a_ledger_without_delta_says_what_it_refuses(tmp_path: Path, data: Path) -> None:
+def test_ledger_without_delta_warns_about_gaussian_noise(tmp_path: Path, data: Path) -> None:
     book = tmp_path / "pure.json"
     assert "will refuse" in " ".join(command("ledger", book, "--epsilon", 5).stderr.split())
     refused = kmeans(data, tmp_path / "out", book)

@@ -1,4 +1,4 @@
-"""Tables that are none are refused, and no error shows a value of a row."""
+"""Invalid tables are refused, and no error shows a value of a row."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_unknown_column_name_is_answered_with_the_nearest_and_all_names() -> Non
         assert "Did you mean height? Pass names of its columns: height, width." in str(error)
 
 
-def test_rows_however_large_are_clipped_and_no_cause_of_an_error() -> None:
+def test_huge_rows_are_clipped_without_an_error() -> None:
     table = np.array([[1e308, -1e308], [CANARY, 0.0], [5e-324, 0.0], [0.0, 0.0]])
     for order in (1.0, 2.0, 3.0, math.inf):
         content = sample(table, ball=Ball(radius=1.0, order=order), rule=EVERY).spend("a test")

@@ -45,7 +45,7 @@ def ruled_out_in_error(rule: Rule, ball: Ball, d: int, norms: np.ndarray) -> int
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("order", [1.0, 2.0])
-def test_no_row_is_ruled_out_that_could_be_kept(name: str, order: float) -> None:
+def test_screen_never_rules_out_a_row_that_could_be_kept(name: str, order: float) -> None:
     rng = np.random.default_rng(0)
     knots = RULES[name].breakpoints(RADIUS)
     edges = np.sqrt((np.arange(2047 << 3, dtype=np.int64) << 49).view(np.float64))
@@ -90,8 +90,8 @@ def test_a_screen_rules_most_rows_out_where_the_rule_is_low(name: str) -> None:
     assert screen.by_power(norms**2, first).size / norms.size < 1.3 * expected + 3 / 256
 
 
-def test_a_table_that_forgets_the_far_end_of_its_cells_would_be_caught() -> None:
-    """The checks above are no idle ones."""
+def test_shifted_screen_table_fails_the_check() -> None:
+    """The checks above can fail."""
     rule, ball = RULES["constrained"], Ball(radius=RADIUS)
     screen = Screen(rule=rule, ball=ball, n_features=4)
     right = screen._largest

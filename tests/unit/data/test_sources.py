@@ -71,7 +71,7 @@ def test_every_kind_of_table_gives_the_same_rows_and_names(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", SOURCES)
-def test_columns_are_taken_by_name_in_the_order_asked_for(name: str, tmp_path: Path) -> None:
+def test_columns_are_read_by_name_in_the_requested_order(name: str, tmp_path: Path) -> None:
     table = read(SOURCES[name](tmp_path), columns=["income", "age"])
     assert table.names == ("income", "age")
     assert np.array_equal(table.rows, VALUES[:, [1, 0]])
@@ -154,7 +154,7 @@ def test_missing_values_are_nan_or_an_error_by_the_name_of_their_column(source: 
     ],
     ids=["arrow", "polars", "pandas", "categories", "dates", "lists"],
 )
-def test_a_column_that_is_no_number_is_refused_by_its_name(source: object) -> None:
+def test_non_numeric_column_is_refused_by_name(source: object) -> None:
     with pytest.raises(DataError, match="'b'") as caught:
         read(source)
     assert SECRET not in str(caught.value)
@@ -174,7 +174,7 @@ def test_a_pandas_column_of_numbers_and_text_is_numbers_unless_most_of_it_is_tex
     [pd.Series([1.0, 2.0]), pl.Series("a", [1.0, 2.0]), pa.chunked_array([[1.0, 2.0]])],
     ids=["pandas", "polars", "arrow"],
 )
-def test_a_single_column_is_no_table_and_is_refused(source: object) -> None:
+def test_single_series_is_refused(source: object) -> None:
     with pytest.raises(DataError):
         read(source)
 
@@ -194,12 +194,12 @@ def test_two_columns_of_one_name_are_refused(columns: list[str] | None) -> None:
         read(twice, columns=columns)
 
 
-def test_names_of_columns_that_are_no_text_are_refused() -> None:
+def test_column_names_must_be_text() -> None:
     with pytest.raises(DataError):
         read(pd.DataFrame(np.eye(2)), columns=[0])  # type: ignore[list-item]
 
 
-def test_masked_values_are_not_read_as_if_they_were_there() -> None:
+def test_masked_arrays_are_refused() -> None:
     with pytest.raises(DataError):
         read(np.ma.masked_array([[1.0, 4711.0]], mask=[[False, True]]))
 
@@ -209,7 +209,7 @@ def test_masked_values_are_not_read_as_if_they_were_there() -> None:
     [[[1.0, 2.0], [3.0]], np.array([[1.0, SECRET]] * 3, dtype=object), [[object()]] * 3],
     ids=["ragged", "text", "object"],
 )
-def test_arrays_that_are_no_numbers_are_refused_without_their_values(source: object) -> None:
+def test_non_numeric_arrays_are_refused_without_quoting_values(source: object) -> None:
     with pytest.raises(DataError) as caught:
         read(source)
     assert SECRET not in str(caught.value)
@@ -332,7 +332,7 @@ ROWS_FOR_NAMES = [
 
 
 @pytest.mark.parametrize("names", ROWS_FOR_NAMES, ids=repr)
-def test_a_line_that_could_be_a_row_is_no_header_and_is_not_quoted(names: list[str]) -> None:
+def test_first_line_that_looks_like_a_row_is_refused_and_not_quoted(names: list[str]) -> None:
     with pytest.raises(DataError, match="first line") as caught:
         require_header(names, "file rows.csv")
     assert not any(name in str(caught.value) for name in names if len(name.strip()) > 1)

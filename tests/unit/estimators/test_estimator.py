@@ -105,14 +105,14 @@ def test_parameters_are_read_and_set_by_name() -> None:
         model.set_params(eps=1.0)
 
 
-def test_it_is_the_last_and_a_middle_step_of_a_pipeline() -> None:
+def test_estimator_as_a_pipeline_step() -> None:
     last = make_pipeline(FunctionTransformer(_in_public_units), DPKMeans(n_clusters=3, random_state=0)).fit(ROWS)
     assert last.predict(ROWS).shape == (3000,)
     middle = make_pipeline(DPKMeans(n_clusters=3, random_state=0), FunctionTransformer(_in_public_units))
     assert middle.fit_transform(ROWS).shape == (3000, 3)
 
 
-def test_distances_come_as_a_data_frame_when_asked_for() -> None:
+def test_set_output_gives_a_data_frame() -> None:
     model = DPKMeans(n_clusters=3, random_state=0).set_output(transform="pandas")
     frame = pd.DataFrame(ROWS, columns=NAMES, index=np.arange(3000) + 10)
     distances = model.fit(frame).transform(frame)
@@ -214,9 +214,7 @@ def test_columns_in_another_order_are_refused(kind: str) -> None:
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("facts", [{}, {"radius": 4.0}, {"center": (0.1, 0.0, 0.0)}, STATED], ids=str)
-def test_the_parts_of_the_certificate_add_up_to_at_most_what_was_asked(
-    mechanism: str, sampling: str, facts: dict[str, Any]
-) -> None:
+def test_certificate_parts_add_up_to_at_most_the_target(mechanism: str, sampling: str, facts: dict[str, Any]) -> None:
     delta = MECHANISMS[mechanism]
     certificate = fitted(epsilon=0.7, delta=delta, mechanism=mechanism, sampling=sampling, **facts).certificate_
     assert certificate.epsilon <= 0.7
@@ -226,7 +224,7 @@ def test_the_parts_of_the_certificate_add_up_to_at_most_what_was_asked(
     assert math.fsum(part["delta"] for part in certificate.parts) == certificate.delta
 
 
-def test_stated_facts_leave_nothing_to_pay_for_but_the_release() -> None:
+def test_stated_facts_need_no_survey() -> None:
     certificate = fitted(**STATED).certificate_
     assert [part["what"] for part in certificate.parts] == ["k-means"]
     assert certificate.epsilon == 1.0

@@ -75,7 +75,7 @@ def test_text_is_refused_without_being_quoted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [None, {"a": CANARY}, [CANARY], f"{CANARY}x", complex(CANARY, 1.0)])
-def test_objects_that_are_no_numbers_leave_their_rows_out_and_are_not_quoted(value: Any) -> None:
+def test_rows_with_non_numeric_objects_are_dropped_and_not_quoted(value: Any) -> None:
     rows = np.full((50, 3), CANARY).astype(object)
     rows[7, 1] = value
     whole, holed = (fitted(X, **STATED) for X in (np.delete(rows, 7, axis=0), rows))
@@ -132,7 +132,7 @@ def test_complex_numbers_are_refused_without_being_quoted() -> None:
 
 
 @pytest.mark.parametrize("shape", [(), (50,), (5, 3, 2)])
-def test_arrays_that_are_no_tables_are_refused_without_being_quoted(shape: tuple[int, ...]) -> None:
+def test_arrays_of_other_dimensions_are_refused_without_quoting(shape: tuple[int, ...]) -> None:
     assert_refused_without_values(lambda: fitted(np.full(shape, CANARY)))
     assert_refused_without_values(lambda: fitted().predict(np.full(shape, CANARY)))
 
@@ -155,7 +155,7 @@ def test_files_and_tables_without_columns_are_refused_and_empty_ones_are_fitted(
             assert np.isfinite(fitted(X).cluster_centers_).all()
 
 
-def test_a_file_without_a_line_of_names_is_refused_and_its_first_row_not_taken_for_names(tmp_path: Path) -> None:
+def test_csv_file_without_a_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bare.csv"
     path.write_text(f"{CANARY},2.5\n" + "1.0,2.0\n" * 50)
     assert_refused_without_values(lambda: fitted(path))
@@ -283,7 +283,7 @@ def test_extreme_budgets_give_finite_centers_within_them(
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_stated_norms_that_are_all_zero_are_no_crash(mechanism: str) -> None:
+def test_stated_norms_that_are_all_zero(mechanism: str) -> None:
     nothing = pais.NormDistribution(norms=np.zeros(1), masses=np.full(1, 3000.0), radius=4.0)
     model = fitted(radius=4.0, norms=nothing, mechanism=mechanism, delta=MECHANISMS[mechanism])
     assert np.all(np.isfinite(model.cluster_centers_))

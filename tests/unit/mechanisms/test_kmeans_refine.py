@@ -11,7 +11,7 @@ from pais.mechanisms.kmeans import refine
 
 
 @pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
-def test_denoising_takes_pure_noise_to_almost_nothing(shape: tuple[int, int]) -> None:
+def test_denoising_removes_pure_noise(shape: tuple[int, int]) -> None:
     noise = np.random.default_rng(0).standard_normal(shape)
     last = shape[0] // 2
     shrunk, left = refine.denoise(noise, np.ones(shape[0]), last)
@@ -55,13 +55,13 @@ def test_merging_finds_groups_of_cells_and_weighs_them() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 1.7])
-def test_merging_equal_cells_is_no_crash(value: float) -> None:
+def test_merging_equal_cells(value: float) -> None:
     merged = refine.merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))
     np.testing.assert_allclose(merged, value)
 
 
 @pytest.mark.parametrize("n_trusted", [1, 2, 9])
-def test_idle_centers_are_put_beside_busy_ones_within_the_ball(n_trusted: int) -> None:
+def test_reseeded_centers_are_near_large_clusters_and_inside_the_ball(n_trusted: int) -> None:
     rng = np.random.default_rng(0)
     centers = refine.directions(10, 4, 4.0, rng) * 2.0  # on the sphere of radius 4
     trusted = np.arange(10) < n_trusted
@@ -75,7 +75,7 @@ def test_idle_centers_are_put_beside_busy_ones_within_the_ball(n_trusted: int) -
         assert np.all(gap > 0.0)
 
 
-def test_reseeding_equal_centers_with_no_spread_is_no_crash() -> None:
+def test_reseeding_equal_centers_without_spread() -> None:
     moved = refine.reseed(
         np.zeros((4, 3)),
         np.array([-1.0, -2.0, 0.0, 0.0]),

@@ -1,4 +1,4 @@
-"""Norms, weights, probabilities and losses that are none are refused, and no error shows a value of a row."""
+"""Invalid norms, weights, probabilities and losses are refused, and no error shows a value of a row."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_arrays_that_do_not_fit_together_are_refused(call: Callable[[], object])
     assert refused(ArgumentError, call).__context__ is None
 
 
-def test_empty_input_is_refused_where_there_is_no_answer_and_answered_where_there_is() -> None:
+def test_empty_input() -> None:
     refused(ArgumentError, lambda: NormDistribution(norms=np.array([]), masses=np.array([]), radius=1.0), match="empty")
     refused(ArgumentError, lambda: NormDistribution.from_private_norms([], radius=1.0), match="empty")
     refused(ArgumentError, lambda: not_private_variance_optimal([], sample_size=1.0), match="empty")
@@ -174,7 +174,7 @@ def test_bad_histograms_are_refused() -> None:
     [lambda u: "no number", lambda u: u * math.nan, lambda u: -u, lambda u: u * 1j, lambda u: None, 3.0],
     ids=["a string", "NaN", "negative", "complex", "None", "no function"],
 )
-def test_a_quantile_function_of_no_norms_is_refused(quantile: Callable[[object], object]) -> None:
+def test_invalid_quantile_function_is_refused(quantile: Callable[[object], object]) -> None:
     refused(ArgumentError, lambda: NormDistribution.from_quantiles(quantile, n_rows=10.0, radius=1.0))
 
 

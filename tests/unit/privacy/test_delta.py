@@ -167,7 +167,7 @@ def test_a_plan_cannot_certify_less_than_its_delta() -> None:
     assert "delta 2e-07" in pais.Plan(**kept, certified_delta=2e-7).explain()
 
 
-def test_a_plan_explains_who_chose_delta() -> None:
+def test_plan_explains_how_delta_was_chosen() -> None:
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9))
     assert "the default for the stated number of rows" in plan.explain()
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9), delta=1e-7)
@@ -179,7 +179,7 @@ def test_a_clone_keeps_a_delta_that_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("bad", [0.0, -1e-6, 1.0, math.nan, "1e-6", True])
-def test_a_delta_that_cannot_be_is_refused(bad: Any) -> None:
+def test_invalid_delta_is_refused(bad: Any) -> None:
     for make in (pais.DPKMeans(delta=bad), stated(delta=bad)):
         with pytest.raises(pais.PaisError, match="delta"):
             make.fit(rows())
@@ -219,7 +219,7 @@ def concerns(work: Any) -> list[str]:
     return [str(one.message) for one in caught if one.category is pais.PrivacyWarning]
 
 
-def test_a_delta_too_large_for_the_number_of_rows_is_warned_of() -> None:
+def test_warning_about_a_large_delta() -> None:
     (text,) = concerns(lambda: stated(600.0, delta=1e-3, random_state=0).fit(rows()))
     assert "delta=0.001 is too large for about 600 rows" in text
     assert "pass at most 1e-06" in text
@@ -228,13 +228,13 @@ def test_a_delta_too_large_for_the_number_of_rows_is_warned_of() -> None:
     assert concerns(lambda: stated(600.0, delta=1.0 / 6000.0, random_state=0).fit(rows())) == []
 
 
-def test_the_default_delta_is_never_warned_of() -> None:
+def test_default_delta_causes_no_warning() -> None:
     for n_rows in (1.0, 600.0, 1e5, 123_456_789.0, 1e12):
         assert concerns(lambda n_rows=n_rows: stated(n_rows, random_state=0).fit(rows())) == []
     assert concerns(lambda: pais.DPKMeans(n_clusters=2, epsilon=5.0, random_state=0).fit(rows(400_000))) == []
 
 
-def test_a_large_epsilon_is_warned_of_before_a_row_is_read() -> None:
+def test_warning_about_a_large_epsilon_before_a_row_is_read() -> None:
     (text,) = concerns(lambda: stated(epsilon=10.1, random_state=0).fit(rows()))
     assert text.startswith("epsilon=10.1 is a weak guarantee")
     assert concerns(lambda: stated(epsilon=10.0, random_state=0).fit(rows())) == []
@@ -244,7 +244,7 @@ def test_a_large_epsilon_is_warned_of_before_a_row_is_read() -> None:
     assert ledger.entries == ()
 
 
-def test_a_second_fit_without_a_ledger_is_warned_of_once() -> None:
+def test_second_fit_without_a_ledger_warns_once() -> None:
     assert concerns(lambda: stated().fit(rows())) == []
     (text,) = concerns(lambda: stated().fit(rows()))
     assert "losses on the same rows add up" in text

@@ -24,7 +24,7 @@ from tests.unit.bad_values import CANARY, GAUSSIAN, LINEAR, NORMS, refused
 # -- targets out of reach: refused, never clipped ----------------------------------------------------------------
 
 
-def test_a_coreset_too_large_is_refused_and_what_is_reachable_is_reached_without_clipping() -> None:
+def test_too_large_coreset_is_refused_with_the_reachable_size() -> None:
     for share in (0.01, 0.3, 0.5, 0.99, 1.0):
         facts = {"n_rows": 977.0, "mean_square_norm": 0.37, "radius": 1.7, "uniform_share": share}
         error = refused(
@@ -68,7 +68,7 @@ CALIBRATION_NAMES = [f"{sampling}-{'gaussian' if delta else 'linear'}" for sampl
 
 @pytest.mark.parametrize(("sampling", "profile", "delta"), CALIBRATIONS, ids=CALIBRATION_NAMES)
 @pytest.mark.parametrize("fixed", [{"epsilon": 1.3}, {"noise": 1.0}], ids=["epsilon", "noise"])
-def test_a_calibrated_size_out_of_reach_is_refused_and_what_is_reachable_is_reached(
+def test_unreachable_calibrated_size_names_a_reachable_one(
     sampling: str, profile: pais.privacy.profiles.Profile, delta: float, fixed: dict[str, float]
 ) -> None:
     def solved(size: float) -> pais.Calibration:
@@ -84,7 +84,7 @@ def test_a_calibrated_size_out_of_reach_is_refused_and_what_is_reachable_is_reac
 
 
 @pytest.mark.parametrize(("sampling", "profile", "delta"), CALIBRATIONS, ids=CALIBRATION_NAMES)
-def test_a_calibrated_guarantee_out_of_reach_is_refused_and_what_is_reachable_is_reached(
+def test_unreachable_calibrated_epsilon_names_a_reachable_one(
     sampling: str, profile: pais.privacy.profiles.Profile, delta: float
 ) -> None:
     def solved(epsilon: float) -> pais.Calibration:
@@ -100,7 +100,7 @@ def test_a_calibrated_guarantee_out_of_reach_is_refused_and_what_is_reachable_is
 
 
 @pytest.mark.parametrize(("profile", "delta"), [(LINEAR, 0.0), (PowerProfile(0.1, 0.5, 2.0), 0.0), (GAUSSIAN, 1e-6)])
-def test_a_constrained_rule_out_of_reach_is_refused_and_what_is_reachable_is_reached(
+def test_unreachable_constrained_rule_names_a_reachable_epsilon(
     profile: pais.privacy.profiles.Profile, delta: float
 ) -> None:
     def made(epsilon: float) -> ConstrainedRule:

@@ -149,7 +149,7 @@ def test_a_loss_is_never_shown_smaller_than_it_is() -> None:
         assert float(price(value).replace(",", "")) >= value * (1 - 1e-11)
 
 
-def test_the_best_guess_is_that_of_randomised_response() -> None:
+def test_best_guess_equals_randomised_response() -> None:
     # Randomised response attains (e^epsilon + delta)/(e^epsilon + 1): tell all with probability delta, else toss.
     assert best_guess(np.log(3.0), 0.0) == "75.0%"
     assert best_guess(0.0, 0.5) == "75.0%"
@@ -175,7 +175,7 @@ def test_names_and_titles_are_text_and_never_markup(fit: KMeansFit) -> None:
     assert '"quoted" onload=x' in text
 
 
-def test_what_a_certificate_says_in_words_is_text_too(fit: KMeansFit) -> None:
+def test_certificate_texts_are_escaped(fit: KMeansFit) -> None:
     part = pais.Part(what="<i>survey", epsilon=1.25, delta=1e-6)
     certificate = dataclasses.replace(fit.certificate, parts=(part,), note="<i>note", version="<i>1")
     assert "<i>" not in report_html(dataclasses.replace(fit, certificate=certificate))
@@ -190,7 +190,7 @@ def test_names_that_do_not_match_the_features_are_refused(fit: KMeansFit) -> Non
         report_html(fit.value)  # type: ignore[arg-type]  # on purpose
 
 
-def test_a_seeded_run_says_so_loudly_and_a_secure_one_does_not(fit: KMeansFit) -> None:
+def test_banner_is_shown_for_a_seeded_run_only(fit: KMeansFit) -> None:
     loud = 'role="alert"'
     assert loud not in report_html(fit)
     assert "Seeded, not private" not in report_html(fit)
@@ -220,7 +220,7 @@ def test_the_same_fit_gives_the_same_page(fit: KMeansFit) -> None:
     assert report_html(fit) == report_html(fit)
 
 
-def test_centers_stand_by_noisy_count_under_their_number_in_the_model(fit: KMeansFit) -> None:
+def test_centers_are_ordered_by_noisy_count_with_their_index(fit: KMeansFit) -> None:
     page = report_html(fit)
     shown = [int(index) for index in re.findall(r'<th scope="row"><b>(\d+)</b>', page)]
     assert shown == np.argsort(-fit.value.noisy_counts).tolist()
@@ -235,7 +235,7 @@ def test_a_count_within_its_noise_is_marked(fit: KMeansFit) -> None:
     assert page(20_000.0, -3.0, 8_000.0).count("within noise") == 1
 
 
-def test_a_survey_that_missed_most_rows_is_pointed_out(fit: KMeansFit) -> None:
+def test_report_warns_about_a_survey_that_missed_most_rows(fit: KMeansFit) -> None:
     words = "The survey found few of the rows"
     assert words not in report_html(fit)
     norms = pais.NormDistribution(norms=np.array([1.0]), masses=np.array([1.0]), radius=fit.plan.ball.radius)
@@ -269,7 +269,7 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_all_text_has_the_contrast_that_accessibility_rules_ask_for() -> None:
+def test_text_contrast_meets_accessibility_rules() -> None:
     for colours, heat in ((LIGHT, LIGHT_HEAT), (DARK, DARK_HEAT)):
         for back, ink in heat:
             assert contrast(back, ink) >= 4.5, (back, ink)
@@ -287,7 +287,7 @@ def test_the_report_is_written_whole(fit: KMeansFit, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("call", ["fsync", "replace"])
-def test_a_write_that_fails_leaves_the_old_report_and_no_part_of_a_new_one(
+def test_failed_write_keeps_the_old_report(
     fit: KMeansFit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
     def fails(*_: object) -> None:

@@ -78,7 +78,7 @@ class KMeans(Mechanism):
         if self.moment_noise is not None:
             orders.add(self.moment_noise.order)
         if len(orders) != 1:
-            raise MismatchError("k-means needs rounds, and noise of one order on all sums. Use one kind of noise.")
+            raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
 
     def _validate(self) -> None:
         """Check the numbers: they may come from a file."""

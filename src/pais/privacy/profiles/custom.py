@@ -87,7 +87,7 @@ class CustomProfile(PureProfile):
         loss = self.loss(weight, norm)
         return Assumptions(
             monotone=_search_finding(
-                "the loss never decreases as weight or norm grows",
+                "the loss never decreases in weight or norm",
                 bool(np.any(np.diff(loss, axis=0) < 0.0) or np.any(np.diff(loss, axis=1) < 0.0)),
             ),
             feasible=_search_finding("weight 1 meets epsilon on the ball", bool(np.any(loss[:, 0] > epsilon))),
@@ -124,7 +124,7 @@ class CustomProfile(PureProfile):
                 verdict=Verdict.PROVED if near_one else Verdict.NOT_REFUTED,
                 reason="the derivative is below 1 - exp(-loss) at a tried norm"
                 if near_one
-                else "no derivative is below it at a tried norm",
+                else "no derivative below 1 - exp(-loss) at a tried norm",
             ),
             "sampling_never_lowers": _search_finding(never, falls or near_one),
         }
@@ -146,12 +146,8 @@ def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
     """Finding on unbounded growth. A finite grid can neither prove nor refute it."""
     budget = np.logaddexp(0.0, np.log(_WEIGHTS[-1]) + log_expm1(np.array(epsilon)))
     exceeded = bool(np.all(loss > budget))
-    reason = (
-        f"{'exceeds it at every' if exceeded else 'does not exceed it at some'} tried norm at weight {_WEIGHTS[-1]:g}"
-    )
-    return Finding(
-        statement="the loss exceeds every budget as the weight grows", verdict=Verdict.NOT_REFUTED, reason=reason
-    )
+    reason = f"{'exceeded at every' if exceeded else 'not exceeded at some'} tried norm at weight {_WEIGHTS[-1]:g}"
+    return Finding(statement="the loss exceeds every budget at some weight", verdict=Verdict.NOT_REFUTED, reason=reason)
 
 
 def _search_finding(statement: str, counterexample: bool) -> Finding:

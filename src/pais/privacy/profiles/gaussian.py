@@ -82,23 +82,21 @@ class GaussianProfile(Profile):
         rises = bool(log_gaussian_delta_rises(np.array([epsilon]), mu)[0])
         counted = math.isfinite(self.count_scale)
         return Assumptions(
-            monotone=Finding.decided(
-                "the shift never decreases as weight or norm grows", True, "it is linear in the weight"
-            ),
+            monotone=Finding.decided("the shift never decreases in weight or norm", True, "it is linear in the weight"),
             feasible=Finding.decided(
                 "weight 1 meets (epsilon, delta) on the ball",
                 feasible,
                 f"delta is about {math.exp(max(log_at_one, -700.0)):.3g} at the radius, and never 0",
             ),
             unbounded=Finding.decided(
-                "the shift exceeds every budget as the weight grows",
+                "the shift exceeds every budget at some weight",
                 counted,
                 "the count has noise" if counted else "no count is released, so a record of norm 0 has no loss",
             ),
             strongly_convex=Finding(
                 statement="exp(loss) is strongly convex in the weight",
                 verdict=Verdict.NOT_APPLICABLE,
-                reason="Gaussian noise has no pure loss; the rule uses that delta has a single maximum in the weight",
+                reason="Gaussian noise has no pure loss; the rule relies on a single maximum of delta in the weight",
             ),
             sampling_can_lower=Finding.decided(
                 "sampling lowers some delta near probability 1",

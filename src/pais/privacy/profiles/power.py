@@ -109,13 +109,13 @@ class PowerProfile(PureProfile):
         lowers = p * smallest < -math.expm1(-smallest) if smallest > 0.0 else p < 1.0
         return Assumptions(
             monotone=Finding.decided(
-                "the loss never decreases as weight or norm grows", True, "intercept, slope and power are >= 0"
+                "the loss never decreases in weight or norm", True, "intercept, slope and power are >= 0"
             ),
             feasible=Finding.decided(
                 "weight 1 meets epsilon on the ball", largest <= epsilon, f"largest loss {largest:.6g}, at the radius"
             ),
             unbounded=Finding.decided(
-                "the loss exceeds every budget as the weight grows",
+                "the loss exceeds every budget at some weight",
                 grows,
                 f"power {p:.6g}, loss at norm 0 is {smallest:.6g}",
             ),

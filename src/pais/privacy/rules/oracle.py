@@ -16,9 +16,8 @@ from pais.errors import UnreachableError
 def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> FloatArray:
     """Probabilities proportional to the l2 norm, capped at 1, that sum to `sample_size`. NOT PRIVATE.
 
-    These probabilities minimise the sampling variance of a sum at a given expected size (water-filling). They
-    depend on all norms at once, so they give no differential privacy guarantee of any kind. Use them as a lower
-    bound in a plot.
+    These probabilities minimise the sampling variance of a sum at a given expected size (water-filling). They depend on
+    all norms at once, so they give no differential privacy guarantee of any kind. Use them as a lower bound in a plot.
     """
     norms = validate.non_empty("norm", validate.norms(norm).ravel())
     size = validate.positive("sample_size", sample_size)
