@@ -11,6 +11,7 @@ from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Release, accounts
 from pais.data.sources import source
+from pais.errors import MismatchError
 from pais.norm_survey import surveyed_facts
 from pais.planning import Facts, Fit, Plan, Settings
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
@@ -50,6 +51,7 @@ def fit(
     if settings.delta is not None:
         warn(delta_concern(settings.delta, facts.norms.n_rows))
     plan = settings.plan(facts, engine.n_features)
+    settings.require_price(plan, facts)
     result = run(plan, engine, random_state=random_state, ledger=charged)
     return Fit(value=result.value, certificate=result.certificate, plan=plan, survey=facts.survey)
 
@@ -98,6 +100,8 @@ def run(
 
 def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSource) -> Release:
     """Charge a plan to accounts, then run its mechanism on the sample, once."""
+    if sample.rule is not plan.rule or sample.ball is not plan.ball:
+        raise MismatchError("the sample was drawn by another rule or in another ball than the plan. Draw it again.")
     secure = bits.private and sample.private and all(part.secure_randomness for part in plan.spent)
     content = sample.spend(plan.mechanism.name)  # [note: release-4]
     *earlier, price = plan.due

@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 
 import pais
+from pais._base.randomness import bit_source
+from pais.accounting import accounts
 from pais.mechanisms.kmeans.lloyd import Round
+from pais.pipeline import measure
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 4)) * 0.3
 BALL = pais.Ball(radius=1.0)
@@ -179,3 +182,31 @@ def test_rounds_added_after_the_plan_was_certified_are_not_run() -> None:
     object.__setattr__(mechanism, "rounds", tuple(rounds))
     with pytest.raises(pais.BudgetError):
         pais.run(plan, ROWS)
+
+
+def test_a_plan_for_another_rule_or_ball_than_the_sample_is_refused_before_it_is_charged() -> None:
+    mechanism = pais.WeightedCount(noise=pais.laplace_noise(100.0))
+    plan = pais.Plan(ball=BALL, rule=pais.UniformRule(rate=1.0), mechanism=mechanism, epsilon=1.0)
+    ledger = pais.Ledger(epsilon=5.0)
+    for ball, rule in ((BALL, pais.UniformRule(rate=1e-3)), (pais.Ball(radius=50.0), plan.rule)):
+        sample = pais.sample(ROWS, ball=ball, rule=rule)
+        with pytest.raises(pais.MismatchError):
+            measure(plan, sample, accounts(ledger), bit_source(None))
+        assert not sample.spent
+    assert ledger.spent.epsilon == 0.0
+
+
+def test_settings_whose_plan_leaves_out_the_survey_are_refused() -> None:
+    class Forgetful(pais.KMeansSettings):
+        def plan(self, facts: pais.Facts, n_features: int) -> pais.Plan:
+            return self.release_plan(ball=facts.ball, norms=facts.norms, n_features=n_features)
+
+    class Generous(pais.KMeansSettings):
+        def plan(self, facts: pais.Facts, n_features: int) -> pais.Plan:
+            return self.release_plan(ball=facts.ball, norms=facts.norms, n_features=n_features, spent=facts.spent)
+
+    for kind in (Forgetful, Generous):
+        ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
+        with pytest.raises(pais.MismatchError, match="survey"):
+            pais.private_kmeans(ROWS, kind(n_clusters=2, epsilon=1.0), ledger=ledger)
+        assert ledger.spent.epsilon == 0.06

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pais._base import validate
 from pais.accounting import Part
-from pais.accounting.amounts import what_is_left
+from pais.accounting.amounts import sum_up, what_is_left
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.planning.facts import Facts, Survey
@@ -129,6 +129,16 @@ class Settings(ABC):
             norms = NormDistribution(norms=surveyed.norms, masses=surveyed.masses, radius=self.radius)
         assert norms is not None
         return Facts(ball=self.stated_ball(), norms=norms, survey=survey)
+
+    def require_price(self, plan: Plan, facts: Facts) -> None:
+        """Raise if a plan leaves out the survey behind the facts, or costs more together with it than epsilon."""
+        counted = all(part in plan.spent for part in facts.spent)
+        cost = sum_up(part.epsilon for part in (*facts.spent, plan.price))
+        if not counted or cost > validate.target_epsilon(self.epsilon):
+            raise MismatchError(
+                f"the plan of {type(self).__name__} leaves out the survey, or costs more together with it than "
+                f"epsilon={self.epsilon!r}. Pass spent=facts.spent, and plan for epsilon_after(facts.survey)."
+            )
 
     def epsilon_after(self, survey: Survey | None) -> float:
         """The part of epsilon that a survey leaves for the release. Raises if nothing is left."""
