@@ -90,7 +90,7 @@ def test_quiet_prints_nothing_on_stdout(data: Path, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (0, "")
     wasted = pais("survey", data, "--epsilon", 0.1, "--quiet")
     assert wasted.exit_code == 2
-    assert "not shown" in wasted.stderr
+    assert "would hide a survey" in wasted.stderr
 
 
 def test_a_seed_is_called_not_private_and_repeats_the_run(data: Path, tmp_path: Path) -> None:
