@@ -337,7 +337,7 @@ def test_a_count_serves_a_ball_of_any_norm() -> None:
 
 
 def test_parts_made_for_different_norms_do_not_join() -> None:
-    with pytest.raises(MismatchError, match="norms"):
+    with pytest.raises(MismatchError, match="different orders"):
         Joint(parts=(WeightedSum(noise=laplace_noise(1.0)), WeightedSum(noise=LpNoise(scale=1.0, p=2.0))))
     with pytest.raises(ArgumentError, match="parts"):
         Joint(parts=())
