@@ -228,7 +228,7 @@ def test_memory_that_runs_out_tells_no_size(tmp_path: Path, monkeypatch: pytest.
         assert_no_size(lambda: fitted(ROWS.tolist()))
         assert_no_size(lambda: pais.survey(ROWS.tolist(), epsilon=1.0))
     with monkeypatch.context() as change:
-        change.setattr("pais.estimators.kmeans.validate_data", runs_out)
+        change.setattr("pais.estimators.base.validate_data", runs_out)
         assert_no_size(lambda: fitted(ROWS))
         assert_no_size(lambda: model.predict(tables[0]))
 
