@@ -154,11 +154,10 @@ def surveyed_in_memory(order: float) -> pais.Survey:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_seed_draws_the_same_rows_and_weights_from_every_layout(layout: str, tmp_path: Path) -> None:
     engine = LAYOUTS[layout](tmp_path)
-    for rule in RULES:
-        for ball in ("shifted", "l1"):
-            expected, sample = drawn_in_memory(ball, rule), drawn(engine, BALLS[ball], RULES[rule])
-            assert np.array_equal(sample[0], expected[0]), (rule, ball)
-            assert np.array_equal(sample[1], expected[1]), (rule, ball)
+    for ball, rule in [*(("shifted", rule) for rule in RULES), ("l1", "constrained")]:
+        expected, sample = drawn_in_memory(ball, rule), drawn(engine, BALLS[ball], RULES[rule])
+        assert np.array_equal(sample[0], expected[0]), (rule, ball)
+        assert np.array_equal(sample[1], expected[1]), (rule, ball)
 
 
 @pytest.mark.parametrize("ball", BALLS)

@@ -127,6 +127,7 @@ def test_sets_without_facts_are_refused(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["cost", "coreset", "time"])
 def test_results_of_one_kind_alone_still_make_a_report(tmp_path: Path, kind: str) -> None:
     frame = invented(MINIATURE, ["covertype"])

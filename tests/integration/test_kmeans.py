@@ -30,6 +30,7 @@ BEST = float(KMeans(5, n_init=5, random_state=0).fit(ROWS).inertia_)
 # -- quality ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform", "none"])
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 1.0), ("l2", 3.0), ("laplace", 3.0)])
 @pytest.mark.parametrize("make", [settings_of, stated], ids=["surveyed", "stated"])
@@ -270,6 +271,7 @@ def test_table_without_finite_rows_is_released_like_an_empty_table(value: float)
 # -- fits that say little -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", DELTAS)
 @pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform"])
 @pytest.mark.filterwarnings("ignore:delta=.* is too large:UserWarning")

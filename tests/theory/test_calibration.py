@@ -53,6 +53,7 @@ def test_solving_the_noise_meets_the_guarantee_at_no_more_than_the_size_asked(
     assert less.sample_size > 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("profile", "delta"), PROFILES)
 def test_solving_size_and_epsilon_round_trip(sampling: str, profile: pais.LinearProfile, delta: float) -> None:
@@ -92,6 +93,7 @@ def test_an_unreachable_size_names_the_largest_reachable_one(
     assert answer.sample_size == pytest.approx(reachable, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize(("profile", "delta"), PROFILES)
 def test_an_unreachable_epsilon_names_the_smallest_reachable_one(

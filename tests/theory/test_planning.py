@@ -180,7 +180,7 @@ def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) ->
 
 
 @pytest.mark.slow
-@FEWER
+@settings(FEWER, max_examples=8)
 @given(facts())
 def test_equal_public_arguments_make_equal_plans(fact: Facts) -> None:
     norms = fact.norms()
@@ -227,6 +227,7 @@ def test_no_sampling_keeps_every_row(fact: Facts) -> None:
     assert kmeans_of(plan).largest_weight == 1.0
 
 
+@pytest.mark.slow
 @FEWER
 @given(facts(samplings=["constrained", "coreset", "uniform"]))
 def test_no_more_rows_are_kept_than_were_asked_for(fact: Facts) -> None:

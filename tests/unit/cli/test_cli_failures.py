@@ -187,7 +187,6 @@ def test_progress_is_shown_on_a_terminal_only(
         assert ("write" in captured.err) == terminal
 
 
-@pytest.mark.slow
 def test_the_command_runs_in_a_process_of_its_own(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "pais.cli", "kmeans", data, "--n-clusters", "3", "--epsilon", "1", "--out", out]
