@@ -189,6 +189,8 @@ def work_of_plan(path: Path, *, seed: int | None) -> Work:
         raise ArgumentError(f"{path} is a plan for {plan.mechanism.name!r}, not for k-means. Run it with pais.run.")
     for part in plan.spent:
         _require_secure(path, part, rehearsal=seed is not None)
+        if not part.release:
+            raise ArgumentError(f"{path} has a survey without a name, which no ledger recognises. Plan again.")
     show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)
     return Work(
         prices=plan.due,

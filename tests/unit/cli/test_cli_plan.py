@@ -128,6 +128,17 @@ def test_bad_price_is_not_added_up(data: Path, plan: Path, tmp_path: Path) -> No
     assert "Plan again" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
 
 
+def test_plan_whose_survey_lost_its_name_is_not_run(data: Path, tmp_path: Path) -> None:
+    survey, plan = tmp_path / "survey.json", tmp_path / "plan.json"
+    done("survey", data, "--epsilon", 0.25, "--out", survey)
+    done("plan", "--survey", survey, "--n-clusters", 3, "--epsilon", 1, "--out", plan)
+    written = json.loads(plan.read_text())
+    for part in written["spent"]:
+        del part["release"], part["secure_randomness"]
+    plan.write_text(json.dumps(written))
+    assert "without a name" in refused("kmeans", data, "--plan", plan, "--out", tmp_path / "out")
+
+
 def test_a_survey_behind_a_plan_is_counted_and_its_columns_are_kept(data: Path, tmp_path: Path) -> None:
     survey, plan, book = (tmp_path / name for name in ("survey.json", "plan.json", "book.json"))
     done("survey", data, "--epsilon", 0.25, "--out", survey)
