@@ -1,8 +1,8 @@
 """Write the tables and the summary of docs/benchmarks.md from the results on disk.
 
 ``python -m benchmarks.page`` replaces the text between the markers ``<!-- begin: NAME -->`` and ``<!-- end -->``.
-The rest of the page is written by hand. The command prints the commit that each table was measured at, and exits with 1
-if there is more than one.
+The rest of the page is written by hand. The command prints the commit that each result was measured at, and exits with 1
+if the tables on the page are from more than one.
 """
 
 from __future__ import annotations
@@ -118,14 +118,6 @@ def correctness() -> str:
     )
 
 
-def peers() -> str:
-    """The lines of other packages on one data set at epsilon 1."""
-    lines = (RESULTS / "peers.md").read_text(encoding="utf-8").splitlines()
-    head = next(place for place, line in enumerate(lines) if line.startswith("| data"))
-    shown = [line for line in lines[head + 2 :] if line.startswith("| Covertype") and "epsilon 10" not in line]
-    return "\n".join([*lines[head : head + 2], *shown]) + "\n"
-
-
 def table(name: str) -> str:
     """A table as it was published, without its title."""
     text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
@@ -141,16 +133,17 @@ def states() -> dict[str, str]:
     return found
 
 
-SPECIAL: dict[str, Callable[[], str]] = {"summary": summary, "peers": peers, "correctness": correctness}
+SPECIAL: dict[str, Callable[[], str]] = {"summary": summary, "correctness": correctness}
 
 
 def main() -> int:
     text = PAGE.read_text(encoding="utf-8")
     written = BLOCK.sub(lambda block: block[1] + SPECIAL.get(block[2], lambda: table(block[2]))() + block[3], text)
     PAGE.write_text(written, encoding="utf-8")
+    shown = {name for _, name, _ in BLOCK.findall(text)}
     for name, state in states().items():
-        sys.stdout.write(f"{state}  {name}\n")
-    return int(len(set(states().values())) > 1)
+        sys.stdout.write(f"{state}  {name}{'  on the page' if name in shown else ''}\n")
+    return int(len({state for name, state in states().items() if name in shown}) > 1)
 
 
 if __name__ == "__main__":
