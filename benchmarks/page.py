@@ -1,8 +1,8 @@
 """Write the tables and the summary of docs/benchmarks.md from the results on disk.
 
 ``python -m benchmarks.page`` replaces the text between the markers ``<!-- begin: NAME -->`` and ``<!-- end -->``.
-The rest of the page is written by hand. The command prints the commit that each result was measured at, and exits with 1
-if the tables on the page are from more than one.
+The rest of the page is written by hand. The command prints the commit that each result was measured at, and exits
+with 1 if the tables on the page are from more than one.
 """
 
 from __future__ import annotations
