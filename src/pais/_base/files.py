@@ -138,8 +138,9 @@ def parse_json(text: str) -> dict[str, Any]:
 
 def read_json(path: str | Path) -> dict[str, Any]:
     """Read a JSON object from a file."""
+    text = read_text(path)
     try:
-        return parse_json(read_text(path))
+        return parse_json(text)
     except ValueError:
         raise ArgumentError(f"{path} is not a JSON object. Pass a file that pais wrote.") from None
 
@@ -147,8 +148,22 @@ def read_json(path: str | Path) -> dict[str, Any]:
 def read_text(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        raise ArgumentError(f"{path} cannot be read as text. Check the path.") from None
+    except OSError as error:
+        raise ArgumentError(
+            f"{path} cannot be read: {error.strerror or 'the system refused'}. Check the path."
+        ) from None
+    except UnicodeDecodeError:
+        raise ArgumentError(f"{path} is not text. Pass a file that pais wrote.") from None
+
+
+def write_json(path: str | Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON object to a file, which is replaced if it exists."""
+    try:
+        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError(
+            f"{path} cannot be written: {error.strerror or 'the system refused'}. Check the path."
+        ) from None
 
 
 def load(path: str | Path, kind: str, build: Callable[[dict[str, Any]], T]) -> T:

@@ -145,11 +145,7 @@ class Ledger:
 
     def holds(self, release: str) -> bool:
         """Whether the release with this name was charged."""
-        return bool(self.entries_of(release))
-
-    def entries_of(self, release: str) -> tuple[str, ...]:
-        """Ids of the entries that record the release with this name."""
-        return tuple(entry.id for entry in self.entries if release and entry.release == release)
+        return any(entry.release == release for entry in self.entries if release)
 
     def tight_epsilon(self, delta: float) -> float:
         """Epsilon of all entries together at a delta.

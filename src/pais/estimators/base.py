@@ -17,7 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.accounting import Accounts, travelling
+from pais.data.ball import table_of
 from pais.data.engines import Engine
+from pais.data.engines.memory import MemoryEngine
 from pais.data.sources import is_streamed, source
 from pais.data.tables import Table, from_array, is_frame, read
 from pais.errors import DataError, SurveyWarning
@@ -41,7 +43,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
     def _fit(self, X: Any, settings: Settings, charged: Accounts) -> None:
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
-        rows = self._streamed(X) if is_streamed(X) else self._rows(X, reset=True)
+        rows = self._streamed(X) if is_streamed(X) else self._held(X)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
         if fitted.survey is not None and not fitted.survey.above_noise:
@@ -109,6 +111,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return engine
+
+    def _held(self, X: Any) -> Engine:
+        """Rows in memory as an engine that knows the names of its columns, which survey and plan record."""
+        table = table_of(self._rows(X, reset=True))
+        names = getattr(self, "feature_names_in_", None)
+        return MemoryEngine(table, names=None if names is None else tuple(map(str, names)))
 
     def _doubles(self, X: Any) -> FloatArray:
         """Rows as doubles. The cast does not warn: a signalling NaN is treated as any other missing value."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +108,7 @@ class Survey:
 
     def save(self, path: str | Path) -> None:
         """Write the survey to a JSON file, which `load` and the command line read."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        files.write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: str | Path) -> Survey:

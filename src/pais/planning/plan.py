@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -246,7 +245,7 @@ class Plan:
         """Write the plan to a JSON file, which `load` and the command line read."""
         content = self.to_dict()
         self.from_dict(content)  # Raises if a user-defined class cannot be read back.
-        Path(path).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        files.write_json(path, content)
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:

@@ -111,6 +111,10 @@ class Settings(ABC):
                 f"delta={delta!r} does not fit mechanism={self.mechanism!r}. Pass delta > 0 for 'gaussian' and "
                 "delta = 0 for 'laplace' and 'l2', or leave it out."
             )
+        if self.norms is not None:
+            validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
+            if self.radius is None:
+                raise ArgumentError("norms is stated without radius, which clips them. State both, or leave out norms.")
         validate.kept_limit(self.max_epsilon_if_kept, finite=True)
         self.stated_ball()
 

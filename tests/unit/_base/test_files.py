@@ -274,3 +274,20 @@ def test_surveys_with_contradictions_or_other_types_are_refused(edit: dict[str, 
     path.write_text(json.dumps({**json.loads((OLD / "survey.json").read_text()), **edit}))
     with pytest.raises(pais.ArgumentError, match=r"survey\.json"):
         pais.Survey.load(path)
+
+
+def test_missing_and_unreadable_files_are_named_for_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(pais.ArgumentError, match="No such file"):
+        pais.Plan.load(tmp_path / "absent.json")
+    with pytest.raises(pais.ArgumentError, match="directory"):
+        pais.Survey.load(tmp_path)
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    with pytest.raises(pais.ArgumentError, match="is not text"):
+        pais.Certificate.load(tmp_path / "bytes")
+    with pytest.raises(pais.ArgumentError, match="cannot be written"):
+        PLANS[0].save(tmp_path)
+
+
+def test_part_with_an_unprintable_name_is_refused() -> None:
+    with pytest.raises(pais.ArgumentError, match="not printable"):
+        pais.Part(what="survey", epsilon=0.1, release="\x1b[2J")

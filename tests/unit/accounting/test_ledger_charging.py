@@ -379,3 +379,11 @@ def test_numbers_of_other_types_give_the_plan_and_certificate_of_floats(kind: ty
     assert written["max_epsilon_if_kept"] == 9.0
     assert written["delta_used"] == stated["delta"]
     assert ledger.spent.epsilon <= 1.0
+
+
+def test_ledger_holds_a_survey_once_it_is_charged() -> None:
+    ledger = pais.Ledger(epsilon=1.0)
+    survey = pais.survey(rows(), epsilon=0.25, ledger=ledger)
+    assert ledger.holds(survey.name)
+    assert not ledger.holds("another name")
+    assert not ledger.holds("")

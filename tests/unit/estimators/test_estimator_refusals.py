@@ -297,3 +297,20 @@ def test_a_warning_raised_as_an_error_leaves_centers_and_certificate_of_one_fit(
             model.fit(np.zeros((3, 2)))
     centers = model.cluster_centers_
     assert model.certificate_.matches(dataclasses.replace(model.fit_.value, centers=centers))
+
+
+@pytest.mark.parametrize("norms", ["junk", [1, 2], pais.NormDistribution.from_histogram([0.0, 1.0], [9])])
+def test_norms_without_a_radius_are_refused_before_a_survey_is_paid_for(norms: object) -> None:
+    ledger = pais.Ledger(epsilon=1.0, delta=1e-5)
+    with pytest.raises(pais.ArgumentError, match="norms"):
+        pais.DPKMeans(n_clusters=2, epsilon=1.0, norms=norms, ledger=ledger).fit(ROWS)
+    assert ledger.entries == ()
+
+
+def test_plan_of_a_frame_refuses_other_columns() -> None:
+    frame = pd.DataFrame(ROWS, columns=NAMES)
+    plan = pais.DPKMeans(n_clusters=2, epsilon=1.0).fit(frame).plan_
+    assert plan.columns == tuple(NAMES)
+    pais.run(plan, frame)
+    with pytest.raises(pais.MismatchError, match="columns"):
+        pais.run(plan, frame[list(NAMES)[::-1]])
