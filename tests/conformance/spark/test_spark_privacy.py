@@ -32,7 +32,7 @@ CANARY = 1234.5678
 # -- secrets and workers -------------------------------------------------------------------------------------
 
 
-def told(action: Callable[[], object]) -> str:
+def error_text(action: Callable[[], object]) -> str:
     """All that an error says, with everything it keeps of others."""
     with pytest.raises(DataError) as refused:
         action()
@@ -51,17 +51,17 @@ class Quoting(Fold):
 def test_no_error_and_no_log_quotes_a_value(spark: Any, capfd: pytest.CaptureFixture[str]) -> None:
     planted = spark.createDataFrame([(CANARY, f"secret{CANARY}"), (float("nan"), "b")], ["x", "label"])
     texts = [
-        told(lambda: source(planted, columns=["x"], missing="error")),
-        told(lambda: source(planted.selectExpr("x", "array(x, x) as v"), widths={"v": 2}, missing="error")),
-        told(lambda: source(planted, columns=["x"]).fold(Quoting(), seeded=False)),
-        told(lambda: source(planted.selectExpr("cast(label as double) as x")).fold(Rows(), seeded=False)),
-        told(lambda: source(planted.selectExpr("array(cast(label as double)) as v"))),
-        told(
+        error_text(lambda: source(planted, columns=["x"], missing="error")),
+        error_text(lambda: source(planted.selectExpr("x", "array(x, x) as v"), widths={"v": 2}, missing="error")),
+        error_text(lambda: source(planted, columns=["x"]).fold(Quoting(), seeded=False)),
+        error_text(lambda: source(planted.selectExpr("cast(label as double) as x")).fold(Rows(), seeded=False)),
+        error_text(lambda: source(planted.selectExpr("array(cast(label as double)) as v"))),
+        error_text(
             lambda: source(planted.selectExpr("array(cast(label as double)) as v"), widths={"v": 1}).fold(
                 Rows(), seeded=False
             )
         ),
-        told(lambda: source(planted, columns=["label"])),
+        error_text(lambda: source(planted, columns=["label"])),
     ]
     printed = capfd.readouterr()
     for text in [*texts, printed.out, printed.err]:

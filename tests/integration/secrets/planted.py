@@ -222,7 +222,7 @@ DIGITS = WORD.split("-")[1]
 HALF = WORD.split("-")[0]
 
 
-def told(error: BaseException) -> list[str]:
+def planted_in(error: BaseException) -> list[str]:
     """Places in an error, its context or its printed form that show a planted word or the number of rows."""
     shown = ["".join(traceback.format_exception(error)), *map(repr, pieces(error)), *map(str, pieces(error))]
     secret = (HALF, DIGITS, str(N_ROWS), f"{N_ROWS:,}")
@@ -236,7 +236,7 @@ def assert_silent(act: Callable[[], object], *, match: str | None = None) -> Non
         warnings.simplefilter("always")
         with pytest.raises(pais.DataError, match=match) as caught:
             act()
-    assert told(caught.value) == []
+    assert planted_in(caught.value) == []
     assert caught.value.__context__ is None
     assert caught.value.__cause__ is None
     assert not [one for one in warned if HALF in str(one.message) or DIGITS in str(one.message)]

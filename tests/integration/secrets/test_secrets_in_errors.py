@@ -39,8 +39,8 @@ from tests.integration.secrets.planted import (
     leaks,
     pieces,
     plan_of,
+    planted_in,
     strict,
-    told,
     written,
 )
 
@@ -108,8 +108,8 @@ def test_errors_and_their_causes_show_no_value_of_a_row(
         warnings.simplefilter("always")
         with pytest.raises((pais.PaisError, ValueError, TypeError)) as caught:
             FAILURES[case](tmp_path)
-    told = [f"{way} in {piece!r:.300}" for piece in pieces(caught.value) for way in leaks(piece, secrets)]
-    assert told == []
+    planted_in = [f"{way} in {piece!r:.300}" for piece in pieces(caught.value) for way in leaks(piece, secrets)]
+    assert planted_in == []
     assert leaks([str(one.message) for one in warned], secrets) == []
     assert_quiet(caplog, secrets)
 
@@ -187,7 +187,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def assert_no_size(act: Callable[[], object]) -> None:
         with pytest.raises(MemoryError, match="memory") as caught:
             act()
-        assert told(caught.value) == []
+        assert planted_in(caught.value) == []
         assert caught.value.__context__ is None
 
     ball, every = pais.Ball(radius=RADIUS), pais.UniformRule(rate=1.0)

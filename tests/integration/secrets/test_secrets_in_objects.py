@@ -129,9 +129,9 @@ def test_survey_holds_no_row_and_no_true_count(
     norm = np.linalg.norm(ROWS, axis=1)
     secrets.add(counts=np.histogram(norm, bins=np.exp2(np.arange(-100 * 12, 100 * 12 + 1) / 12))[0])
     found = pais.survey(ROWS, epsilon=0.5, center=center, random_state=SEED, ledger=ledger)
-    told = leaks([found.ball, found.to_dict(), found.name, found.epsilon], secrets)
-    told += leaks([entry.to_dict() for entry in ledger.entries], secrets)
-    assert told == []
+    planted_in = leaks([found.ball, found.to_dict(), found.name, found.epsilon], secrets)
+    planted_in += leaks([entry.to_dict() for entry in ledger.entries], secrets)
+    assert planted_in == []
     # Noisy masses may hit a true count of a bin by chance; the total, the canaries and the size of the table may not.
     plain = Secrets()
     assert leaks(found, plain) == []

@@ -30,8 +30,8 @@ from tests.integration.secrets.planted import (
     command,
     fitted,
     frame,
+    planted_in,
     strict,
-    told,
     written,
 )
 
@@ -44,8 +44,8 @@ def test_error_search_finds_a_planted_value() -> None:
     noted = ValueError("nothing")
     noted.__notes__ = [f"{N_ROWS} rows"]
     for error in (ValueError(f"{N_ROWS:,}"), behind, noted, json.JSONDecodeError("bad", WORD, 0)):
-        assert told(error)
-    assert told(ValueError("column 3")) == []
+        assert planted_in(error)
+    assert planted_in(ValueError("column 3")) == []
 
 
 class Unreadable:

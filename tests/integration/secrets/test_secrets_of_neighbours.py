@@ -84,10 +84,10 @@ def test_neighbours_with_stated_facts_differ_only_in_the_released_value(
 def test_neighbours_give_objects_of_the_same_keys_types_and_shapes(route: str) -> None:
     one, other = (fitted(rows, **ROUTES[route]) for rows in (ROWS, NEIGHBOUR))
     words = [json.loads(model.certificate_.to_json()) for model in (one, other)]
-    for told in words:
+    for planted_in in words:
         # The profile is written as text with its numbers, the fingerprint as text.
-        told["rule"].pop("profile", None)
-        assert len(told.pop("values_sha256")) == 64
+        planted_in["rule"].pop("profile", None)
+        assert len(planted_in.pop("values_sha256")) == 64
     assert shape_of(words[0]) == shape_of(words[1])
     assert sorted(vars(one)) == sorted(vars(other))
     assert shape_of(vars(one.fit_.value)) == shape_of(vars(other.fit_.value))
