@@ -201,7 +201,7 @@ def test_interrupted_pass_ends_soon_with_130_and_writes_nothing(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A process that was told to ignore it hands that on.
+        # A child process inherits that a signal is ignored, so reset it.
         preexec_fn=lambda: signal.signal(asked, signal.SIG_DFL),
     )
     try:

@@ -80,9 +80,9 @@ def test_counts_sums_and_moments_of_k_means_are_whole_multiples_of_public_steps(
         bits = seeded(seed)
         held = LloydSample(content(rows, 1.0 + np.arange(len(rows)) / 3.0), ball, rounds)
         for round_ in rounds:
-            told = held.summarise(centers, round_, bits)
-            assert on_lattice(told.noisy_counts, count_lattice(rounds).step)
-            assert on_lattice(told.noisy_sums, sum_lattice(rounds).step)
+            summary = held.summarise(centers, round_, bits)
+            assert on_lattice(summary.noisy_counts, count_lattice(rounds).step)
+            assert on_lattice(summary.noisy_sums, sum_lattice(rounds).step)
         released = held.second_moment(moment, 10.0, 5.0, bits)
         assert np.array_equal(np.rint(released / side**2) * side**2, released)
     naive = DATA["thirds"].T @ DATA["thirds"] + np.random.default_rng(0).normal(scale=7.0, size=(2, 2))
@@ -97,12 +97,12 @@ class Spy:
         self.seen: list[tuple[float, Floats]] = []
         decode = Lattice.decode
 
-        def told(lattice: Lattice, steps: IntArray) -> Floats:
+        def recorded(lattice: Lattice, steps: IntArray) -> Floats:
             values = decode(lattice, steps)
             self.seen.append((lattice.step, values))
             return values
 
-        monkeypatch.setattr(Lattice, "decode", told)
+        monkeypatch.setattr(Lattice, "decode", recorded)
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0])
@@ -111,7 +111,7 @@ def test_counts_of_a_survey_are_whole_multiples_of_public_steps(order: float, mo
     rng = np.random.default_rng(3)
     for rows in (rng.normal(size=(2000, 2)) / 3.0, rng.normal(size=(2001, 2)) * 1e-9 + 0.1, DATA["tiny"]):
         pais.survey(rows, epsilon=2.0, order=order, random_state=5)
-    # Two histograms of whole rows, and where something stood out of the noise a sum on a lattice of its own.
+    # Two histograms with a step of one row. If something is above the noise, also a sum on a finer lattice.
     assert sum(step == 1.0 for step, _ in spy.seen) == 6
     assert sum(step != 1.0 for step, _ in spy.seen) == 2
     for step, values in spy.seen:

@@ -112,7 +112,7 @@ class SumFrame:
     def statistics(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
         """Distances of the output to both positions, and how much nearer it is to the position with the record.
 
-        The latter is the log likelihood ratio if the smaller table adds no randomness of its own.
+        The difference is the log likelihood ratio, provided that the sample of the smaller table is not random.
         """
         statistics: dict[str, FloatArray] = {}
         evidence = np.zeros(len(released[0]))

@@ -69,6 +69,10 @@ class KMeansSettings(Settings):
             columns=None if facts.survey is None else facts.survey.columns,
         )
 
+    @property
+    def _plain_rounds(self) -> int | None:
+        return self.n_iterations if self.algorithm == "paper" else None
+
     def release_plan(
         self,
         *,
@@ -82,17 +86,13 @@ class KMeansSettings(Settings):
         self.require()
         d = validate.count("n_features", n_features)
         norms = _norms_on(ball, norms, self)
-        if ball.center is not None and len(ball.center) != d:
-            raise ArgumentError(
-                f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
-            )
+        _require_center(ball, d)
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
         )
         unit = unit_profile(self.mechanism, d, ball.radius)
         limit = own_limit(self.max_epsilon_if_kept, spent)
         calibration = _calibrated(self, unit, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta.used, limit=limit)
-        plain_rounds = self.n_iterations if self.algorithm == "paper" else None
         problem = Problem(
             unit=unit,
             mechanism=self.mechanism,
@@ -108,7 +108,7 @@ class KMeansSettings(Settings):
         return Plan(
             ball=ball,
             rule=calibration.rule,
-            mechanism=kmeans_mechanism(problem, calibration, plain_rounds=plain_rounds),
+            mechanism=kmeans_mechanism(problem, calibration, plain_rounds=self._plain_rounds),
             epsilon=problem.epsilon,
             delta=delta.used,
             norms=norms,
@@ -163,6 +163,13 @@ def _mean_square_norm(mechanism: MechanismName, d: int, norms: NormDistribution)
     """Mean square of the Euclidean norms; never zero."""
     # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
     return max(norms.mean_square_norm / (math.sqrt(d) if mechanism == "laplace" else 1.0), 1e-12 * norms.radius**2)
+
+
+def _require_center(ball: Ball, d: int) -> None:
+    if ball.center is not None and len(ball.center) != d:
+        raise ArgumentError(
+            f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
+        )
 
 
 def _norms_on(ball: Ball, norms: NormDistribution, settings: Settings) -> NormDistribution:

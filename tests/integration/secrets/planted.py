@@ -231,7 +231,7 @@ def planted_in(error: BaseException) -> list[str]:
 
 
 def assert_silent(act: Callable[[], object], *, match: str | None = None) -> None:
-    """Refused by this package, in words of its own, with nothing behind them."""
+    """Require an error of this package that holds no planted value and no other exception."""
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         with pytest.raises(pais.DataError, match=match) as caught:

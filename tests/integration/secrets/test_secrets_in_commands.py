@@ -63,7 +63,7 @@ def test_commands_show_no_row_on_the_screen_or_in_any_file(
         done = command(*line)
         assert done.exit_code == 0, (line, done.output)
         assert not secrets.in_text(done.stdout + done.stderr), line
-    # What fails tells nothing either.
+    # Commands that fail show nothing of the rows either.
     for line in (
         (*fit, "--epsilon", 100, "--out", "e"),
         (*fit, "--epsilon", 1, "--out", "a"),

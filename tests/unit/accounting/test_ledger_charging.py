@@ -291,7 +291,7 @@ def test_a_release_by_hand_is_charged_too_and_a_refused_one_leaves_the_sample_un
     ledger, other = pais.Ledger(epsilon=1.5), pais.Ledger(epsilon=9.0)
     with other:
         made = pais.release(count, first, spent=(pais.Spent(what="earlier", epsilon=0.25),), ledger=ledger)
-        # What was spent earlier was charged then.
+        # The earlier release is not charged again.
         price = made.certificate.parts[-1]["epsilon"]
         assert price == pytest.approx(1.0)
         assert ledger.spent.epsilon == other.spent.epsilon == price
