@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Literal
@@ -23,8 +24,12 @@ MechanismName = Literal["gaussian", "laplace", "l2"]
 SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 MECHANISMS = ("gaussian", "laplace", "l2")
 
-# Shares of epsilon spent on a survey of center, radius and norms, and on a survey of the norms alone.
-_FULL_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.06, 0.02
+# Shares of epsilon = 1 spent on a survey of center, radius and norms, on one of radius and norms, and on one of the
+# norms alone.
+_FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.05, 0.03, 0.02
+
+# The share grows slowly as epsilon falls, because few rows stand out of much noise, but by no more than this factor.
+_SHARE_POWER, _LARGEST_SHARE_FACTOR = -1.0 / 6.0, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +92,13 @@ class Settings(ABC):
     def survey_share(self) -> float:
         """Share of epsilon that the survey uses: zero if all facts are stated."""
         if self.radius is None:
-            return _FULL_SURVEY_SHARE if self.center is None else _NORMS_SURVEY_SHARE
-        return _NORMS_SURVEY_SHARE if self.norms is None else 0.0
+            share = _FULL_SURVEY_SHARE if self.center is None else _RADIUS_SURVEY_SHARE
+        elif self.norms is None:
+            share = _NORMS_SURVEY_SHARE
+        else:
+            return 0.0
+        factor = min(math.pow(validate.target_epsilon(self.epsilon), _SHARE_POWER), _LARGEST_SHARE_FACTOR)
+        return round(share * factor, 3)
 
     @property
     def survey_passes(self) -> int:
