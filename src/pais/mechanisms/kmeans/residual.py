@@ -31,10 +31,10 @@ from pais.privacy.profiles import GaussianProfile, LinearProfile
 _MARGIN = 2.0**-40
 
 # Weights are truncated to this many binary places, or fewer if totals would exceed 64-bit integers.
-_WEIGHT_BITS = 8
+_WEIGHT_BITS = 7
 
 # Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision.
-_NOISE_BITS = 36
+_NOISE_BITS = 33
 
 # Rows have at least this many steps from the origin to the radius, as a power of two.
 _LEAST_GRID_BITS = 8
