@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from rich.console import Console
 
 from benchmarks.kmeans import source_state
 from benchmarks.regimes.cases import Case, all_cases
+from benchmarks.regimes.peer import compared
 from benchmarks.regimes.runner import Bench, Line, Log
 from benchmarks.regimes.sets import tables
 from benchmarks.regimes.table import areas, costs, progress_line, row_of
@@ -29,6 +32,7 @@ WIDTH = 150
 
 def main() -> None:
     options = arguments()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # progress is for files too
     console = Console(highlight=False, soft_wrap=True)
     console.width = max(console.width, WIDTH)
     cases = chosen(options, console)
@@ -60,7 +64,10 @@ def main() -> None:
 def publish(options: argparse.Namespace, lines: list[Line], state: str, console: Console) -> None:
     whole = options.only is None and options.epsilon is None and options.seeds is None
     stem = options.out if options.out is not None else (PUBLISHED if whole else None)
-    for table, name in ((costs(lines), ""), (areas(lines), "-areas")):
+    made = [(costs(lines), ""), (areas(lines), "-areas")]
+    if whole or options.peers:
+        made.append((compared(lines, options.data, options.peer_cache, console), "-peers"))
+    for table, name in made:
         if not table.rows:
             continue
         table.remarks.append(f"Measured at {state}.")
@@ -104,11 +111,18 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, help="runs of each case; default as in the published table")
     parser.add_argument("--epsilon", nargs="+", type=float, help="these epsilons in place of the usual ones")
     parser.add_argument("--processes", type=int, default=2, help="worker processes, of one thread each")
+    parser.add_argument("--peers", action="store_true", help="also diffprivlib on some of the sets, as in a whole run")
     parser.add_argument("--list", action="store_true", help="print the cases and end")
     parser.add_argument("--floors-only", action="store_true", help="compute the floors that are not known, and end")
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
     parser.add_argument("--out", type=Path, help="stem of CSV and Markdown; by default only a whole run writes")
     parser.add_argument("--runs", type=Path, default=CACHE / "runs.jsonl", help="finished runs, which are not repeated")
+    parser.add_argument(
+        "--peer-cache",
+        type=Path,
+        default=Path(tempfile.gettempdir()) / "pais-benchmarks",
+        help="environments of other packages",
+    )
     parser.add_argument(
         "--floors",
         type=Path,
