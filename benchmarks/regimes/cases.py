@@ -102,10 +102,12 @@ def _four() -> list[Case]:
 
 
 def _heavy() -> list[Case]:
-    names = ("lognormal-8", "lognormal-20", "t3-8", "t3-20", "pareto-5")
+    judged = ("lognormal-8", "lognormal-8-units", "lognormal-20", "t3-8", "t3-20")
+    # A few extreme rows carry the cost of these.
+    reported = ("lognormal-8-heavier", "pareto-5")
     return [
-        Case(group="heavy", table=name, epsilon=epsilon, goal=1.04 if epsilon == 1.0 and name != "pareto-5" else None)
-        for name in names
+        Case(group="heavy", table=name, epsilon=epsilon, goal=1.04 if epsilon == 1.0 and name in judged else None)
+        for name in (*judged, *reported)
         for epsilon in (0.3, 1.0)
     ]
 
@@ -126,7 +128,7 @@ def _boxes() -> list[Case]:
 def _satellites() -> list[Case]:
     return [
         Case(group="satellites", table=name, epsilon=epsilon, goal=goal)
-        for name in ("satellites-10", "satellites-3")
+        for name in ("satellites-10", "satellites-2")
         for epsilon, goal in ((0.3, 1.02), (1.0, 1.01))
     ]
 

@@ -86,9 +86,11 @@ def _preprocessed(path: Path) -> FloatArray:
 def _heavy() -> list[Table]:
     return [
         _made("lognormal-8", 25, recipes.lognormal, 331_152, 8),
+        _made("lognormal-8-units", 25, partial(recipes.lognormal, units=2.5), 331_152, 8),
+        _made("lognormal-8-heavier", 25, partial(recipes.lognormal, sigma=1.5), 331_152, 8),
         _made("lognormal-20", 20, recipes.lognormal, 50_000, 20),
-        _made("t3-8", 25, recipes.t_mixture, 331_152, 8, 25),
-        _made("t3-20", 20, recipes.t_mixture, 50_000, 20, 20),
+        _made("t3-8", 25, recipes.t_mixture, 331_152, 8, 15),
+        _made("t3-20", 20, recipes.t_mixture, 50_000, 20, 12),
         _made("pareto-5", 15, recipes.pareto, 100_000, 5),
     ]
 
@@ -111,8 +113,8 @@ def _clusters() -> list[Table]:
     return [
         _made("box-10", 64, recipes.boxed, 10),
         _made("box-100", 64, recipes.boxed, 100),
-        _made("satellites-10", 20, recipes.satellites, 10, 30.0),
-        _made("satellites-3", 20, recipes.satellites, 3, 100.0),
+        _made("satellites-10", 20, recipes.satellites, 10, 100.0),
+        _made("satellites-2", 20, recipes.satellites, 2, 100.0),
     ]
 
 
