@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, ResidualRound, Round, laplace_noise
+from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, ResidualRound, Round, SecondMoment, laplace_noise
 from pais.planning.settings import MechanismName
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
@@ -93,7 +93,6 @@ class Schedule:
     def mechanism(self, noise: float, largest_weight: float) -> KMeans:
         """The rounds at a noise factor. At factor 1, the loss of a record at the radius with weight 1 is 1."""
         problem = self.problem
-        moment = self.moment
         return KMeans(
             n_clusters=problem.n_clusters,
             n_features=problem.n_features,
@@ -101,12 +100,21 @@ class Schedule:
             radius=problem.radius,
             cells=self.cells,
             explore=self.explore,
-            moment_noise=GaussianNoise(scale=problem.radius**2 * noise / math.sqrt(moment)) if moment else None,
+            moment=self._moment(noise) if self.moment else None,
             n_rows=problem.n_rows,
             mean_square_norm=problem.mean_square_norm,
             # For pure noise: three scales of Laplace noise, expressed in standard deviations.
             trust=K("TRUST", 0.7) if problem.mechanism == "gaussian" else K("PTRUST", 3.0 / math.sqrt(2.0)),
             largest_weight=largest_weight,
+        )
+
+    def _moment(self, noise: float) -> SecondMoment:
+        """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
+        problem = self.problem
+        clip = min(problem.radius, K("RM", 1.0) * math.sqrt(problem.mean_square_norm))
+        price = clip * math.hypot(clip * math.sqrt(problem.flat), problem.radius * math.sqrt(1.0 - problem.flat))
+        return SecondMoment(
+            noise=GaussianNoise(scale=price * noise / math.sqrt(self.moment)), radius=clip, flat=problem.flat
         )
 
     def _round(self, t: int, share: float, noise: float) -> ResidualRound:

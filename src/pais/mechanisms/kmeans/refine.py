@@ -54,7 +54,8 @@ def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -
 def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_square_norm: float) -> FloatArray:
     """Matrix s such that s.T @ s approximates the covariance.
 
-    It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them.
+    It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them,
+    and made larger to compensate for rows that were clipped before the moment was taken.
     """
     d = len(moment)
     value, vector = np.linalg.eigh(moment)
@@ -64,7 +65,9 @@ def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_squar
         return np.eye(d) * math.sqrt(mean_square_norm / d)
     value = value[keep]
     value = 0.5 * (value + np.sqrt(value**2 - 4.0 * energy))
-    return np.asarray(np.sqrt(value / n_rows)[:, None] * vector[:, keep].T)
+    clipped = max(float(np.trace(moment)), float(value.sum()))
+    enlarged = min(max(n_rows * mean_square_norm / clipped, 1.0), 4.0)
+    return np.asarray(np.sqrt(value * enlarged / n_rows)[:, None] * vector[:, keep].T)
 
 
 def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: float) -> FloatArray:

@@ -31,7 +31,8 @@ _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 1.0, 6.0, 0.65
 _WHOLE_FROM = 0.9
 
 # A cell is split if the gain is this many times the loss of the merge that frees a cell.
-_EXPLORING_RATIO, _POLISHING_RATIO = 3.0, 4.0
+import os
+_EXPLORING_RATIO, _POLISHING_RATIO = float(os.environ.get('X_ER',3.0)), float(os.environ.get('X_PR',4.0))
 
 
 @dataclass(kw_only=True)
@@ -147,6 +148,18 @@ class Refinement:
         self.stack.append(sums / sum_noise[:, None])
         self.strength.append(size / sum_noise)
         shrunk, left = refine.denoise(np.vstack(self.stack), np.concatenate(self.strength), len(size))
+        if float(os.environ.get('X_DN',1))==0 or (float(os.environ.get('X_DN',1))==2 and len(self.stack)>plan.explore):
+            shrunk, left = self.stack[-1], np.full(len(size), float(plan.n_features))
+        if float(os.environ.get('X_DN',1))>=3:
+            rest = self.stack[-1] - shrunk
+            dof = plan.n_features - left
+            back = max(0.0, 1.0 - float(dof.sum() / max(np.square(rest).sum(), 1e-9)))
+            if float(os.environ.get('X_DN',1))==4: 
+                g = self.strength[-1]**2; g=g/g.mean(); snr=max(0.,float(np.square(rest).sum()/max(dof.sum(),1e-9))-1.)*g
+                back = (snr/(1+snr))[:,None]
+                left = left + back[:,0]*dof
+            else: left = left + back * dof
+            shrunk = shrunk + back * rest
         return Measured(
             means=refine.into_ball(shrunk * (sum_noise / size)[:, None], plan.radius),
             errors=left * np.square(sum_noise / size) + 1e-12 * plan.radius**2,
@@ -202,6 +215,17 @@ class Refinement:
         cells, k = self.cells, self.plan.n_clusters
         points, error, mass = cells.centers[trusted], cells.errors[trusted], np.maximum(cells.sizes[trusted], 1e-9)
         centers = refine.into_ball(refine.merge(points, mass, k, self.rng), self.plan.radius)
+        if float(os.environ.get('X_SY',0)):
+            f=float(os.environ.get('X_SY',0)); m=max(8, 4000//len(points))
+            g=self.rng.standard_normal((len(points),m,len(self.space.spread)))@self.space.spread
+            g/=math.sqrt(np.square(self.space.spread).sum())
+            dist=cells.distances[trusted]
+            syn=(points[:,None,:]+f*dist[:,None,None]*g).reshape(-1,points.shape[1]); ms=np.repeat(mass/m,m)
+            for _ in range(12):
+                lab=refine.nearest(syn,centers); tot=np.bincount(lab,ms,minlength=k)
+                new=np.stack([np.bincount(lab,ms*syn[:,i],minlength=k) for i in range(syn.shape[1])],1)
+                centers=np.where(tot[:,None]>0,new/np.maximum(tot,1e-9)[:,None],centers)
+            centers=refine.into_ball(centers,self.plan.radius)
         label = refine.nearest(points, centers)
         total: FloatArray = np.bincount(label, mass, minlength=k).astype(np.float64)
         some = np.maximum(total, 1e-9)
