@@ -74,7 +74,7 @@ class ExactRadius(pais.DPKMeans):
             survey = charged_survey(*arguments, **settings)
             radius = float(survey.ball.norms(survey.ball.shift(np.asarray(X))).max())
             norms = pais.NormDistribution(norms=survey.norms.norms, masses=survey.norms.masses, radius=radius)
-            return replace(survey, ball=replace(survey.ball, radius=radius), norms=norms)
+            return replace(survey, ball=replace(survey.ball, radius=radius), norms=norms, quantile_asked=True)
 
         with patch.object(_SURVEY, "charged_survey", surveyed):
             return super().fit(X)

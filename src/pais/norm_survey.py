@@ -14,6 +14,7 @@ from decimal import Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
@@ -25,6 +26,7 @@ from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
 from pais.mechanisms import LpNoise, laplace_noise
 from pais.planning import Facts, Settings, Survey
+from pais.planning.radius import radius_at
 from pais.privacy.norms import NormDistribution
 
 # Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
@@ -40,6 +42,12 @@ _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 # Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
 _SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
+# Share of the raw rows that are not clipped in the noisy mean.
+_CENTER_QUANTILE = 0.9
+
+# The outermost bin shown has more rows beyond it than this many standard deviations of their noise.
+_CLEAR_TAIL = 1.5
+
 # Probability that noise alone lifts any empty octave above the threshold.
 _EMPTY_OCTAVE_RISK = 0.01
 
@@ -50,7 +58,7 @@ def survey(
     *,
     epsilon: float,
     center: tuple[float, ...] | None = None,
-    quantile: float = 0.975,
+    quantile: float | None = None,
     order: float = 2.0,
     random_state: RandomState | BitSource = None,
     ledger: Ledger | None = None,
@@ -66,8 +74,10 @@ def survey(
         Price of the whole survey. With a stated center, all of it is spent on the norms.
     center : sequence of float, optional
         Public origin of the norms. If None, the survey releases a noisy mean first, for half of the price.
-    quantile : float
-        Share of the rows that lie within the radius, up to noise and the width of a bin.
+    quantile : float, optional
+        Share of the rows that lie within the radius, up to noise and the width of a bin. If None, the radius is that of
+        the outermost norms above the noise, and a plan chooses a smaller one: the best trade between noise, which grows
+        with the radius, and clipped rows.
     order : float
         Order of the norm: 2, or 1 for Laplace noise.
     ledger : Ledger, optional
@@ -101,8 +111,8 @@ def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_s
         charged,
         epsilon=settings.survey_share * validate.target_epsilon(settings.epsilon),
         center=center,
-        # A surveyed radius leaves the farthest rows out; a stated one is taken to include all rows of interest.
-        quantile=0.975 if settings.radius is None else 1.0 - 1e-9,
+        # The plan takes the quantile that the settings state, if any.
+        quantile=None,
         order=settings.order,
         random_state=random_state,
     )
@@ -115,15 +125,13 @@ def charged_survey(
     *,
     epsilon: float,
     center: tuple[float, ...] | None,
-    quantile: float,
+    quantile: float | None,
     order: float,
     random_state: RandomState | BitSource,
 ) -> Survey:
     """Run a survey and charge it to accounts that the caller has checked."""
     price = _checked_price(epsilon)
-    level = validate.number(
-        "quantile", quantile, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
-    )
+    level = None if quantile is None else validate.quantile(quantile)
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
     part = Part(what="survey", epsilon=price, secure_randomness=drawn.private, release=name)
@@ -137,21 +145,23 @@ def charged_survey(
         left -= _SCALE_SHARE * price
         center = (0.0,) * engine.n_features
         if scale.above_noise:
-            coarse = Ball(radius=scale.radius_at(level), order=origin.order)
+            coarse = Ball(radius=radius_at(scale.norms(), _CENTER_QUANTILE), order=origin.order)
             center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
             left -= _CENTER_SHARE * price  # [note: survey-3]
         origin = Ball(radius=_widest(), order=origin.order, center=center)
     histogram = _histogram(engine, origin, left, bits)
-    radius = histogram.radius_at(level)
-    norms = NormDistribution.from_histogram(_edges(), histogram.masses(), radius=radius)
+    norms = histogram.norms()
+    if level is not None:
+        norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
     return Survey(
-        ball=Ball(radius=radius, order=origin.order, center=center),
+        ball=Ball(radius=norms.radius, order=origin.order, center=center),
         norms=norms,
         epsilon=price,
         secure_randomness=bits.private,
         above_noise=histogram.above_noise,
         name=name,
         columns=None if engine.names is None else tuple(engine.names),
+        quantile_asked=level is not None,
         ledger_entries=tuple(entries),
     )
 
@@ -186,24 +196,19 @@ class _ClippedSum(Fold):
 
 @dataclass(frozen=True, kw_only=True)
 class _NoisyHistogram:
-    """Noisy counts of norms by bin: unbiased in octaves above the threshold and their neighbours, zero elsewhere."""
+    """Noisy counts of norms by bin, in a range of bins that stands above the noise; zero elsewhere."""
 
-    noisy_counts: FloatArray
+    counts: FloatArray
     above_noise: bool
 
     @property
     def total(self) -> float:
-        return max(float(self.noisy_counts.sum()), 1.0)
+        return max(float(self.counts.sum()), 1.0)
 
-    def radius_at(self, quantile: float) -> float:
-        """Upper edge of the bin in which a share `quantile` of the counted rows is reached."""
-        reached = np.cumsum(self.noisy_counts) >= quantile * self.noisy_counts.sum()
-        return float(_edges()[1:][np.argmax(reached)])
-
-    def masses(self) -> FloatArray:
-        """Counts with negative values set to zero, rescaled to the same total."""
-        positive = np.maximum(self.noisy_counts, 0.0)
-        return np.asarray(positive * (self.total / positive.sum()))
+    def norms(self) -> NormDistribution:
+        """Distribution of the norms up to the last bin with rows."""
+        last = np.flatnonzero(self.counts)[-1]
+        return NormDistribution.from_histogram(_edges(), self.counts, radius=float(_edges()[last + 1]))
 
 
 def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
@@ -223,7 +228,29 @@ def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, w
         return _unit_columns(engine.n_features, ball.order)
     # The octaves beside one above the threshold contain the tails of its norms.
     near = above | np.append(above[1:], False) | np.append(False, above[:-1])
-    return _NoisyHistogram(noisy_counts=np.where(near[:, None], by_octave, 0.0).ravel(), above_noise=True)
+    drawn = np.repeat(near, _BINS_PER_OCTAVE) & (np.arange(_N_BINS) % width == width - 1)
+    return _NoisyHistogram(counts=denoised(spread, drawn, noise.deviation(1)), above_noise=True)
+
+
+def denoised(noisy: FloatArray, seen: NDArray[np.bool_], deviation: float) -> FloatArray:
+    """Counts in the bins `seen`, up to the outermost one with rows above the noise: never negative, same total.
+
+    The number of rows from each bin outwards falls with the norm. Its noisy values are therefore replaced by the
+    nearest ones that fall (isotonic regression).
+    """
+    bins = np.flatnonzero(seen)
+    outer = np.cumsum(noisy[bins][::-1])[::-1]
+    n_outer = np.arange(bins.size, 0, -1)
+    clear = np.flatnonzero(outer > _CLEAR_TAIL * deviation * np.sqrt(n_outer))
+    bins = bins[: clear[-1] + 1] if clear.size else bins
+    outer = np.cumsum(noisy[bins][::-1])[::-1]
+    falling = np.maximum(isotonic_regression(outer, increasing=False).x, 0.0)
+    counts = np.zeros_like(noisy)
+    counts[bins] = falling - np.append(falling[1:], 0.0)
+    total = max(float(outer[0]), 1.0)
+    if not np.any(counts > 0.0):
+        counts[bins[-1]] = 1.0
+    return np.asarray(counts * (total / counts.sum()))
 
 
 def _threshold(n_bins: int) -> float:
@@ -238,7 +265,7 @@ def _unit_columns(d: int, order: float) -> _NoisyHistogram:
     typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
     counts = np.zeros(_N_BINS)
     counts[_bin_of(np.array([typical]))] = 1.0
-    return _NoisyHistogram(noisy_counts=counts, above_noise=False)
+    return _NoisyHistogram(counts=counts, above_noise=False)
 
 
 def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:

@@ -69,7 +69,7 @@ def noiseless(monkeypatch: pytest.MonkeyPatch, spy: Spy) -> Spy:
 @pytest.mark.parametrize("order", [1.0, 2.0])
 def test_a_survey_finds_center_radius_rows_and_mean_square_norm(order: float, seed: int) -> None:
     rows = cloud(seed=seed)
-    found = survey(rows, epsilon=0.5, order=order, random_state=seed)
+    found = survey(rows, epsilon=0.5, quantile=0.975, order=order, random_state=seed)
     assert found.ball.center is not None
     assert np.max(np.abs(np.asarray(found.ball.center) - rows.mean(axis=0))) < 0.25
     norm = np.linalg.norm(rows - np.asarray(found.ball.center), ord=order, axis=1)
@@ -92,7 +92,7 @@ def test_the_radius_follows_the_quantile_asked_for(quantile: float) -> None:
 def test_a_stated_center_is_kept_and_norms_are_taken_about_it() -> None:
     rows = cloud()
     center = (10.0, -3.0, 0.5, 0.0, 1.0)
-    found = survey(rows, epsilon=0.5, center=center, random_state=2)
+    found = survey(rows, epsilon=0.5, center=center, quantile=0.975, random_state=2)
     assert found.ball.center == center
     expected = np.quantile(np.linalg.norm(rows - np.asarray(center), axis=1), 0.975)
     assert expected / BIN < found.ball.radius < expected * BIN**2

@@ -101,6 +101,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
             "above_noise",
             "name",
             "columns",
+            "quantile_asked",
             "ledger_entries",
         ]
         assert not hasattr(found, "rows")
@@ -109,7 +110,8 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
     assert atoms == other_atoms
     assert list(public) == list(other_public)
     released = {"epsilon", "above_noise", "noisy_rows", "noisy_mean_square_norm", "ball", "norms", "name"}
-    assert set(public) == {"kind", "format", "columns", "note", "secure_randomness", "version", *released}
+    fixed = {"kind", "format", "columns", "note", "secure_randomness", "quantile_asked", "version"}
+    assert set(public) == fixed | released
     assert public["epsilon"] == other_public["epsilon"]
     for line in (text, other_text, str(public), str(other_public)):
         assert str(CANARY) not in line

@@ -182,6 +182,10 @@ def share(name: str, value: object) -> float:
     return number(name, value, rule="a number in [0, 1]", low=0.0, high=1.0)
 
 
+def quantile(value: object) -> float:
+    return number("quantile", value, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True)
+
+
 def count(name: str, value: object) -> int:
     """Return an integer from 1 to 1e9."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= 10**9:

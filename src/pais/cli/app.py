@@ -69,7 +69,10 @@ def survey(
     facts: options.Center,
     run: options.Run,
     epsilon: Annotated[float, typer.Option("--epsilon", help="Price of the survey for each row.")],
-    quantile: Annotated[float, typer.Option("--quantile", help="Share of the rows within the radius.")] = 0.975,
+    quantile: Annotated[
+        float | None,
+        typer.Option("--quantile", help="Share of the rows within the radius. Default: the plan chooses the radius."),
+    ] = None,
     mechanism: Annotated[
         options.MechanismChoice, typer.Option("--mechanism", help="Noise of the later release; it decides the norm.")
     ] = options.MechanismChoice.gaussian,

@@ -31,7 +31,7 @@ class SurveyRequest:
 
     epsilon: float
     center: str | None
-    quantile: float
+    quantile: float | None
     mechanism: str
     ledger: Path | None
 

@@ -136,6 +136,10 @@ class KMeans(Facts):
         float | None,
         typer.Option("--sample-size", help="Expected rows in the sample. Default: the fewest without extra noise."),
     ] = None
+    quantile: Annotated[
+        float | None,
+        typer.Option("--quantile", help="Share of the rows within a surveyed radius. Default: the plan chooses it."),
+    ] = None
     max_epsilon_if_kept: Annotated[
         float | None,
         typer.Option(

@@ -196,6 +196,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
 def survey_summary(survey: Survey, out: Path | None) -> None:
     """Print the results of a survey and its price."""
     origin = "the origin" if survey.ball.center is None else f"a center of {len(survey.ball.center)} numbers"
+    open_radius = "" if survey.quantile_asked else "; a plan may choose a smaller one"
     facts_table(
         "Norm survey",
         [
@@ -204,7 +205,7 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
             *([] if survey.columns is None else [("features", listed(survey.columns))]),
             ("rows", f"about {survey.norms.n_rows:,.0f}"),
             ("mean square norm", f"about {survey.norms.mean_square_norm:.6g}"),
-            ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}"),
+            ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}{open_radius}"),
         ],
     )
     say(histogram(survey.norms))

@@ -62,6 +62,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     max_epsilon_if_kept : float, optional
         Largest epsilon of a row for the whole fit, survey included, if it becomes known that the row was kept in the
         sample; None = epsilon + 15. A smaller limit means more noise where few rows are kept.
+    quantile : float, optional
+        Share of the rows within the surveyed radius. If None, the plan chooses the radius with the least predicted
+        excess cost from noise and clipped rows.
 
     Attributes
     ----------
@@ -111,6 +114,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         norms: Any = None,
         ledger: Any = None,
         max_epsilon_if_kept: float | None = None,
+        quantile: float | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -124,6 +128,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.norms = norms
         self.ledger = ledger
         self.max_epsilon_if_kept = max_epsilon_if_kept
+        self.quantile = quantile
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:

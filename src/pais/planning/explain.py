@@ -29,6 +29,7 @@ def explain(plan: Plan) -> str:
     lines += [
         "1. rows       secret      read once by this release",
         f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
+        *_radius_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
         *_noise_lines(plan.mechanism.to_dict()),
@@ -46,6 +47,20 @@ def explain(plan: Plan) -> str:
     for part, kept, loss, if_kept in zip(*columns, strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5g}   {raised(loss):>24}   {raised(if_kept):>33}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
+
+
+def _radius_lines(plan: Plan) -> list[str]:
+    """How the radius was chosen, if the plan chose it: predicted noise against clipping."""
+    choice = plan.radius_choice
+    if choice is None or plan.norms is None:
+        return []
+    excess = choice.excess
+    noise, clipping = (part / excess if excess > 0.0 else 0.0 for part in (choice.noise, choice.clipping))
+    return [
+        f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted excess cost,",
+        f"              {excess:.4g} per row ({excess / plan.norms.mean_square_norm:.2%} of the mean square norm), of "
+        f"which noise {choice.noise:.4g} ({noise:.0%}) and clipping {choice.clipping:.4g} ({clipping:.0%})",
+    ]
 
 
 def _delta_lines(delta: DeltaChoice) -> list[str]:

@@ -23,7 +23,8 @@ class Survey:
     Attributes
     ----------
     ball : Ball
-        Center (stated, or a noisy mean) and radius (a quantile of the noisy norms).
+        Center (stated, or a noisy mean) and radius: that of the outermost norms above the noise, or the quantile of the
+        norms that was asked for.
     norms : NormDistribution
         Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm.
     epsilon : float
@@ -36,6 +37,8 @@ class Survey:
         Random name of this survey, by which a ledger recognises that the survey was paid for.
     columns : tuple of str, optional
         Names of the columns that the survey read. The center refers to them in this order.
+    quantile_asked : bool
+        True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
         Ids of the ledger entries charged for the survey in this process.
     """
@@ -47,12 +50,14 @@ class Survey:
     above_noise: bool = True
     name: str = field(default_factory=new_name, repr=False, compare=False)
     columns: tuple[str, ...] | None = None
+    quantile_asked: bool = True
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
         validate.flag("secure_randomness", self.secure_randomness)
         validate.flag("above_noise", self.above_noise)
+        validate.flag("quantile_asked", self.quantile_asked)
         validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
         validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
         validate.instance("name", self.name, str, "Leave it out for a new name.")
@@ -80,6 +85,7 @@ class Survey:
             "secure_randomness": self.secure_randomness,
             "epsilon": self.epsilon,
             "above_noise": self.above_noise,
+            "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
             "ball": self.ball.to_dict(),
@@ -104,6 +110,8 @@ class Survey:
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            # The radius of early versions was always a quantile.
+            quantile_asked=described.get("quantile_asked", True),
         )
 
     def save(self, path: str | Path) -> None:
@@ -131,6 +139,12 @@ class Facts:
     def spent(self) -> tuple[Part, ...]:
         """The price of the survey."""
         return () if self.survey is None else (self.survey.price,)
+
+    @property
+    def radius_is_open(self) -> bool:
+        """Whether the ball is that of a survey which leaves the choice of a smaller radius to the plan."""
+        survey = self.survey
+        return survey is not None and survey.above_noise and not survey.quantile_asked and self.ball == survey.ball
 
     @classmethod
     def of(cls, survey: Survey) -> Facts:

@@ -13,6 +13,7 @@ from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
+from pais.planning.radius import RadiusChoice, with_radius
 from pais.planning.rounds import Problem, kmeans_mechanism, unit_profile
 from pais.planning.settings import MechanismName, Settings
 from pais.privacy.calibration import Calibration, Sampling, calibrate
@@ -29,6 +30,9 @@ Algorithm = Literal["refined", "paper"]
 #: smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
 
+# Share of the rows within a surveyed radius for the algorithm of the paper, if the user does not state one.
+_PAPER_QUANTILE = 0.975
+
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansSettings(Settings):
@@ -42,7 +46,7 @@ class KMeansSettings(Settings):
         "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
     n_iterations : int
         Number of rounds of the algorithm "paper".
-    epsilon, delta, radius, center, norms, sampling, sample_size, mechanism, max_epsilon_if_kept
+    epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
         See `Settings`. Without a `sample_size`, the sample has at most half a gigabyte of numbers.
     """
 
@@ -61,12 +65,28 @@ class KMeansSettings(Settings):
 
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose the noise, sampling rule, cells and rounds from public facts."""
-        return replace(self, epsilon=self.epsilon_after(facts.survey)).release_plan(
+        settings = replace(self, epsilon=self.epsilon_after(facts.survey))
+        facts, radius_choice = settings._with_radius(facts, n_features)
+        return settings.release_plan(
             ball=facts.ball,
             norms=facts.norms,
             n_features=n_features,
             spent=facts.spent,
             columns=None if facts.survey is None else facts.survey.columns,
+            radius_choice=radius_choice,
+        )
+
+    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
+        """The facts with the radius of the plan, if the survey leaves that choice open."""
+        plain = self.algorithm == "paper" and self.quantile is None and facts.radius_is_open
+        return with_radius(
+            facts,
+            mechanism=self.mechanism,
+            n_clusters=self.n_clusters,
+            n_features=n_features,
+            epsilon=float(self.epsilon),
+            delta=self.delta,
+            quantile=_PAPER_QUANTILE if plain else self.quantile,
         )
 
     @property
@@ -81,6 +101,7 @@ class KMeansSettings(Settings):
         n_features: int,
         spent: tuple[Part, ...] = (),
         columns: tuple[str, ...] | None = None,
+        radius_choice: RadiusChoice | None = None,
     ) -> Plan:
         """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
         self.require()
@@ -117,6 +138,7 @@ class KMeansSettings(Settings):
             certified_delta=None if delta.certified == delta.used else delta.certified,
             delta_basis=delta.basis,
             columns=columns,
+            radius_choice=radius_choice,
         )
 
 

@@ -24,6 +24,7 @@ from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import Mechanism
 from pais.planning.explain import explain
 from pais.planning.losses import losses_if_kept, record_losses
+from pais.planning.radius import RadiusChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
@@ -66,6 +67,8 @@ class Plan:
         How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     columns : tuple of str, optional
         Names of the columns that the survey behind this plan read. `run` refuses a table with other columns.
+    radius_choice : RadiusChoice, optional
+        Predicted noise and clipping, if the radius was chosen from a survey; None if it was stated or a quantile.
 
     Examples
     --------
@@ -88,6 +91,7 @@ class Plan:
     certified_delta: float | None = None
     delta_basis: str = STATED
     columns: tuple[str, ...] | None = None
+    radius_choice: RadiusChoice | None = None
     price: Part = field(init=False, repr=False, compare=False)
 
     @property
@@ -204,6 +208,7 @@ class Plan:
             "mechanism": self.mechanism.to_dict(),
             "rule": self.rule.to_dict(),
             "ball": self.ball.to_dict(),
+            "radius_choice": None if self.radius_choice is None else self.radius_choice.to_dict(),
             "norms": None if self.norms is None else self.norms.to_dict(),
             "by_norm": {
                 "norm": norm.tolist(),
@@ -220,7 +225,7 @@ class Plan:
         """Rebuild a plan and certify it again. Raises if a number in the dictionary differs from that of the plan."""
         if files.require_format(described, "plan") < 2:
             raise ArgumentError("an earlier version of pais wrote it. Plan again with `pais plan` or pais.plan_kmeans.")
-        norms, used = described["norms"], described["delta_used"]
+        norms, used, radius_choice = described["norms"], described["delta_used"], described.get("radius_choice")
         plan = cls(
             ball=Ball.from_dict(described["ball"]),
             rule=Rule.from_dict(described["rule"]),
@@ -233,6 +238,7 @@ class Plan:
             certified_delta=None if described["delta"] == used else described["delta"],
             delta_basis=described["delta_basis"],
             columns=files.texts(described["columns"]),
+            radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
         )
         shown = plan.to_dict()
         if any(not _alike(described.get(name), shown[name]) for name in shown if name != "version"):

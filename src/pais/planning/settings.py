@@ -42,6 +42,8 @@ class Settings(ABC):
     radius, center, norms : optional
         Public facts about the rows. If `radius` is None, a survey releases radius and norms, and the center if it is
         None too. If `radius` is stated, a center of None means 0, and a survey releases the norms if they are None.
+    quantile : float, optional
+        Share of the rows within a surveyed radius. None lets the plan choose the radius.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
     sample_size : float, optional
@@ -57,6 +59,7 @@ class Settings(ABC):
     radius: float | None = None
     center: tuple[float, ...] | None = None
     norms: NormDistribution | None = None
+    quantile: float | None = None
     sampling: Sampling | Literal["none"] | Rule = "constrained"
     sample_size: float | None = None
     mechanism: MechanismName = "gaussian"
@@ -115,6 +118,10 @@ class Settings(ABC):
             validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
             if self.radius is None:
                 raise ArgumentError("norms is stated without radius, which clips them. State both, or leave out norms.")
+        if self.quantile is not None:
+            validate.quantile(self.quantile)
+            if self.radius is not None:
+                raise ArgumentError("quantile and radius are both stated. A stated radius is kept: leave out quantile.")
         validate.kept_limit(self.max_epsilon_if_kept, finite=True)
         self.stated_ball()
 

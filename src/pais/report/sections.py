@@ -10,7 +10,7 @@ import numpy as np
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Certificate
 from pais.mechanisms import KMeans, NoiseLaw
-from pais.planning import KMeansFit, record_losses
+from pais.planning import KMeansFit, Plan, Survey, record_losses
 from pais.planning.explain import assumption_lines
 from pais.report.charts import LineChart, stacked_bar, swatch
 from pais.report.heat import heat_map
@@ -288,13 +288,18 @@ def _phase(mechanism: KMeans, position: int) -> str:
     return f"polish {mechanism.n_clusters} centers"
 
 
+def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:
+    """Whether the plan took its radius from the survey, which only offers the edges of its bins."""
+    return plan.ball.center == survey.ball.center and plan.ball.radius in survey.norms.norms
+
+
 def limits(fit: KMeansFit) -> str:
     """Render the assumptions of the guarantee, and how to read the page."""
     plan = fit.plan
     if fit.survey is None:
         facts = "Center, radius and norms were stated. They must not come from these rows."
     else:
-        surveyed = "radius and norms" if fit.survey.ball == plan.ball else "norms"
+        surveyed = "radius and norms" if _has_surveyed_radius(plan, fit.survey) else "norms"
         facts = (
             f"A survey released the {surveyed} with noise, and the budget includes its cost. A stated center or radius "
             "must not come from these rows."
