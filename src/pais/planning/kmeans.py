@@ -13,8 +13,9 @@ from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
+from pais.mechanisms import KMeans
 from pais.planning.radius import RadiusChoice, with_radius
-from pais.planning.rounds import Problem, kmeans_mechanism, unit_profile
+from pais.planning.rounds import K, Problem, plain_kmeans, schedule, unit_profile
 from pais.planning.settings import MechanismName, Settings
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import chosen_delta
@@ -32,6 +33,10 @@ MOST_SAMPLE_NUMBERS = 2.0**26
 
 # Share of the rows within a surveyed radius for the algorithm of the paper, if the user does not state one.
 _PAPER_QUANTILE = 0.975
+
+
+# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
+_ROOM = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,10 +94,6 @@ class KMeansSettings(Settings):
             quantile=_PAPER_QUANTILE if plain else self.quantile,
         )
 
-    @property
-    def _plain_rounds(self) -> int | None:
-        return self.n_iterations if self.algorithm == "paper" else None
-
     def release_plan(
         self,
         *,
@@ -111,26 +112,14 @@ class KMeansSettings(Settings):
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
         )
-        unit = unit_profile(self.mechanism, d, ball.radius)
         limit = own_limit(self.max_epsilon_if_kept, spent)
-        calibration = _calibrated(self, unit, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta.used, limit=limit)
-        problem = Problem(
-            unit=unit,
-            mechanism=self.mechanism,
-            n_clusters=int(self.n_clusters),
-            n_features=d,
-            n_rows=norms.n_rows,
-            radius=ball.radius,
-            mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
-            sample_size=calibration.sample_size,
-            epsilon=float(self.epsilon),
-        )
+        mechanism, rule = self._mechanism(ball, norms, d, delta.used, limit)
         # [note: plan-2]
         return Plan(
             ball=ball,
-            rule=calibration.rule,
-            mechanism=kmeans_mechanism(problem, calibration, plain_rounds=self._plain_rounds),
-            epsilon=problem.epsilon,
+            rule=rule,
+            mechanism=mechanism,
+            epsilon=float(self.epsilon),
             delta=delta.used,
             norms=norms,
             spent=spent,
@@ -140,6 +129,45 @@ class KMeansSettings(Settings):
             columns=columns,
             radius_choice=radius_choice,
         )
+
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[KMeans, Rule]:
+        """The rounds of k-means and the sampling rule."""
+
+        def calibrated(profile: GaussianProfile | LinearProfile) -> Calibration:
+            return _calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+
+        unit = unit_profile(self.mechanism, d, ball.radius)
+        problem = Problem(
+            mechanism=self.mechanism,
+            n_clusters=int(self.n_clusters),
+            n_features=d,
+            n_rows=norms.n_rows,
+            radius=ball.radius,
+            mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
+            kept=1.0,
+            epsilon=float(self.epsilon),
+            flat=K("FLAT", 0.3),
+        )
+        if self.algorithm == "paper":
+            assert isinstance(unit, LinearProfile)
+            calibration = calibrated(unit)
+            noise, weight = _with_room(calibration, ball.radius)
+            return plain_kmeans(problem, unit, noise, weight, self.n_iterations), calibration.rule
+        # A first guess of the noise decides the number of rounds and cells; then the noise of these is calibrated.
+        guess = calibrated(schedule(problem, 1.0).mechanism(1.0, 1.0).profile)
+        problem = replace(problem, kept=min(1.0, guess.sample_size / norms.n_rows))
+        rounds = schedule(problem, guess.noise)
+        calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+        noise, weight = _with_room(calibration, ball.radius)
+        return rounds.mechanism(noise, weight), calibration.rule
+
+
+def _with_room(calibration: Calibration, radius: float) -> tuple[float, float]:
+    """Noise with room for the rounding errors of a sum over rounds, and the largest weight of the rule."""
+    return calibration.noise * (1.0 + _ROOM), 1.0 / calibration.rule.smallest_probability(radius)  # [note: plan-1]
 
 
 def plan_kmeans(

@@ -2,5 +2,6 @@
 
 from pais.mechanisms.kmeans.lloyd import Round
 from pais.mechanisms.kmeans.mechanism import KMeans, KMeansValue
+from pais.mechanisms.kmeans.residual import ResidualRound
 
-__all__ = ["KMeans", "KMeansValue", "Round"]
+__all__ = ["KMeans", "KMeansValue", "ResidualRound", "Round"]
