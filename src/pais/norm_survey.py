@@ -14,6 +14,7 @@ from decimal import Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 from scipy.optimize import isotonic_regression
 
 from pais._base import validate
@@ -24,9 +25,10 @@ from pais.accounting import Accounts, Ledger, Part, accounts, new_name
 from pais.data.ball import Ball, norm_order
 from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
-from pais.mechanisms import LpNoise, laplace_noise
+from pais.mechanisms import GaussianNoise, NoiseLaw
 from pais.planning import Facts, Settings, Survey
 from pais.planning.radius import radius_at
+from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.norms import NormDistribution
 
 # Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
@@ -38,9 +40,6 @@ _N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
 _CELL_SHIFT = 47
 _CELLS_PER_OCTAVE = 32
 _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
-
-# Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
-_SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
 
 # Share of the raw rows that are not clipped in the noisy mean.
 _CENTER_QUANTILE = 0.9
@@ -90,13 +89,16 @@ def survey(
     """
     charged = accounts(ledger)
     charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
+    noise = SurveyNoise(epsilon=float(epsilon))
     return charged_survey(
-        rows, charged, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
+        rows, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
     )
 
 
 def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
     """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
+
+    For a Gaussian mechanism the survey has Gaussian noise and no price of its own. The accounts must be `Prepaid`.
 
     With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
     together with a radius, because the expected sample size and the number of rounds follow from them.
@@ -109,7 +111,7 @@ def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_s
     survey = charged_survey(
         rows,
         charged,
-        epsilon=settings.survey_share * validate.target_epsilon(settings.epsilon),
+        noise=settings.survey_noise,
         center=center,
         # The plan takes the quantile that the settings state, if any.
         quantile=None,
@@ -123,40 +125,42 @@ def charged_survey(
     rows: object,
     charged: Accounts,
     *,
-    epsilon: float,
+    noise: SurveyNoise,
     center: tuple[float, ...] | None,
     quantile: float | None,
     order: float,
     random_state: RandomState | BitSource,
 ) -> Survey:
     """Run a survey and charge it to accounts that the caller has checked."""
-    price = _checked_price(epsilon)
     level = None if quantile is None else validate.quantile(quantile)
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
-    part = Part(what="survey", epsilon=price, secure_randomness=drawn.private, release=name)
+    epsilon = 0.0 if noise.gaussian else noise.epsilon
+    part = Part(what="survey", epsilon=epsilon, shift=noise.shift, secure_randomness=drawn.private, release=name)
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
     engine = source(rows)
     engine.require_width(origin)
-    left = price
+    left = 1.0
     if center is None:
-        scale = _histogram(engine, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
-        left -= _SCALE_SHARE * price
+        scale_share, center_share = noise.stage_shares
+        scale = _histogram(engine, origin, noise.on_counts(scale_share), bits, width=_BINS_PER_OCTAVE)
+        left -= scale_share
         center = (0.0,) * engine.n_features
         if scale.above_noise:
             coarse = Ball(radius=radius_at(scale.norms(), _CENTER_QUANTILE), order=origin.order)
-            center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
-            left -= _CENTER_SHARE * price  # [note: survey-3]
+            center = _noisy_mean(engine, coarse, scale.total, noise.on_sum(center_share, coarse), bits)
+            left -= center_share  # [note: survey-3]
         origin = Ball(radius=_widest(), order=origin.order, center=center)
-    histogram = _histogram(engine, origin, left, bits)
+    histogram = _histogram(engine, origin, noise.on_counts(left), bits)
     norms = histogram.norms()
     if level is not None:
         norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
     return Survey(
         ball=Ball(radius=norms.radius, order=origin.order, center=center),
         norms=norms,
-        epsilon=price,
+        epsilon=noise.epsilon,
+        shift=noise.shift,
         secure_randomness=bits.private,
         above_noise=histogram.above_noise,
         name=name,
@@ -164,13 +168,6 @@ def charged_survey(
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
     )
-
-
-def _checked_price(epsilon: float) -> float:
-    """Check that the price is small enough to be meaningful and large enough that the noise fits 64-bit integers."""
-    highest = validate.LARGEST_EPSILON
-    rule = f"a number in [1e-15, {highest:g}]"
-    return validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,19 +208,18 @@ class _NoisyHistogram:
         return NormDistribution.from_histogram(_edges(), self.counts, radius=float(_edges()[last + 1]))
 
 
-def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
-    """Noisy histogram of norms. Each record is in one bin, so the sensitivity is 1 and the Laplace scale 1/epsilon."""
+def _histogram(engine: Engine, ball: Ball, noise: NoiseLaw, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
+    """Noisy histogram of norms. Each record is in one bin, which it changes by one."""
     counts = engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
     # Merge `width` neighbouring bins into one, placed at its upper edge: fewer bins add less noise in total.
     counts = counts.reshape(-1, width).sum(axis=1)
-    noise = laplace_noise((1.0 + 1e-12) / epsilon)  # [note: survey-1]
     # The step is one row, so that a record changes a count by exactly one step at any price.
     lattice = Lattice(step=1.0)  # [note: survey-2]
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     spread = np.zeros(_N_BINS)
     spread[width - 1 :: width] = noisy
     by_octave = spread.reshape(-1, _BINS_PER_OCTAVE)
-    above = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
+    above = by_octave.sum(axis=1) > _threshold(noise, _BINS_PER_OCTAVE // width)
     if not np.any(above):
         return _unit_columns(engine.n_features, ball.order)
     # The octaves beside one above the threshold contain the tails of its norms.
@@ -253,11 +249,14 @@ def denoised(noisy: FloatArray, seen: NDArray[np.bool_], deviation: float) -> Fl
     return np.asarray(counts * (total / counts.sum()))
 
 
-def _threshold(n_bins: int) -> float:
-    """Chernoff bound on a sum of `n_bins` Laplace variables; with high probability, it holds in all empty octaves."""
+def _threshold(noise: NoiseLaw, n_bins: int) -> float:
+    """Upper bound on the noise of a sum of `n_bins` counts; with high probability, it holds in all empty octaves."""
+    if isinstance(noise, GaussianNoise):
+        return -noise.scale * math.sqrt(n_bins) * float(special.ndtri(_EMPTY_OCTAVE_RISK / (2 * _OCTAVES)))
+    # Chernoff bound for Laplace noise.
     tilt = np.linspace(0.01, 0.99, 99)
     log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
-    return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))
+    return noise.scale * float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))
 
 
 def _unit_columns(d: int, order: float) -> _NoisyHistogram:
@@ -268,9 +267,8 @@ def _unit_columns(d: int, order: float) -> _NoisyHistogram:
     return _NoisyHistogram(counts=counts, above_noise=False)
 
 
-def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
+def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, noise: NoiseLaw, bits: BitSource) -> tuple[float, ...]:
     """Noisy sum of the clipped rows divided by the noisy number of rows, clipped to the ball."""
-    noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)  # [note: survey-4]
     lattice = Lattice.for_scale(noise.scale)
     total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
     noisy = lattice.decode(total + noise.draw_steps((1, engine.n_features), lattice, bits)[0])

@@ -14,6 +14,7 @@ from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import Part
 from pais.errors import ArgumentError
+from pais.privacy.joint import delta_after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,11 @@ class Certificate:
         Ids of the ledger entries charged for this release and for the survey before it; empty if there was no ledger.
     version : str
         Version of the package that issued the certificate.
+    survey_shift : float
+        Gaussian shift of a survey whose loss is in the price of the last part; 0 if there is none.
+    rounds_delta : float, optional
+        The delta, at the epsilon of the last part, that the mechanism meets by itself. It is below `delta_used` if
+        there is a `survey_shift`: the rest pays for the survey. None in certificates of earlier versions.
     """
 
     epsilon: float
@@ -70,6 +76,8 @@ class Certificate:
     values_sha256: str | None
     ledger_entries: list[str]
     version: str
+    survey_shift: float = 0.0
+    rounds_delta: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as a dictionary, for files: see ``docs/certificate.schema.json``."""
@@ -110,6 +118,18 @@ class Certificate:
         smaller = kept < self.epsilon * rounding or self.delta < used * rounding
         if smaller or not described or self.note != (SECURE if secure else SEEDED):
             raise ArgumentError("its fields contradict each other. Ask for the certificate as it was issued.")
+        self._require_joint_price(used)
+
+    def _require_joint_price(self, used: float) -> None:
+        """Raise if the price of the last part does not cover the survey whose shift is stated."""
+        shift = validate.non_negative("survey_shift", self.survey_shift)
+        rounds = used if self.rounds_delta is None else validate.target_delta(self.rounds_delta)
+        covered = rounds == used
+        if shift > 0.0:
+            largest = delta_after(self.parts[-1].epsilon, used, survey_shift=shift)
+            covered = 0.0 < rounds <= largest * (1.0 + 1e-9)
+        if not covered:
+            raise ArgumentError("its delta does not cover the survey. Ask for the certificate as it was issued.")
 
     @classmethod
     def load(cls, path: str | Path) -> Certificate:

@@ -7,6 +7,7 @@ released. The theorem is JOINT in `docs/theory/map.md`.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -17,7 +18,7 @@ from pais._base import validate
 from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up
 from pais._base.rootfind import shrink_bracket
 from pais.errors import MismatchError, UnreachableError
-from pais.privacy.amplification import largest_shift
+from pais.privacy.amplification import epsilon_at_delta, largest_shift
 
 # The standard normal variable behind the survey's loss is divided into cells; beyond the last edge, one cell remains.
 _EDGES = np.linspace(-9.0, 9.0, 1025)
@@ -74,6 +75,7 @@ def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, r
     return min(total + _ROOM * (composed + delta), 1.0)  # [note: joint-survey-4]
 
 
+@functools.lru_cache(maxsize=256)
 def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
     """Largest delta of rounds at `epsilon` that meets (epsilon, delta) together with a Gaussian survey before them.
 
@@ -104,6 +106,28 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
         excess, low, high, value_low=excess(low, index), value_high=excess(high, index), tolerance=_TOLERANCE
     )  # [note: joint-survey-5]
     return delta * math.exp(low[0])
+
+
+def kept_limit_of_rounds(limit: float, delta: float, *, survey_shift: float, rounds_delta: float) -> float:
+    """Largest epsilon of a kept record in the rounds alone, at `rounds_delta`, that meets a limit with the survey.
+
+    Given that a record was kept, survey and rounds are two Gaussian releases without sampling. Their shifts add in
+    squares, and the result must meet (limit, delta).
+
+    Notes
+    -----
+    Guarantee. The shift of (result, rounds_delta) and the shift of the survey together meet (limit, delta):
+    `tests/theory/test_joint.py`.
+    """
+    most = largest_shift(limit, delta)
+    if not survey_shift < most:
+        raise UnreachableError(
+            f"survey_shift={survey_shift!r} leaves nothing of max_epsilon_if_kept={limit!r} for the rounds. State a "
+            "larger limit.",
+            reachable=most,
+        )
+    own = math.sqrt((most - survey_shift) * (most + survey_shift)) * (1.0 - _ROOM)
+    return float(epsilon_at_delta(rounds_delta, own, 1.0)) * (1.0 - _ROOM)  # [note: joint-survey-6]
 
 
 def _positive_delta(delta: float) -> float:
