@@ -55,7 +55,7 @@ class Certificate:
         Version of the package that issued the certificate.
     survey_shift : float
         Gaussian shift of a survey whose loss is in the price of the last part; 0 if there is none.
-    rounds_delta : float, optional
+    release_delta : float, optional
         The delta, at the epsilon of the last part, that the mechanism meets by itself. It is below `delta_used` if
         there is a `survey_shift`: the rest pays for the survey. None in certificates of earlier versions.
     """
@@ -77,7 +77,7 @@ class Certificate:
     ledger_entries: list[str]
     version: str
     survey_shift: float = 0.0
-    rounds_delta: float | None = None
+    release_delta: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as a dictionary, for files: see ``docs/certificate.schema.json``."""
@@ -123,7 +123,7 @@ class Certificate:
     def _require_joint_price(self, used: float) -> None:
         """Raise if the price of the last part does not cover the survey whose shift is stated."""
         shift = validate.non_negative("survey_shift", self.survey_shift)
-        rounds = used if self.rounds_delta is None else validate.target_delta(self.rounds_delta)
+        rounds = used if self.release_delta is None else validate.target_delta(self.release_delta)
         covered = rounds == used
         if shift > 0.0:
             largest = delta_after(self.parts[-1].epsilon, used, survey_shift=shift)

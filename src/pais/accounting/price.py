@@ -45,8 +45,8 @@ def certified_price(
     a survey with a shift, the price is that of survey and mechanism together.
     """
     limit, shift = own_limit(max_epsilon_if_kept, spent), survey_shift(spent)
-    rounds_delta = delta_of_rounds(budget, delta, spent)
-    epsilon = certified_epsilon(mechanism, rule, ball, delta=rounds_delta, budget=budget)
+    release_delta = delta_of_release(budget, delta, spent)
+    epsilon = certified_epsilon(mechanism, rule, ball, delta=release_delta, budget=budget)
     if shift > 0.0 and budget is not None:
         # The joint price holds at the epsilon that was fixed before the survey, not at a smaller one.
         epsilon = budget  # [note: joint-survey-8]
@@ -75,7 +75,7 @@ def certified_price(
     )
 
 
-def delta_of_rounds(epsilon: float | None, delta: float, spent: tuple[Part, ...]) -> float:
+def delta_of_release(epsilon: float | None, delta: float, spent: tuple[Part, ...]) -> float:
     """The delta that a release must meet by itself at `epsilon`: smaller than `delta` after a survey with a shift."""
     shift = survey_shift(spent)
     if shift == 0.0:

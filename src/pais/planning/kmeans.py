@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pais._base import validate
 from pais.accounting import Part
 from pais.accounting.part import survey_shift
-from pais.accounting.price import delta_of_rounds, own_limit
+from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.mechanisms import KMeans
@@ -117,7 +117,7 @@ class KMeansSettings(Settings):
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
         )
-        rounds_delta = delta_of_rounds(float(self.epsilon), delta.used, spent)
+        rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
         limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
         mechanism, rule = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]

@@ -17,7 +17,7 @@ from pais.accounting.amounts import sum_up
 from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import require_parts, survey_shift
-from pais.accounting.price import certified_price, delta_of_rounds, own_limit
+from pais.accounting.price import certified_price, delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.errors import ArgumentError, MismatchError
@@ -116,9 +116,9 @@ class Plan:
         return survey_shift(self.spent)
 
     @property
-    def rounds_delta(self) -> float:
+    def release_delta(self) -> float:
         """The delta that the mechanism alone meets: below `delta` if the price includes a survey."""
-        return delta_of_rounds(self.epsilon, self.delta, self.spent)
+        return delta_of_release(self.epsilon, self.delta, self.spent)
 
     @property
     def epsilon_if_kept(self) -> float:
@@ -183,7 +183,7 @@ class Plan:
             delta_used=self.delta,
             delta_basis=self.delta_basis,
             survey_shift=self.survey_shift,
-            rounds_delta=self.rounds_delta,
+            release_delta=self.release_delta,
             parts=parts,
             neighbours=NEIGHBOURS,
             note=SECURE if secure else SEEDED,
@@ -218,7 +218,7 @@ class Plan:
             "delta_used": self.delta,
             "delta_basis": self.delta_basis,
             "survey_shift": self.survey_shift,
-            "rounds_delta": self.rounds_delta,
+            "release_delta": self.release_delta,
             "epsilon_if_kept": self.epsilon_if_kept,
             "max_epsilon_if_kept": self.max_epsilon_if_kept,
             "spent": [part.to_dict() for part in self.spent],
