@@ -21,6 +21,11 @@ class Prepaid(Accounts):
         The ledgers that are charged.
     price : Part
         Price of the whole fit, fixed before a row is read.
+
+    Notes
+    -----
+    Guarantee. The price is on every ledger before the first bit of the survey's noise is drawn, and nothing beyond one
+    survey and one release is covered by it: `tests/unit/accounting/test_prepaid.py`.
     """
 
     def __init__(self, accounts: Accounts, price: Part) -> None:

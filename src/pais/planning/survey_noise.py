@@ -30,6 +30,11 @@ class SurveyNoise:
     shift : float
         Gaussian shift of a record in all stages together. Shifts add in squares, so a stage of share f has the shift
         sqrt(f) * shift.
+
+    Notes
+    -----
+    Guarantee. The stages of a survey together cost at most `epsilon`, or have at most the shift `shift`:
+    `tests/theory/test_survey.py`, `tests/theory/test_joint_fits.py`.
     """
 
     epsilon: float = math.inf
