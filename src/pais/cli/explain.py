@@ -129,7 +129,7 @@ def _survey(content: dict[str, Any]) -> str:
     shift = _shift(content) if content.get("shift") else 0.0
     guarantee = (
         [
-            f"  Gaussian shift {raised(shift)}. The fit that ran this survey has paid for it together with its release.",
+            f"  Gaussian shift {raised(shift)}. The fit that ran this survey paid for it together with its release.",
             "  Every plan made from it counts the shift in its own price.",
         ]
         if shift

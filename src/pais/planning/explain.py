@@ -59,8 +59,8 @@ def _joint_lines(plan: Plan) -> list[str]:
     if plan.survey_shift == 0.0:
         return []
     return [
-        f"              this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at the "
-        "same epsilon"
+        f"              this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at "
+        "the same epsilon"
     ]
 
 

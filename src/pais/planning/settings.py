@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -26,8 +27,12 @@ MechanismName = Literal["gaussian", "laplace", "l2"]
 SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 MECHANISMS = ("gaussian", "laplace", "l2")
 
-# Shares of epsilon spent on a pure survey of center, radius and norms, and on a pure survey of the norms alone.
-_FULL_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.06, 0.02
+# Shares of epsilon = 1 spent on a pure survey of center, radius and norms, on one of radius and norms, and on one of
+# the norms alone.
+_FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.05, 0.03, 0.02
+
+# The share grows slowly as epsilon falls, because few rows stand out of much noise, but by no more than this factor.
+_SHARE_POWER, _LARGEST_SHARE_FACTOR = -1.0 / 6.0, 2.0
 
 # The same for a Gaussian survey, as shares of the shift that (epsilon, delta) allow without sampling, and the largest
 # shift: at 1, a count has a noise of about one row.
@@ -100,15 +105,20 @@ class Settings(ABC):
         if self.mechanism == "gaussian":
             return 0.0
         if self.radius is None:
-            return _FULL_SURVEY_SHARE if self.center is None else _NORMS_SURVEY_SHARE
-        return _NORMS_SURVEY_SHARE if self.norms is None else 0.0
+            share = _FULL_SURVEY_SHARE if self.center is None else _RADIUS_SURVEY_SHARE
+        elif self.norms is None:
+            share = _NORMS_SURVEY_SHARE
+        else:
+            return 0.0
+        factor = min(math.pow(validate.target_epsilon(self.epsilon), _SHARE_POWER), _LARGEST_SHARE_FACTOR)
+        return round(share * factor, 3)
 
     @property
     def survey_shift_share(self) -> float:
         """Share that a Gaussian survey uses of the shift allowed without sampling: zero if there is no such survey."""
         if self.mechanism != "gaussian" or self.survey_passes == 0:
             return 0.0
-        return _FULL_SHIFT_SHARE if self.survey_passes == 3 else _NORMS_SHIFT_SHARE
+        return _FULL_SHIFT_SHARE if self.survey_passes > 1 else _NORMS_SHIFT_SHARE
 
     @property
     def survey_noise(self) -> SurveyNoise:

@@ -49,9 +49,14 @@ class SurveyNoise:
             raise ArgumentError("a survey has a shift or an epsilon, not both. Pass one of them.")
 
     @property
-    def stage_shares(self) -> tuple[float, float]:
-        """Shares of the first two stages: the scale of the raw rows, and their mean. The norms get the rest."""
-        return (0.2, 0.2) if self.gaussian else (0.15, 0.35)
+    def scale_share(self) -> float:
+        """Share of the first stage, the octaves of the norms."""
+        return 0.2 if self.gaussian else 0.08
+
+    @property
+    def center_share(self) -> float:
+        """Share of the mean of the rows, if no center is stated. The norms about the center get the rest."""
+        return 0.2 if self.gaussian else 0.4
 
     @property
     def gaussian(self) -> bool:
