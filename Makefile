@@ -72,7 +72,7 @@ bench: $(READY)  ## Speed, as ratios measured in one run
 bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans
 
-bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its goals, about an hour; goes on where it was stopped
+bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its goals, about 20 minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.regimes
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it

@@ -27,7 +27,7 @@ CACHE = Path(".cache/regimes")
 PUBLISHED = Path("benchmarks/results/regimes")
 
 # Columns of text that the table needs.
-WIDTH = 150
+WIDTH = 190
 
 
 def main() -> None:

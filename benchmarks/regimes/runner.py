@@ -6,7 +6,7 @@ import json
 import multiprocessing
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -42,8 +42,10 @@ class Log:
     def __post_init__(self) -> None:
         if self.path.exists():
             for text in self.path.read_text(encoding="utf-8").splitlines():
-                entry = json.loads(text)
-                self.known[entry["key"]] = Run(**entry["run"])
+                # A line is cut off if the process was killed while it wrote; that run is repeated.
+                with suppress(json.JSONDecodeError):
+                    entry = json.loads(text)
+                    self.known[entry["key"]] = Run(**entry["run"])
 
     def get(self, case: Case, digest: str, seed: int) -> Run | None:
         return self.known.get(self._key(case, digest, seed))

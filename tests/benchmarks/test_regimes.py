@@ -103,6 +103,15 @@ def test_finished_runs_are_read_again_but_not_for_other_sources(tmp_path: Path) 
     assert Log(path=tmp_path / "runs.jsonl", state="b").get(CASE, "digest", 3) is None
 
 
+def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    run = Run(cost=1.5, seconds=0.1, sample_size=7.0)
+    for seed in range(2):
+        Log(path=path, state="a").put(CASE, "digest", seed, run)
+    path.write_text(path.read_text()[:-20])
+    assert [Log(path=path, state="a").get(CASE, "digest", seed) for seed in range(2)] == [run, None]
+
+
 def test_cases_name_sets_that_exist_and_each_is_listed_once() -> None:
     cases = all_cases()
     assert {case.table for case in cases} <= set(tables(Path()))
