@@ -36,6 +36,11 @@ class Certificate:
         surveyed number of rows, because a neighbouring table could have led to another value, up to `delta`.
     delta_basis : str
         How it was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+    survey_shift : float
+        Gaussian shift of a survey whose loss is in the price of the last part; 0 if there is none.
+    release_delta : float, optional
+        The delta, at the epsilon of the last part, that the mechanism meets by itself. It is below `delta_used` if
+        there is a `survey_shift`: the rest pays for the survey. None in certificates of earlier versions.
     parts : tuple of Part
         The releases on these rows, each with its own epsilon and delta; `epsilon` and `delta` are their sums.
     neighbours : str
@@ -53,11 +58,6 @@ class Certificate:
         Ids of the ledger entries charged for this release and for the survey before it; empty if there was no ledger.
     version : str
         Version of the package that issued the certificate.
-    survey_shift : float
-        Gaussian shift of a survey whose loss is in the price of the last part; 0 if there is none.
-    release_delta : float, optional
-        The delta, at the epsilon of the last part, that the mechanism meets by itself. It is below `delta_used` if
-        there is a `survey_shift`: the rest pays for the survey. None in certificates of earlier versions.
     """
 
     epsilon: float
@@ -66,6 +66,8 @@ class Certificate:
     max_epsilon_if_kept: float
     delta_used: float
     delta_basis: str
+    survey_shift: float = 0.0
+    release_delta: float | None = None
     parts: tuple[Part, ...]
     neighbours: str
     note: str
@@ -76,8 +78,6 @@ class Certificate:
     values_sha256: str | None
     ledger_entries: list[str]
     version: str
-    survey_shift: float = 0.0
-    release_delta: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as a dictionary, for files: see ``docs/certificate.schema.json``."""
