@@ -14,7 +14,6 @@ from decimal import Context, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
@@ -24,9 +23,11 @@ from pais.accounting import Accounts, Ledger, Part, accounts, new_name
 from pais.data.ball import Ball, norm_order
 from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
-from pais.mechanisms import LpNoise, laplace_noise
+from pais.mechanisms import NoiseLaw
 from pais.planning import Facts, Settings, Survey
+from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
 from pais.planning.radius import radius_at
+from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.norms import NormDistribution
 
 # Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
@@ -39,17 +40,14 @@ _CELL_SHIFT = 47
 _CELLS_PER_OCTAVE = 32
 _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 
-# Shares of the survey's budget: the scale of the raw rows, their mean, and the norms about it.
-_SCALE_SHARE, _CENTER_SHARE = 0.15, 0.35
-
 # Share of the raw rows that are not clipped in the noisy mean.
 _CENTER_QUANTILE = 0.9
 
-# The outermost bin shown has more rows beyond it than this many standard deviations of their noise.
-_CLEAR_TAIL = 1.5
+# Bins per octave of the last histogram if the first one shows some rows, or none.
+_BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
 
-# Probability that noise alone lifts any empty octave above the threshold.
-_EMPTY_OCTAVE_RISK = 0.01
+# Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.
+_MANY_ROWS = 106.0
 
 
 @validate.without_sizes
@@ -71,9 +69,9 @@ def survey(
         Any input of `pais.source`. Each stage reads, clips and counts every row once: one pass with a stated center,
         three without.
     epsilon : float
-        Price of the whole survey. With a stated center, all of it is spent on the norms.
+        Price of the whole survey.
     center : sequence of float, optional
-        Public origin of the norms. If None, the survey releases a noisy mean first, for half of the price.
+        Public origin of the norms. If None, the survey releases a noisy mean first, for 40 % of the price.
     quantile : float, optional
         Share of the rows that lie within the radius, up to noise and the width of a bin. If None, the radius is that of
         the outermost norms above the noise, and a plan chooses a smaller one: the best trade between noise, which grows
@@ -90,13 +88,16 @@ def survey(
     """
     charged = accounts(ledger)
     charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
+    noise = SurveyNoise(epsilon=float(epsilon))
     return charged_survey(
-        rows, charged, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
+        rows, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
     )
 
 
 def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
     """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
+
+    For a Gaussian mechanism the survey has Gaussian noise and no price of its own. The accounts must be `Prepaid`.
 
     With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
     together with a radius, because the expected sample size and the number of rounds follow from them.
@@ -109,7 +110,7 @@ def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_s
     survey = charged_survey(
         rows,
         charged,
-        epsilon=settings.survey_share * validate.target_epsilon(settings.epsilon),
+        noise=settings.survey_noise,
         center=center,
         # The plan takes the quantile that the settings state, if any.
         quantile=None,
@@ -123,42 +124,33 @@ def charged_survey(
     rows: object,
     charged: Accounts,
     *,
-    epsilon: float,
+    noise: SurveyNoise,
     center: tuple[float, ...] | None,
     quantile: float | None,
     order: float,
     random_state: RandomState | BitSource,
 ) -> Survey:
     """Run a survey and charge it to accounts that the caller has checked."""
-    price = _checked_price(epsilon)
     level = None if quantile is None else validate.quantile(quantile)
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
-    part = Part(what="survey", epsilon=price, secure_randomness=drawn.private, release=name)
+    epsilon = 0.0 if noise.gaussian else noise.epsilon
+    part = Part(what="survey", epsilon=epsilon, shift=noise.shift, secure_randomness=drawn.private, release=name)
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
     engine = source(rows)
     engine.require_width(origin)
-    left = price
-    if center is None:
-        scale = _histogram(engine, origin, _SCALE_SHARE * price, bits, width=_BINS_PER_OCTAVE)
-        left -= _SCALE_SHARE * price
-        center = (0.0,) * engine.n_features
-        if scale.above_noise:
-            coarse = Ball(radius=radius_at(scale.norms(), _CENTER_QUANTILE), order=origin.order)
-            center = _noisy_mean(engine, coarse, scale.total, _CENTER_SHARE * price, bits)
-            left -= _CENTER_SHARE * price  # [note: survey-3]
-        origin = Ball(radius=_widest(), order=origin.order, center=center)
-    histogram = _histogram(engine, origin, left, bits)
-    norms = histogram.norms()
+    center, counts = _stages(engine, origin, noise, bits)
+    norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
         norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
     return Survey(
         ball=Ball(radius=norms.radius, order=origin.order, center=center),
         norms=norms,
-        epsilon=price,
+        epsilon=noise.epsilon,
+        shift=noise.shift,
         secure_randomness=bits.private,
-        above_noise=histogram.above_noise,
+        above_noise=counts is not None,
         name=name,
         columns=None if engine.names is None else tuple(engine.names),
         quantile_asked=level is not None,
@@ -166,11 +158,38 @@ def charged_survey(
     )
 
 
-def _checked_price(epsilon: float) -> float:
-    """Check that the price is small enough to be meaningful and large enough that the noise fits 64-bit integers."""
-    highest = validate.LARGEST_EPSILON
-    rule = f"a number in [1e-15, {highest:g}]"
-    return validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
+def _stages(
+    engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource
+) -> tuple[tuple[float, ...], NormCounts | None]:
+    """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
+
+    A histogram of octaves comes first. It gives the scale of the rows for the mean, and decides how many bins the last
+    histogram has.
+    """
+    counts = _norm_counts(engine, origin, bits)
+    coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), bits, bins_per_octave=1).estimate()
+    left, center = 1.0 - noise.scale_share, origin.center
+    if center is None:
+        center = (0.0,) * engine.n_features
+        if coarse is not None:
+            edge = (coarse.position_at(_CENTER_QUANTILE) + 1) * _BINS_PER_OCTAVE
+            clip = Ball(radius=float(_edges()[edge]), order=origin.order)
+            center = _noisy_mean(engine, clip, coarse.n_rows, noise.on_sum(noise.center_share, clip), bits)
+            left -= noise.center_share  # [note: survey-3]
+            counts = _norm_counts(engine, Ball(radius=_widest(), order=origin.order, center=center), bits)
+    n_rows = 0.0 if coarse is None else coarse.n_rows
+    rest = noise.on_counts(left)
+    fine = _noisy_counts(counts, rest, bits, bins_per_octave=_bins_for(n_rows / rest.deviation(1))).estimate()
+    if coarse is None or fine is None:
+        return center, coarse if fine is None else fine
+    return center, combined(coarse, fine)
+
+
+def _bins_for(signal: float) -> int:
+    """Bins per octave of the last histogram, for the number of rows over its noise. Fewer bins have less noise."""
+    if signal > _MANY_ROWS:
+        return _BINS_PER_OCTAVE
+    return _BINS_FOR_SOME_ROWS if signal > 0.0 else _BINS_FOR_FEW_ROWS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,88 +213,51 @@ class _ClippedSum(Fold):
         return block.clipped_sum(self.ball, self.lattice)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _NoisyHistogram:
-    """Noisy counts of norms by bin, in a range of bins that stands above the noise; zero elsewhere."""
-
-    counts: FloatArray
-    above_noise: bool
-
-    @property
-    def total(self) -> float:
-        return max(float(self.counts.sum()), 1.0)
-
-    def norms(self) -> NormDistribution:
-        """Distribution of the norms up to the last bin with rows."""
-        last = np.flatnonzero(self.counts)[-1]
-        return NormDistribution.from_histogram(_edges(), self.counts, radius=float(_edges()[last + 1]))
+def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
+    """Number of rows in each bin of norms. Secret; one pass."""
+    return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
 
 
-def _histogram(engine: Engine, ball: Ball, epsilon: float, bits: BitSource, *, width: int = 1) -> _NoisyHistogram:
-    """Noisy histogram of norms. Each record is in one bin, so the sensitivity is 1 and the Laplace scale 1/epsilon."""
-    counts = engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
-    # Merge `width` neighbouring bins into one, placed at its upper edge: fewer bins add less noise in total.
-    counts = counts.reshape(-1, width).sum(axis=1)
-    noise = laplace_noise((1.0 + 1e-12) / epsilon)  # [note: survey-1]
+def _noisy_counts(counts: IntArray, noise: NoiseLaw, bits: BitSource, *, bins_per_octave: int) -> NoisyCounts:
+    """Noisy histogram of norms. Each record is in one bin, which it changes by one."""
+    # Merge neighbouring bins before the noise is drawn.
+    counts = counts.reshape(2 * _OCTAVES * bins_per_octave, -1).sum(axis=1)
     # The step is one row, so that a record changes a count by exactly one step at any price.
     lattice = Lattice(step=1.0)  # [note: survey-2]
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
-    spread = np.zeros(_N_BINS)
-    spread[width - 1 :: width] = noisy
-    by_octave = spread.reshape(-1, _BINS_PER_OCTAVE)
-    above = by_octave.sum(axis=1) > noise.scale * _threshold(_BINS_PER_OCTAVE // width)
-    if not np.any(above):
-        return _unit_columns(engine.n_features, ball.order)
-    # The octaves beside one above the threshold contain the tails of its norms.
-    near = above | np.append(above[1:], False) | np.append(False, above[:-1])
-    drawn = np.repeat(near, _BINS_PER_OCTAVE) & (np.arange(_N_BINS) % width == width - 1)
-    return _NoisyHistogram(counts=denoised(spread, drawn, noise.deviation(1)), above_noise=True)
+    return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
 
 
-def denoised(noisy: FloatArray, seen: NDArray[np.bool_], deviation: float) -> FloatArray:
-    """Counts in the bins `seen`, up to the outermost one with rows above the noise: never negative, same total.
-
-    The number of rows from each bin outwards falls with the norm. Its noisy values are therefore replaced by the
-    nearest ones that fall (isotonic regression).
-    """
-    bins = np.flatnonzero(seen)
-    outer = np.cumsum(noisy[bins][::-1])[::-1]
-    n_outer = np.arange(bins.size, 0, -1)
-    clear = np.flatnonzero(outer > _CLEAR_TAIL * deviation * np.sqrt(n_outer))
-    bins = bins[: clear[-1] + 1] if clear.size else bins
-    outer = np.cumsum(noisy[bins][::-1])[::-1]
-    falling = np.maximum(isotonic_regression(outer, increasing=False).x, 0.0)
-    counts = np.zeros_like(noisy)
-    counts[bins] = falling - np.append(falling[1:], 0.0)
-    total = max(float(outer[0]), 1.0)
-    if not np.any(counts > 0.0):
-        counts[bins[-1]] = 1.0
-    return np.asarray(counts * (total / counts.sum()))
+def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, noise: NoiseLaw, bits: BitSource) -> tuple[float, ...]:
+    """Noisy sum of the clipped rows divided by the noisy number of rows, shrunk toward 0, clipped to the ball."""
+    d = engine.n_features
+    lattice = Lattice.for_scale(noise.scale)
+    total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
+    noisy = lattice.decode(total + noise.draw_steps((1, d), lattice, bits)[0])
+    return tuple(ball.clip(shrunk_mean(noisy, noise.deviation(d), noisy_rows)[None, :])[0].tolist())
 
 
-def _threshold(n_bins: int) -> float:
-    """Chernoff bound on a sum of `n_bins` Laplace variables; with high probability, it holds in all empty octaves."""
-    tilt = np.linspace(0.01, 0.99, 99)
-    log_chances = math.log(2 * _OCTAVES / _EMPTY_OCTAVE_RISK)
-    return float(np.min((log_chances - n_bins * np.log1p(-tilt * tilt)) / tilt))
+def shrunk_mean(noisy_sum: FloatArray, deviation: float, noisy_rows: float) -> FloatArray:
+    """Mean from a noisy sum whose coordinates have a known deviation, shrunk toward 0 as James and Stein do."""
+    square = float(np.square(noisy_sum / deviation).sum())
+    kept = max(0.0, 1.0 - noisy_sum.size / square) if square > 0.0 else 0.0
+    return np.asarray(kept * noisy_sum / noisy_rows)
 
 
-def _unit_columns(d: int, order: float) -> _NoisyHistogram:
-    """Histogram used if no octave is above the noise: it assumes columns of unit size, which is public."""
+def _unit_columns(d: int, order: float) -> FloatArray:
+    """Counts used if no octave is above the noise: they assume columns of unit size, which is public."""
     typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
     counts = np.zeros(_N_BINS)
     counts[_bin_of(np.array([typical]))] = 1.0
-    return _NoisyHistogram(counts=counts, above_noise=False)
+    return counts
 
 
-def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
-    """Noisy sum of the clipped rows divided by the noisy number of rows, clipped to the ball."""
-    noise = LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)  # [note: survey-4]
-    lattice = Lattice.for_scale(noise.scale)
-    total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
-    noisy = lattice.decode(total + noise.draw_steps((1, engine.n_features), lattice, bits)[0])
-    mean = ball.clip((noisy / noisy_rows)[None, :])[0]
-    return tuple(mean.tolist())
+def _norms_of(counts: FloatArray) -> NormDistribution:
+    """Distribution of norms up to the last bin with rows. The rows of a merged bin are spread evenly over it."""
+    width = _N_BINS // counts.size
+    fine = np.repeat(counts / width, width)
+    last = int(np.flatnonzero(fine)[-1])
+    return NormDistribution.from_histogram(_edges(), fine, radius=float(_edges()[last + 1]))
 
 
 def _bin_of(norm: FloatArray) -> NDArray[np.intp]:

@@ -13,7 +13,8 @@ from pais import Ball, LpNoise
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
-from pais.norm_survey import _N_BINS, _noisy_mean, survey
+from pais.norm_survey import _N_BINS, _noisy_mean, shrunk_mean, survey
+from pais.planning.survey_noise import SurveyNoise
 from tests.survey_cases import cloud
 
 Floats = NDArray[np.float64]
@@ -100,8 +101,9 @@ def test_a_stated_center_is_kept_and_norms_are_taken_about_it() -> None:
 
 def test_scaling_the_rows_by_an_octave_scales_the_ball_and_nothing_else() -> None:
     rows = cloud()
-    one = survey(rows, epsilon=0.5, center=(0.0,) * 5, random_state=3)
-    two = survey(1024.0 * rows, epsilon=0.5, center=(0.0,) * 5, random_state=3)
+    one, two = (
+        survey(scale * rows, epsilon=0.5, center=(0.0,) * 5, quantile=0.975, random_state=3) for scale in (1.0, 1024.0)
+    )
     # The noise stays on its bins while the rows move, so the counts differ by noise alone.
     assert two.ball.radius == pytest.approx(1024.0 * one.ball.radius, rel=1.5 * (BIN - 1.0))
     assert two.norms.n_rows == pytest.approx(one.norms.n_rows, rel=0.03)
@@ -143,20 +145,31 @@ def _coarse_radius(released: Floats, law: LpNoise) -> float:
     threshold = law.scale * math.log(released.size / 0.02)
     kept = np.where(released > threshold, released, 0.0)
     edges = np.exp2(np.linspace(-100.0, 100.0, released.size + 1))
-    return float(edges[1:][np.argmax(np.cumsum(kept) >= 0.975 * kept.sum())])
+    return float(edges[1:][np.argmax(np.cumsum(kept) >= 0.9 * kept.sum())])
 
 
-def test_a_stated_center_leaves_the_whole_price_to_the_norms(spy: Spy) -> None:
-    found = survey(cloud(), epsilon=0.5, center=(0.0,) * 5, random_state=5)
-    assert [law.scale for law in spy.laws] == pytest.approx([2.0], rel=1e-11)
-    assert spy.laws[0].p == 1.0
-    assert found.epsilon == 0.5
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
+def test_a_stated_center_leaves_the_whole_price_to_two_histograms(spy: Spy, epsilon: float) -> None:
+    found = survey(cloud(), epsilon=epsilon, center=(0.0,) * 5, random_state=5)
+    assert [shape[1] for shape in spy.shapes] == [1, 1]
+    assert all(law.p == 1.0 for law in spy.laws)
+    shares = [1.0 / law.scale for law in spy.laws]
+    assert sum(shares) <= epsilon * (1.0 + 1e-12)
+    assert sum(shares) == pytest.approx(epsilon, rel=1e-9)
+    assert found.epsilon == epsilon
+
+
+@pytest.mark.parametrize(("n", "bins"), [(20_000, 12), (2000, 4), (3, 2)])
+def test_fewer_rows_are_counted_in_fewer_bins(spy: Spy, n: int, bins: int) -> None:
+    survey(cloud(n), epsilon=0.1, center=(0.0,) * 5, random_state=5)
+    assert [shape[0] for shape in spy.shapes] == [200, 200 * bins]
 
 
 def test_every_bin_has_its_own_noise_of_the_stated_scale(spy: Spy) -> None:
-    survey(np.zeros((1, 2)), epsilon=0.5, center=(0.0, 0.0), random_state=6)
-    noise = spy.released[0][1:]
-    assert float(np.mean(np.abs(noise))) == pytest.approx(2.0, rel=0.1)
+    survey(np.zeros((100_000, 2)), epsilon=0.5, center=(0.0, 0.0), random_state=6)
+    noise = spy.released[1][1:]
+    assert noise.size == _N_BINS - 1
+    assert float(np.mean(np.abs(noise))) == pytest.approx(2.0 / 0.92, rel=0.1)
     links = np.corrcoef(noise[:-1], noise[1:])[0, 1], np.corrcoef(np.abs(noise[:-1]), np.abs(noise[1:]))[0, 1]
     assert np.max(np.abs(links)) < 5.0 / math.sqrt(noise.size)
 
@@ -174,7 +187,8 @@ def test_a_neighbour_changes_one_bin_by_one(noiseless: Spy, order: float, layout
     def counts(table: Floats) -> Floats:
         noiseless.released.clear()
         survey(np.asarray(table, order=layout), epsilon=1.0, order=order, center=center)
-        return noiseless.released[0]
+        assert np.array_equal(noiseless.released[0], noiseless.released[1].reshape(200, -1).sum(axis=1))
+        return noiseless.released[1]
 
     whole = counts(rows)
     assert whole.sum() == 400.0
@@ -204,7 +218,7 @@ def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, 
     totals = []
     for table in (near, np.concatenate([near, far]), np.concatenate([near, -1e200 * far])):
         noiseless.released.clear()
-        _noisy_mean(source(table), ball, 50.0, 0.5, SecureBits())
+        _noisy_mean(source(table), ball, 50.0, SurveyNoise(epsilon=1.0).on_sum(0.5, ball), SecureBits())
         totals.append(noiseless.released[0])
     assert noiseless.laws[0].p == order
     assert noiseless.laws[0].scale >= ball.radius / 0.5
@@ -215,8 +229,18 @@ def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, 
         assert share <= 2.0
 
 
+def test_the_noisy_mean_is_shrunk_by_the_known_noise() -> None:
+    total = np.array([30.0, -40.0])
+    # Half of the squared length is expected from the noise alone.
+    deviation = math.sqrt(np.square(total).sum() / 2 / 2)
+    np.testing.assert_allclose(shrunk_mean(total, deviation, 10.0), 0.5 * total / 10.0)
+    assert not np.any(shrunk_mean(total, 100.0, 10.0))
+    assert not np.any(shrunk_mean(np.zeros(2), 1.0, 10.0))
+    np.testing.assert_allclose(shrunk_mean(total, 1e-9, 10.0), total / 10.0)
+
+
 def test_the_noisy_mean_stays_in_the_ball_whatever_the_noise() -> None:
     ball = Ball(radius=1.0)
     for _ in range(20):
-        mean = _noisy_mean(source(np.ones((1, 3))), ball, 1.0, 1e-3, SecureBits())
+        mean = _noisy_mean(source(np.ones((1, 3))), ball, 1.0, LpNoise(scale=1e3, p=2.0), SecureBits())
         assert np.linalg.norm(mean) <= 1.0

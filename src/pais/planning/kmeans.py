@@ -8,17 +8,20 @@ from typing import Any, Literal
 
 from pais._base import validate
 from pais.accounting import Part
-from pais.accounting.price import own_limit
+from pais.accounting.part import survey_shift
+from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
-from pais.mechanisms import KMeans
 from pais.planning.radius import RadiusChoice, with_radius
 from pais.planning.rounds import K, Problem, plain_kmeans, schedule, unit_profile
 from pais.planning.settings import MechanismName, Settings
+from pais.privacy.amplification import kept_limit
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import chosen_delta
+from pais.privacy.joint import kept_limit_of_rounds
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import Rule
@@ -54,6 +57,8 @@ class KMeansSettings(Settings):
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
         See `Settings`. Without a `sample_size`, the sample has at most half a gigabyte of numbers.
     """
+
+    what = "k-means"
 
     n_clusters: int
     algorithm: Algorithm = "refined"
@@ -112,8 +117,9 @@ class KMeansSettings(Settings):
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
         )
-        limit = own_limit(self.max_epsilon_if_kept, spent)
-        mechanism, rule = self._mechanism(ball, norms, d, delta.used, limit)
+        rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
+        limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
+        mechanism, rule = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
             ball=ball,
@@ -130,6 +136,13 @@ class KMeansSettings(Settings):
             radius_choice=radius_choice,
         )
 
+    def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:
+        """Limit on the epsilon of a kept record in the rounds alone, at their own delta."""
+        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
+        if shift == 0.0:
+            return limit
+        whole = kept_limit(float(self.epsilon), limit)
+        return kept_limit_of_rounds(whole, delta, survey_shift=shift, rounds_delta=rounds_delta)
 
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None

@@ -104,9 +104,7 @@ def reallocate(cells: Cells, trusted: BoolArray, space: Space, *, count_noise: f
     return cells
 
 
-def _gains(
-    cells: Cells, trusted: BoolArray, space: Space, count_noise: float
-) -> tuple[list[int], list[float]]:
+def _gains(cells: Cells, trusted: BoolArray, space: Space, count_noise: float) -> tuple[list[int], list[float]]:
     """Cells that are large enough to split, and what a split would gain, the largest gain first."""
     square = np.square(cells.distances)
     typical = float(np.median(cells.distances[trusted]))

@@ -116,9 +116,7 @@ class Refinement:
             # l1 norms give only a guess of the Euclidean norms. The sector means show a large part of their size.
             mean_square = max(mean_square, 1.5 * float(share @ np.square(measured.means).sum(axis=1)))
         spread = refine.spread_of_sectors(measured.means, share, mean_square)
-        self._start(
-            spread, refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng)
-        )
+        self._start(spread, refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng))
 
     def _reach(self, round_: ResidualRound) -> float:
         """Typical reach of a record, that of the root mean square norm, per unit of Euclidean distance."""

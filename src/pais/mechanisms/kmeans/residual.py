@@ -240,9 +240,7 @@ class Steps:
         return cls(grid_bits=grid_bits, weight_bits=min(_WEIGHT_BITS, _MOST_BITS - grid_bits - 1 - total))
 
 
-def _total(
-    label: NDArray[np.intp], k: int, values: IntArray, member: IntArray | None = None
-) -> IntArray:
+def _total(label: NDArray[np.intp], k: int, values: IntArray, member: IntArray | None = None) -> IntArray:
     """Sum of the values of the rows in each cell; `member` selects rows by 1 and 0."""
     ones = np.ones(label.size, dtype=np.int64) if member is None else member
     matrix = sparse.csr_array((ones, label, np.arange(label.size + 1)), shape=(label.size, k))
