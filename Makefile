@@ -16,10 +16,10 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs study paper paper-quick bench bench-kmeans bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs study paper paper-quick bench bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
-	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO)  ## Private k-means on bundled data: four ways to keep rows compared, report in out/report.html
 	$(BIN)/pais demo --out out
@@ -71,6 +71,9 @@ bench: $(READY)  ## Speed, as ratios measured in one run
 
 bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans
+
+bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its goals, about 20 minutes; goes on where it was stopped
+	$(BIN)/python -m benchmarks.regimes
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers

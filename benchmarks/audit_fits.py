@@ -18,6 +18,8 @@ import pais
 from benchmarks.audit_cases import Case
 from pais.norm_survey import charged_survey, surveyed_facts
 from pais.planning import Survey
+from pais.planning.survey_noise import SurveyNoise
+from pais.privacy.amplification import largest_shift
 from pais.sampler import WeightedSample, sample
 
 _SURVEY, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("norm_survey", "pipeline"))
@@ -61,6 +63,39 @@ def uncharged_survey(broken: bool) -> dict[str, Any]:
     # In two bins of neighbouring octaves: the survey shows the octaves beside one that stands out.
     pair = pais.NeighbourPair.of([0.9], np.full((100, 1), -0.4), name="record opposite 100 rows")
     return {"target": model(UnchargedSurvey if broken else DearSurvey, radius=1.0), "pair": pair}
+
+
+# -- a Gaussian survey that is not counted --------------------------------------------------------------
+
+
+class DearGaussianSurvey(pais.DPKMeans):
+    """The fit as it is, but for the survey's share of the shift."""
+
+    def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
+        with patch.object(pais.KMeansSettings, "survey_shift_share", 0.5):
+            return super().fit(X)
+
+
+class UncountedGaussianSurvey(pais.DPKMeans):
+    """The survey counts as a stated fact: the rounds get all of delta, whatever the shift of the survey."""
+
+    def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
+        def uncounted(*arguments: Any) -> pais.Facts:
+            return replace(surveyed_facts(*arguments), survey=None)
+
+        noise = SurveyNoise(shift=8.0 * largest_shift(self.epsilon, self.delta or 1e-6))
+        with (
+            patch.object(pais.KMeansSettings, "survey_noise", noise),
+            patch.object(pais.KMeansSettings, "require_price", lambda *_: None),
+            patch.object(_PIPELINE, "surveyed_facts", uncounted),
+        ):
+            return super().fit(X)
+
+
+def uncounted_survey(broken: bool) -> dict[str, Any]:
+    pair = pais.NeighbourPair.of([0.9], np.full((100, 1), -0.4), name="record opposite 100 rows")
+    kind = UncountedGaussianSurvey if broken else DearGaussianSurvey
+    return {"target": model(kind, mechanism="gaussian", delta=0.01, radius=1.0), "pair": pair}
 
 
 # -- a radius read off the rows -------------------------------------------------------------------------
@@ -157,6 +192,7 @@ def _case(name: str, arguments: Callable[[bool], dict[str, Any]], runs: int, rig
 # A fit takes milliseconds: as few runs as tell.
 FIT_CASES = (
     _case("survey not charged", uncharged_survey, 400, 200),
+    _case("Gaussian survey not counted", uncounted_survey, 400, 200),
     _case("radius read off the rows", exact_radius, 200, 200),
     _case("empty sample drawn again", second_draw, 800, 200),
     _case("refused where most rows have missing values", missing_refused, 100, 100),

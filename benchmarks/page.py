@@ -118,6 +118,32 @@ def correctness() -> str:
     )
 
 
+def regimes() -> str:
+    """How many goals are met in each group, and the costs over the floor in it."""
+    if not (RESULTS / "regimes.csv").exists():
+        return "Not measured yet: run `make bench-quality`.\n"
+    groups: dict[str, Rows] = {}
+    for row in rows_of("regimes"):
+        groups.setdefault(row["group"], []).append(row)
+    lines = [
+        "| group | sets | median cost over the floor | worst run over one center | goals met |",
+        "|---|---|---|---|---|",
+    ]
+    for group, rows in groups.items():
+        judged = rows_of("regimes-areas") if group == "pe" else [row for row in rows if row["result"] != "reported"]
+        met = f"{sum(row['result'] == 'met' for row in judged)} of {len(judged)}" if judged else "reported"
+        worst = max(float(row["worst / one center"]) for row in rows)
+        lines.append(
+            f"| {group} | {len({row['data'] for row in rows})} | {span(rows, 'median', 3)} | {worst:.3f} | {met} |"
+        )
+    links = (
+        "[All cells](../benchmarks/results/regimes.md), the "
+        "[areas of the PE-means protocol](../benchmarks/results/regimes-areas.md) and a "
+        "[comparison with diffprivlib](../benchmarks/results/regimes-peers.md)."
+    )
+    return "\n".join((*lines, "", *textwrap.wrap(links, 120, break_long_words=False, break_on_hyphens=False))) + "\n"
+
+
 def table(name: str) -> str:
     """A table as it was published, without its title."""
     text = (RESULTS / f"{name}.md").read_text(encoding="utf-8")
@@ -133,7 +159,7 @@ def states() -> dict[str, str]:
     return found
 
 
-SPECIAL: dict[str, Callable[[], str]] = {"summary": summary, "correctness": correctness}
+SPECIAL: dict[str, Callable[[], str]] = {"summary": summary, "regimes": regimes, "correctness": correctness}
 
 
 def main() -> int:

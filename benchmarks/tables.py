@@ -53,7 +53,7 @@ class Table:
     def printed(self) -> rich.table.Table:
         table = rich.table.Table(*self.shown, title=self.title)
         for row in self.rows:
-            table.add_row(*self._texts(row), style="red" if row.get("result") == "missed" else None)
+            table.add_row(*self._texts(row), style="red" if str(row.get("result")).startswith("missed") else None)
         return table
 
     def _texts(self, row: dict[str, Cell]) -> tuple[str, ...]:

@@ -49,12 +49,13 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """One run of a script: its last word, the seeds, the seconds it may take in all, and the rows a fit uses."""
+    """One run of a script: its last word, the seeds, the seconds it may take in all, the rows a fit uses, and k."""
 
     word: str
     seeds: int
     limit: float
     rows_used: int
+    n_clusters: int = N_CLUSTERS
 
 
 def environment(peer: Peer, cache: Path, console: Console) -> Environment:
@@ -93,7 +94,7 @@ def run(peer: Peer, home: Environment, data: DataSet, directory: Path, call: Cal
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     script = Path(__file__).with_name(peer.script).resolve()
-    arguments = (str(directory / f"rows.{peer.rows}"), str(out), str(N_CLUSTERS), str(call.seeds), call.word)
+    arguments = (str(directory / f"rows.{peer.rows}"), str(out), str(call.n_clusters), str(call.seeds), call.word)
     problem = _problem([str(home.python), "-I", str(script), *arguments], out, call.limit)
     outcome = _collect(out, data, call.rows_used, problem)
     shutil.rmtree(out, ignore_errors=True)

@@ -23,10 +23,11 @@ from pais.accounting import Accounts, Ledger, Part, accounts, new_name
 from pais.data.ball import Ball, norm_order
 from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
-from pais.mechanisms import LpNoise, laplace_noise
+from pais.mechanisms import NoiseLaw
 from pais.planning import Facts, Settings, Survey
 from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
 from pais.planning.radius import radius_at
+from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.norms import NormDistribution
 
 # Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
@@ -39,18 +40,14 @@ _CELL_SHIFT = 47
 _CELLS_PER_OCTAVE = 32
 _LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 
-# Shares of the survey's budget: octaves of the norms, the mean of the rows if no center is stated, and the norms about
-# the center.
-_SCALE_SHARE, _CENTER_SHARE = 0.08, 0.4
-
 # Share of the raw rows that are not clipped in the noisy mean.
 _CENTER_QUANTILE = 0.9
 
 # Bins per octave of the last histogram if the first one shows some rows, or none.
 _BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
 
-# Noisy number of rows, times epsilon, from which the last histogram has all bins.
-_MANY_ROWS = 150.0
+# Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.
+_MANY_ROWS = 106.0
 
 
 @validate.without_sizes
@@ -91,13 +88,16 @@ def survey(
     """
     charged = accounts(ledger)
     charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
+    noise = SurveyNoise(epsilon=float(epsilon))
     return charged_survey(
-        rows, charged, epsilon=epsilon, center=center, quantile=quantile, order=order, random_state=random_state
+        rows, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
     )
 
 
 def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
     """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
+
+    For a Gaussian mechanism the survey has Gaussian noise and no price of its own. The accounts must be `Prepaid`.
 
     With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
     together with a radius, because the expected sample size and the number of rounds follow from them.
@@ -110,7 +110,7 @@ def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_s
     survey = charged_survey(
         rows,
         charged,
-        epsilon=settings.survey_share * validate.target_epsilon(settings.epsilon),
+        noise=settings.survey_noise,
         center=center,
         # The plan takes the quantile that the settings state, if any.
         quantile=None,
@@ -124,30 +124,31 @@ def charged_survey(
     rows: object,
     charged: Accounts,
     *,
-    epsilon: float,
+    noise: SurveyNoise,
     center: tuple[float, ...] | None,
     quantile: float | None,
     order: float,
     random_state: RandomState | BitSource,
 ) -> Survey:
     """Run a survey and charge it to accounts that the caller has checked."""
-    price = _checked_price(epsilon)
     level = None if quantile is None else validate.quantile(quantile)
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
-    part = Part(what="survey", epsilon=price, secure_randomness=drawn.private, release=name)
+    epsilon = 0.0 if noise.gaussian else noise.epsilon
+    part = Part(what="survey", epsilon=epsilon, shift=noise.shift, secure_randomness=drawn.private, release=name)
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
     engine = source(rows)
     engine.require_width(origin)
-    center, counts = _stages(engine, origin, price, bits)
+    center, counts = _stages(engine, origin, noise, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
         norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
     return Survey(
         ball=Ball(radius=norms.radius, order=origin.order, center=center),
         norms=norms,
-        epsilon=price,
+        epsilon=noise.epsilon,
+        shift=noise.shift,
         secure_randomness=bits.private,
         above_noise=counts is not None,
         name=name,
@@ -157,42 +158,38 @@ def charged_survey(
     )
 
 
-def _stages(engine: Engine, origin: Ball, price: float, bits: BitSource) -> tuple[tuple[float, ...], NormCounts | None]:
+def _stages(
+    engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource
+) -> tuple[tuple[float, ...], NormCounts | None]:
     """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
 
     A histogram of octaves comes first. It gives the scale of the rows for the mean, and decides how many bins the last
     histogram has.
     """
     counts = _norm_counts(engine, origin, bits)
-    coarse = _noisy_counts(counts, _SCALE_SHARE * price, bits, bins_per_octave=1).estimate()
-    left, center = price - _SCALE_SHARE * price, origin.center
+    coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), bits, bins_per_octave=1).estimate()
+    left, center = 1.0 - noise.scale_share, origin.center
     if center is None:
         center = (0.0,) * engine.n_features
         if coarse is not None:
             edge = (coarse.position_at(_CENTER_QUANTILE) + 1) * _BINS_PER_OCTAVE
             clip = Ball(radius=float(_edges()[edge]), order=origin.order)
-            center = _noisy_mean(engine, clip, coarse.n_rows, _CENTER_SHARE * price, bits)
-            left -= _CENTER_SHARE * price  # [note: survey-3]
+            center = _noisy_mean(engine, clip, coarse.n_rows, noise.on_sum(noise.center_share, clip), bits)
+            left -= noise.center_share  # [note: survey-3]
             counts = _norm_counts(engine, Ball(radius=_widest(), order=origin.order, center=center), bits)
     n_rows = 0.0 if coarse is None else coarse.n_rows
-    fine = _noisy_counts(counts, left, bits, bins_per_octave=_bins_for(n_rows * left)).estimate()
+    rest = noise.on_counts(left)
+    fine = _noisy_counts(counts, rest, bits, bins_per_octave=_bins_for(n_rows / rest.deviation(1))).estimate()
     if coarse is None or fine is None:
         return center, coarse if fine is None else fine
     return center, combined(coarse, fine)
 
 
 def _bins_for(signal: float) -> int:
-    """Bins per octave of the last histogram, for the noisy number of rows times epsilon. Fewer bins have less noise."""
+    """Bins per octave of the last histogram, for the number of rows over its noise. Fewer bins have less noise."""
     if signal > _MANY_ROWS:
         return _BINS_PER_OCTAVE
     return _BINS_FOR_SOME_ROWS if signal > 0.0 else _BINS_FOR_FEW_ROWS
-
-
-def _checked_price(epsilon: float) -> float:
-    """Check that the price is small enough to be meaningful and large enough that the noise fits 64-bit integers."""
-    highest = validate.LARGEST_EPSILON
-    rule = f"a number in [1e-15, {highest:g}]"
-    return validate.number("epsilon", epsilon, rule=rule, low=1e-15, high=highest, open_low=False, open_high=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,20 +218,19 @@ def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
     return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
 
 
-def _noisy_counts(counts: IntArray, epsilon: float, bits: BitSource, *, bins_per_octave: int) -> NoisyCounts:
-    """Noisy histogram of norms. Each record is in one bin, so the sensitivity is 1."""
+def _noisy_counts(counts: IntArray, noise: NoiseLaw, bits: BitSource, *, bins_per_octave: int) -> NoisyCounts:
+    """Noisy histogram of norms. Each record is in one bin, which it changes by one."""
     # Merge neighbouring bins before the noise is drawn.
     counts = counts.reshape(2 * _OCTAVES * bins_per_octave, -1).sum(axis=1)
-    noise = _count_noise(epsilon)
     # The step is one row, so that a record changes a count by exactly one step at any price.
     lattice = Lattice(step=1.0)  # [note: survey-2]
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
 
 
-def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, epsilon: float, bits: BitSource) -> tuple[float, ...]:
+def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, noise: NoiseLaw, bits: BitSource) -> tuple[float, ...]:
     """Noisy sum of the clipped rows divided by the noisy number of rows, shrunk toward 0, clipped to the ball."""
-    noise, d = _sum_noise(ball, epsilon), engine.n_features
+    d = engine.n_features
     lattice = Lattice.for_scale(noise.scale)
     total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
     noisy = lattice.decode(total + noise.draw_steps((1, d), lattice, bits)[0])
@@ -246,19 +242,6 @@ def shrunk_mean(noisy_sum: FloatArray, deviation: float, noisy_rows: float) -> F
     square = float(np.square(noisy_sum / deviation).sum())
     kept = max(0.0, 1.0 - noisy_sum.size / square) if square > 0.0 else 0.0
     return np.asarray(kept * noisy_sum / noisy_rows)
-
-
-# The noise laws of the stages. Each costs a record `epsilon`.
-
-
-def _count_noise(epsilon: float) -> LpNoise:
-    """Noise of counts, of which a record changes one by one."""
-    return laplace_noise((1.0 + 1e-12) / epsilon)  # [note: survey-1]
-
-
-def _sum_noise(ball: Ball, epsilon: float) -> LpNoise:
-    """Noise of a sum of rows in the ball."""
-    return LpNoise(scale=ball.radius / epsilon * (1.0 + 1e-12), p=ball.order)  # [note: survey-4]
 
 
 def _unit_columns(d: int, order: float) -> FloatArray:

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
-from pais.accounting import Accounts, Ledger, Release, accounts
+from pais.accounting import Accounts, Ledger, Prepaid, Release, accounts
 from pais.data.sources import source
 from pais.errors import MismatchError
 from pais.norm_survey import surveyed_facts
@@ -47,7 +47,11 @@ def fit(
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:
         warn(ledger_concern())
-    facts = surveyed_facts(engine, settings, charged, random_state) if facts is None else facts
+    if facts is None:
+        if settings.survey_shift_share > 0.0:
+            # Survey and release have one price together, which is charged before the survey draws noise.
+            charged = Prepaid(charged, settings.price)
+        facts = surveyed_facts(engine, settings, charged, random_state)
     if settings.delta is not None:
         warn(delta_concern(settings.delta, facts.norms.n_rows))
     plan = settings.plan(facts, engine.n_features)

@@ -148,6 +148,7 @@ def test_certificates_with_a_survey_differ_only_in_surveyed_values(mechanism: st
             n_clusters=5,
             n_features=6,
             epsilon=fit.plan.epsilon,
+            spent=(fit.survey.price,),
             delta=DELTAS[mechanism],
             ball=planned.ball,
             norms=fit.survey.norms,

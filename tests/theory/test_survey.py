@@ -14,6 +14,7 @@ from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
 from pais.norm_survey import _N_BINS, _noisy_mean, shrunk_mean, survey
+from pais.planning.survey_noise import SurveyNoise
 from tests.survey_cases import cloud
 
 Floats = NDArray[np.float64]
@@ -217,7 +218,7 @@ def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, 
     totals = []
     for table in (near, np.concatenate([near, far]), np.concatenate([near, -1e200 * far])):
         noiseless.released.clear()
-        _noisy_mean(source(table), ball, 50.0, 0.5, SecureBits())
+        _noisy_mean(source(table), ball, 50.0, SurveyNoise(epsilon=1.0).on_sum(0.5, ball), SecureBits())
         totals.append(noiseless.released[0])
     assert noiseless.laws[0].p == order
     assert noiseless.laws[0].scale >= ball.radius / 0.5
@@ -241,5 +242,5 @@ def test_the_noisy_mean_is_shrunk_by_the_known_noise() -> None:
 def test_the_noisy_mean_stays_in_the_ball_whatever_the_noise() -> None:
     ball = Ball(radius=1.0)
     for _ in range(20):
-        mean = _noisy_mean(source(np.ones((1, 3))), ball, 1.0, 1e-3, SecureBits())
+        mean = _noisy_mean(source(np.ones((1, 3))), ball, 1.0, LpNoise(scale=1e3, p=2.0), SecureBits())
         assert np.linalg.norm(mean) <= 1.0

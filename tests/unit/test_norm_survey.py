@@ -103,6 +103,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
             "columns",
             "quantile_asked",
             "ledger_entries",
+            "shift",
         ]
         assert not hasattr(found, "rows")
         shown.append((repr(found), found.to_dict(), found.norms.norms.size))
@@ -110,7 +111,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
     assert atoms == other_atoms
     assert list(public) == list(other_public)
     released = {"epsilon", "above_noise", "noisy_rows", "noisy_mean_square_norm", "ball", "norms", "name"}
-    fixed = {"kind", "format", "columns", "note", "secure_randomness", "quantile_asked", "version"}
+    fixed = {"kind", "format", "columns", "note", "secure_randomness", "quantile_asked", "shift", "version"}
     assert set(public) == fixed | released
     assert public["epsilon"] == other_public["epsilon"]
     for line in (text, other_text, str(public), str(other_public)):

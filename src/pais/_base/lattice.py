@@ -75,22 +75,25 @@ class Law(Protocol):
         """Return one noise vector in the working precision of mpmath."""
 
 
-def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: float, bits: BitSource) -> IntArray:
-    """Draw noise of `scale_in_steps` times `law`, rounded to whole steps; its distribution is exact.
+def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray | float, bits: BitSource) -> IntArray:
+    """Draw noise vectors of `law` times `scale_in_steps`, rounded to whole steps; their distribution is exact.
+
+    The scale is one number, or one for each vector.
 
     For almost every draw, the value in doubles and its error bound determine on which side of a rounding boundary the
     exact value lies. Otherwise the draw is computed again from more bits of the same uniform variables.
     """
     n, d = shape
+    scales = np.broadcast_to(np.asarray(scale_in_steps, dtype=np.float64), (n,))
     tails = Tails.draw((n, law.n_uniforms(d)), bits)
     unit, error = law.evaluate(tails)
-    scaled = unit * scale_in_steps
-    slack = error * scale_in_steps + np.abs(scaled) * 2.0**-50
+    scaled = unit * scales[:, None]
+    slack = error * scales[:, None] + np.abs(scaled) * 2.0**-50
     noise = np.floor(scaled + 0.5)
     doubtful = np.abs(scaled + 0.5 - np.rint(scaled + 0.5)) <= slack  # [note: lattice-2]
     result: IntArray = noise.astype(np.int64)
     for row in np.flatnonzero(np.any(doubtful, axis=1)):
-        result[row] = _settled(law, tails, int(row), scale_in_steps, bits)
+        result[row] = _settled(law, tails, int(row), float(scales[row]), bits)
     return result
 
 

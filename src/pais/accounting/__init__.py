@@ -6,6 +6,7 @@ from pais.accounting.entries import Entry, new_name
 from pais.accounting.individual import RecordLosses, record_loss
 from pais.accounting.ledger import Accounts, Ledger, accounts, travelling
 from pais.accounting.part import Part
+from pais.accounting.prepaid import Prepaid
 
 #: The former name of `Part`.
 Spent = Part
@@ -17,6 +18,7 @@ __all__ = [
     "Entry",
     "Ledger",
     "Part",
+    "Prepaid",
     "RecordLosses",
     "Release",
     "Spent",

@@ -14,6 +14,7 @@ from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import Part
 from pais.errors import ArgumentError
+from pais.privacy.joint import delta_after
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,11 @@ class Certificate:
         surveyed number of rows, because a neighbouring table could have led to another value, up to `delta`.
     delta_basis : str
         How it was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
+    survey_shift : float
+        Gaussian shift of a survey whose loss is in the price of the last part; 0 if there is none.
+    release_delta : float, optional
+        The delta, at the epsilon of the last part, that the mechanism meets by itself. It is below `delta_used` if
+        there is a `survey_shift`: the rest pays for the survey. None in certificates of earlier versions.
     parts : tuple of Part
         The releases on these rows, each with its own epsilon and delta; `epsilon` and `delta` are their sums.
     neighbours : str
@@ -60,6 +66,8 @@ class Certificate:
     max_epsilon_if_kept: float
     delta_used: float
     delta_basis: str
+    survey_shift: float = 0.0
+    release_delta: float | None = None
     parts: tuple[Part, ...]
     neighbours: str
     note: str
@@ -110,6 +118,18 @@ class Certificate:
         smaller = kept < self.epsilon * rounding or self.delta < used * rounding
         if smaller or not described or self.note != (SECURE if secure else SEEDED):
             raise ArgumentError("its fields contradict each other. Ask for the certificate as it was issued.")
+        self._require_joint_price(used)
+
+    def _require_joint_price(self, used: float) -> None:
+        """Raise if the price of the last part does not cover the survey whose shift is stated."""
+        shift = validate.non_negative("survey_shift", self.survey_shift)
+        rounds = used if self.release_delta is None else validate.target_delta(self.release_delta)
+        covered = rounds == used
+        if shift > 0.0:
+            largest = delta_after(self.parts[-1].epsilon, used, survey_shift=shift)
+            covered = 0.0 < rounds <= largest * (1.0 + 1e-9)
+        if not covered:
+            raise ArgumentError("its delta does not cover the survey. Ask for the certificate as it was issued.")
 
     @classmethod
     def load(cls, path: str | Path) -> Certificate:

@@ -13,7 +13,7 @@ from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
 from pais.accounting.individual import RecordLosses, losses_of_rows
-from pais.accounting.part import Part
+from pais.accounting.part import Part, require_prices
 from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
 from pais.errors import ArgumentError, BudgetError, MismatchError
 
@@ -287,6 +287,7 @@ class Accounts:
 
     def check(self, *parts: Part) -> None:
         """Raise if any ledger cannot pay these prices together. Called before any row is read."""
+        require_prices(parts)
         for ledger in self._ledgers:
             due = [part for part in parts if not _entries_of(ledger, part)]
             ledger.check(epsilon=sum_up(part.epsilon for part in due), delta=sum_up(part.delta for part in due))
@@ -296,6 +297,7 @@ class Accounts:
 
         Returns the ids of the entries of all parts, including those that were charged before.
         """
+        require_prices(parts)
         return [entry for part in parts for ledger in self._ledgers for entry in _charged(ledger, part)]
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pais._base import files, validate
+from pais._base.numerics import ULP
 from pais.data.ball import Ball
-from pais.errors import ArgumentError, PaisError
+from pais.errors import ArgumentError, MismatchError, PaisError
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
 
@@ -40,6 +42,9 @@ class Part:
         Number of columns.
     follows : bool
         Whether the rule or the noise was chosen using the result of an earlier release on these rows.
+    shift : float
+        Gaussian shift of a survey that has no price of its own. It counts in the price of each release that is planned
+        from the survey: see `Plan.survey_shift`. 0 for all other releases.
     """
 
     what: str
@@ -53,6 +58,7 @@ class Part:
     ball: Ball | None = None
     n_features: int | None = None
     follows: bool = False
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
         validate.text("what", self.what)
@@ -60,6 +66,9 @@ class Part:
         object.__setattr__(self, "delta", validate.price_delta(self.delta))
         validate.flag("secure_randomness", self.secure_randomness)
         validate.flag("follows", self.follows)
+        object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
+        if self.shift > 0.0 and (self.epsilon > 0.0 or self.delta > 0.0):
+            raise ArgumentError("a part has a shift or a price of its own, not both. Leave out one of them.")
         if not isinstance(self.release, str) or not self.release.isprintable():
             raise ArgumentError("release is not printable text. Leave it out.")
 
@@ -85,6 +94,8 @@ class Part:
             described["ball"] = self.ball.to_dict()
             described["n_features"] = self.n_features
             described["follows"] = self.follows
+        if self.shift > 0.0:
+            described["shift"] = self.shift
         if self.release or not self.secure_randomness:
             described["secure_randomness"], described["release"] = self.secure_randomness, self.release
         return described
@@ -93,7 +104,7 @@ class Part:
     def from_dict(cls, described: Mapping[str, Any]) -> Part:
         """Rebuild a part. If its rule or profile cannot be rebuilt, its price remains, which is an upper bound."""
         known = {name: described[name] for name in ("what", "epsilon", "delta")}
-        known |= {name: described[name] for name in ("secure_randomness", "release") if name in described}
+        known |= {name: described[name] for name in ("secure_randomness", "release", "shift") if name in described}
         if "rule" not in described:
             return cls(**known)
         columns = described["n_features"]
@@ -113,3 +124,16 @@ def require_parts(spent: object) -> None:
     validate.instance("spent", spent, tuple, "Pass a tuple of pais.Part.")
     for part in spent:  # type: ignore[attr-defined]  # a tuple
         validate.instance("an entry of spent", part, Part, "Pass pais.Part(what=..., epsilon=...).")
+
+
+def require_prices(parts: Iterable[Part]) -> None:
+    """Raise if a part has no price of its own, which no ledger can record."""
+    if any(part.shift > 0.0 for part in parts):
+        raise MismatchError("a survey with a shift has no price of its own. Charge the plan that was made from it.")
+
+
+def survey_shift(spent: tuple[Part, ...]) -> float:
+    """Gaussian shift of all surveys in `spent` that have no price of their own; 0 if there are none."""
+    shifts = [part.shift for part in spent if part.shift > 0.0]
+    # Several shifts add in squares. The sum is rounded up.
+    return shifts[0] if len(shifts) == 1 else math.hypot(*shifts) * (1.0 + 8 * ULP)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pais._base import validate
 from pais.accounting.amounts import sum_up, what_is_left
-from pais.accounting.part import Part
+from pais.accounting.part import Part, survey_shift
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.mechanisms import Extent, Mechanism
 from pais.privacy.amplification import kept_limit
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
+from pais.privacy.joint import delta_after
 from pais.privacy.profiles import GaussianProfile
 from pais.privacy.rules import Rule
 from pais.privacy.rules.base import SMALLEST_PROBABILITY
@@ -40,11 +41,16 @@ def certified_price(
 ) -> Part:
     """Price of running a mechanism on a sample drawn by a rule. Raises if it is above the budget or the limit.
 
-    All arguments are public and no row is needed, so callers can check the price before they read a row.
+    All arguments are public and no row is needed, so callers can check the price before they read a row. If `spent` has
+    a survey with a shift, the price is that of survey and mechanism together.
     """
-    limit = own_limit(max_epsilon_if_kept, spent)
-    epsilon = certified_epsilon(mechanism, rule, ball, delta=delta, budget=budget)
-    kept = worst_case_if_kept(rule, mechanism.profile, radius=ball.radius, delta=delta).upper
+    limit, shift = own_limit(max_epsilon_if_kept, spent), survey_shift(spent)
+    release_delta = delta_of_release(budget, delta, spent)
+    epsilon = certified_epsilon(mechanism, rule, ball, delta=release_delta, budget=budget)
+    if shift > 0.0 and budget is not None:
+        # The joint price holds at the epsilon that was fixed before the survey, not at a smaller one.
+        epsilon = budget  # [note: joint-survey-8]
+    kept = worst_case_if_kept(rule, mechanism.profile, radius=ball.radius, delta=delta, survey_shift=shift).upper
     allowed = kept_limit(epsilon, limit)
     if not kept <= allowed:  # [note: kept-5]
         raise BudgetError(
@@ -52,6 +58,10 @@ def certified_price(
             f"{allowed:.6g}. Raise the noise or the rule's probabilities, or state a larger max_epsilon_if_kept.",
             cost=kept,
         )
+    if shift > 0.0:
+        # Without rule and profile: these describe the rounds alone, and the price is that of survey and rounds.
+        what = f"survey and {mechanism.name}"
+        return Part(what=what, epsilon=epsilon, delta=delta, epsilon_if_kept=max(kept, epsilon), follows=True)
     return Part(
         what=mechanism.name,
         epsilon=epsilon,
@@ -63,6 +73,18 @@ def certified_price(
         # A plan made after earlier releases, such as a survey, may depend on their results.
         follows=bool(spent),
     )
+
+
+def delta_of_release(epsilon: float | None, delta: float, spent: tuple[Part, ...]) -> float:
+    """The delta that a release must meet by itself at `epsilon`: smaller than `delta` after a survey with a shift."""
+    shift = survey_shift(spent)
+    if shift == 0.0:
+        return delta
+    if epsilon is None:
+        raise MismatchError("a survey with a shift has a price only together with an epsilon. Pass epsilon.")
+    if validate.target_delta(delta) == 0.0:
+        raise MismatchError("a survey with Gaussian noise needs a release with Gaussian noise. Pass delta > 0.")
+    return delta_after(epsilon, delta, survey_shift=shift)
 
 
 def certified_epsilon(

@@ -171,7 +171,7 @@ def work_of_settings(wanted: options.KMeans, *, seed: int | None) -> Work:
     settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=seed is not None)
     facts = None if survey is None else Facts.of(survey)
     prices: tuple[Part, ...] = (settings.price,)
-    if survey is not None:
+    if survey is not None and survey.shift == 0.0:
         own = Part(what="k-means", epsilon=settings.epsilon_after(survey), delta=settings.price.delta)
         prices = (survey.price, own)
     return Work(

@@ -28,7 +28,8 @@ def explanation(path: Path) -> dict[str, Any]:
     kind = "certificate" if "parts" in content else content.get("kind")
     try:
         text = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
-        epsilon, delta = _price(content)
+        # A survey with a shift has no price of its own.
+        epsilon, delta = (None, None) if kind == "survey" and content.get("shift") else _price(content)
         return {
             "kind": kind,
             "epsilon": epsilon,
@@ -79,6 +80,7 @@ def _certificate(content: dict[str, Any]) -> str:
         lines += _if_kept(epsilon, float(content["epsilon_if_kept"]))
     lines += ["", "Parts"]
     lines += [f"  {part['what']}: {price(part)}" for part in content["parts"]]
+    lines += _joint(content)
     lines += ["", "How", *_how(content)]
     lines += [
         "",
@@ -98,7 +100,13 @@ def _plan(content: dict[str, Any]) -> str:
     lines += ["", "Guarantee, once it is run"]
     lines += _guarantee(float(content["epsilon"]), float(content["delta"]), str(content["neighbours"]))
     lines += _delta(content)
-    lines += [f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released." for part in spent]
+    lines += [
+        f"  This includes the {part['what']} before it, with Gaussian shift {raised(_shift(part))}, already released."
+        if part.get("shift")
+        else f"  In addition: {part['what']}, epsilon {raised(part['epsilon'])}, already released."
+        for part in spent
+    ]
+    lines += _joint(content)
     lines += ["", "How", *_how(content)]
     if content["expected_rows"] is not None:
         expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
@@ -118,13 +126,22 @@ def _survey(content: dict[str, Any]) -> str:
     lines = ["This is a survey: noisy facts about the norms of the rows, released and paid for."]
     if content["secure_randomness"] is not True:
         lines += ["", "NOT PRIVATE: a seed was given, so this was a rehearsal."]
-    lines += ["", "Guarantee", *_guarantee(float(content["epsilon"]), 0.0, "one row added or removed"), "", "Facts"]
+    shift = _shift(content) if content.get("shift") else 0.0
+    guarantee = (
+        [
+            f"  Gaussian shift {raised(shift)}. The fit that ran this survey paid for it together with its release.",
+            "  Every plan made from it counts the shift in its own price.",
+        ]
+        if shift
+        else _guarantee(float(content["epsilon"]), 0.0, "one row added or removed")
+    )
+    lines += ["", "Guarantee", *guarantee, "", "Facts"]
     lines += [
         f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
         f"  Nearly all lie within norm {ball['radius']:.6g} ({_norm(ball['order'])}); rows beyond are clipped.",
         *([] if content["above_noise"] is True else ["  Nothing was above the noise, so these are assumptions."]),
         "",
-        "Its price counts in every later release from the same rows: pass it as --survey.",
+        "It counts in every later release from the same rows: pass it as --survey.",
     ]
     return "\n".join(lines)
 
@@ -168,6 +185,22 @@ def _delta(content: dict[str, Any]) -> list[str]:
     return [f"  The noise was calibrated for delta {raised(used, 3)}: the {basis}."]
 
 
+def _joint(content: dict[str, Any]) -> list[str]:
+    """Explain how a price divides between the survey and the release, if it includes a survey."""
+    # Certificates of earlier versions do not contain these fields.
+    if not content.get("survey_shift"):
+        return []
+    shift, rounds = _shift(content, "survey_shift"), validate.target_delta(content["release_delta"])
+    return [
+        f"  Survey and release have one price. The survey has the Gaussian shift {raised(shift)}.",
+        f"  The release alone meets the same epsilon at delta {raised(rounds, 3)}.",
+    ]
+
+
+def _shift(content: dict[str, Any], name: str = "shift") -> float:
+    return validate.positive(name, content[name])
+
+
 def _how(content: dict[str, Any]) -> list[str]:
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
     origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
@@ -178,7 +211,7 @@ def _how(content: dict[str, Any]) -> list[str]:
     rounds = mechanism.get("rounds")
     if not isinstance(rounds, list):
         return [*lines, f"  Then: {mechanism['mechanism']}, with noise."]
-    first, last = rounds[0]["sum_noise"], rounds[-1]["sum_noise"]
+    first, last = (noise.get("sum_noise") or noise["residual_noise"] for noise in (rounds[0], rounds[-1]))
     counts = rounds[-1]["count_noise"]
     lines += [
         f"  Then {mechanism['n_clusters']} clusters in {len(rounds)} rounds of noisy counts and sums:",

@@ -71,9 +71,14 @@ class NoiseLaw(ABC):
         unit, _ = self.evaluate(Tails.draw((shape[0], self.n_uniforms(shape[1])), bits))
         return self.scale * unit
 
-    def draw_steps(self, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
-        """Noise vectors rounded to whole steps of a lattice, with exactly the right distribution."""
-        return rounded_noise(self, shape, self.scale / lattice.step, bits)
+    def draw_steps(
+        self, shape: tuple[int, int], lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
+    ) -> IntArray:
+        """Noise vectors rounded to whole steps of a lattice, with exactly the right distribution.
+
+        `unit` multiplies the scale; an array has one number for each vector.
+        """
+        return rounded_noise(self, shape, self.scale / lattice.step * unit, bits)
 
 
 def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:

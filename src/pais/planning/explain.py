@@ -14,6 +14,7 @@ from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
 from pais.privacy.profiles import Finding, Verdict
 
 if TYPE_CHECKING:
+    from pais.accounting import Part
     from pais.planning.plan import Plan
 
 
@@ -22,10 +23,7 @@ def explain(plan: Plan) -> str:
     size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
     center = "a stated or surveyed center" if plan.spent else "a stated center"
     origin = "the origin" if plan.ball.center is None else center
-    lines = [
-        f"0. earlier    {part.what}: epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)} (already released)"
-        for part in plan.spent
-    ]
+    lines = [f"0. earlier    {part.what}: {_price_in_words(part)} (already released)" for part in plan.spent]
     lines += [
         "1. rows       secret      read once by this release",
         f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
@@ -36,6 +34,7 @@ def explain(plan: Plan) -> str:
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for "
         "adding or removing one row",
         *_delta_lines(plan.delta_choice),
+        *_joint_lines(plan),
         *kept_lines(plan),
         *_together_lines(plan),
         "",
@@ -47,6 +46,22 @@ def explain(plan: Plan) -> str:
     for part, kept, loss, if_kept in zip(*columns, strict=True):
         lines.append(f"   {part:13.2f}   {kept:21.5g}   {raised(loss):>24}   {raised(if_kept):>33}")
     return "\n".join([*lines, "", *assumption_lines(plan)])
+
+
+def _price_in_words(part: Part) -> str:
+    if part.shift > 0.0:
+        return f"Gaussian shift {raised(part.shift)}, in the price below"
+    return f"epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)}"
+
+
+def _joint_lines(plan: Plan) -> list[str]:
+    """What the mechanism meets by itself, if the price includes a survey."""
+    if plan.survey_shift == 0.0:
+        return []
+    return [
+        f"              this includes the survey: the mechanism alone meets delta {raised(plan.release_delta, 3)} at "
+        "the same epsilon"
+    ]
 
 
 def _radius_lines(plan: Plan) -> list[str]:
@@ -72,9 +87,9 @@ def _delta_lines(delta: DeltaChoice) -> list[str]:
 
 def _together_lines(plan: Plan) -> list[str]:
     """Totals that the certificate will state, if there were earlier releases."""
-    if not plan.spent:
+    earlier = [part.epsilon for part in plan.spent if part.shift == 0.0]
+    if not earlier:
         return []
-    earlier = [part.epsilon for part in plan.spent]
     total, kept = sum_up([*earlier, plan.epsilon]), sum_up([*earlier, plan.epsilon_if_kept])
     return [f"              together with the earlier releases: epsilon {raised(total)}, if kept {raised(kept)}"]
 
@@ -123,7 +138,7 @@ def _in_words(described: dict[str, Any]) -> str:
 def _noise_lines(described: dict[str, Any]) -> list[str]:
     lines = [f"5. mechanism  protected   {_in_words(described)}"]
     for number, noise in enumerate(described.get("rounds", ()), 1):
-        count, total = noise["count_noise"], noise["sum_noise"]
+        count, total = noise["count_noise"], noise.get("sum_noise") or noise["residual_noise"]
         lines.append(
             f"              round {number:<2d}    {count['law']} noise {count['scale']:.6g} on counts, "
             f"{total['law']} {total['scale']:.6g} on sums"
@@ -142,7 +157,7 @@ _IF_NOT = {
 
 def assumption_lines(plan: Plan) -> list[str]:
     """List the assumption of the guarantee, then the paper's conditions that only concern how rows can be kept."""
-    assumptions = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.delta)
+    assumptions = plan.mechanism.profile.check(radius=plan.ball.radius, epsilon=plan.epsilon, delta=plan.release_delta)
     lines = ["assumes", f"   {assumptions.monotone}", ""]
     lines.append('further conditions of the paper, not needed for the guarantee ("no" is not an error)')
     for field in fields(assumptions):

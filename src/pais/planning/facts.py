@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,10 @@ from pais.privacy.norms import NormDistribution
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """Result of a survey. It is public, and each record has paid `epsilon` for it.
+    """Result of a survey. It is public.
+
+    A survey with Laplace noise costs each record `epsilon`. A survey with Gaussian noise, which a fit runs for itself,
+    has a `shift` instead. The fit has paid for it, and every plan made from it later counts the shift in its own price.
 
     Attributes
     ----------
@@ -29,7 +33,9 @@ class Survey:
         Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm. If
         many rows are seen, a tail that falls slowly is continued beyond the norms above the noise.
     epsilon : float
-        Privacy cost of the survey for each record (pure epsilon).
+        Privacy cost of the survey for each record (pure epsilon). Infinite for Gaussian noise.
+    shift : float
+        Gaussian shift of a record in all stages of the survey together; 0 for Laplace noise.
     secure_randomness : bool
         False if a seed was given; then nothing here is private.
     above_noise : bool
@@ -53,9 +59,14 @@ class Survey:
     columns: tuple[str, ...] | None = None
     quantile_asked: bool = True
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
+    shift: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
+        object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
+        gaussian = self.shift > 0.0 and self.epsilon == math.inf
+        object.__setattr__(self, "epsilon", math.inf if gaussian else validate.price_epsilon(self.epsilon))
+        if self.shift > 0.0 and not gaussian:
+            raise ArgumentError("a survey has a shift or an epsilon, not both. Pass epsilon=math.inf with a shift.")
         validate.flag("secure_randomness", self.secure_randomness)
         validate.flag("above_noise", self.above_noise)
         validate.flag("quantile_asked", self.quantile_asked)
@@ -68,12 +79,13 @@ class Survey:
 
     @property
     def price(self) -> Part:
-        """The price of the survey, which counts in every later release from the same rows."""
+        """The price or the shift of the survey, which counts in every later release from the same rows."""
         return Part(
             what="survey" if self.above_noise else "survey (too few rows for its price)",
-            epsilon=self.epsilon,
+            epsilon=0.0 if self.shift > 0.0 else self.epsilon,
             secure_randomness=self.secure_randomness,
             release=self.name,
+            shift=self.shift,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -84,7 +96,8 @@ class Survey:
             "columns": files.plain(self.columns),
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
-            "epsilon": self.epsilon,
+            "epsilon": files.plain(self.epsilon),
+            "shift": self.shift,
             "above_noise": self.above_noise,
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
@@ -106,7 +119,8 @@ class Survey:
         return cls(
             ball=Ball.from_dict(described["ball"]),
             norms=NormDistribution.from_dict(described["norms"]),
-            epsilon=validate.positive("epsilon", described["epsilon"]),
+            epsilon=validate.positive_or_infinite("epsilon", files.number(described["epsilon"])),
+            shift=described.get("shift", 0.0),
             secure_randomness=secure,
             above_noise=described["above_noise"],
             name=described.get("name", ""),

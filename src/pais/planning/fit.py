@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ class Fit:
             survey = Survey(
                 ball=plan.ball,
                 norms=plan.norms,
-                epsilon=price.epsilon,
+                epsilon=math.inf if price.shift > 0.0 else price.epsilon,
+                shift=price.shift,
                 secure_randomness=price.secure_randomness,
                 above_noise=price.what == "survey",
                 name=price.release,

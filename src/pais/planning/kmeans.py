@@ -8,16 +8,20 @@ from typing import Any, Literal
 
 from pais._base import validate
 from pais.accounting import Part
-from pais.accounting.price import own_limit
+from pais.accounting.part import survey_shift
+from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, with_radius
-from pais.planning.rounds import Problem, kmeans_mechanism, unit_profile
+from pais.planning.rounds import K, Problem, plain_kmeans, schedule, unit_profile
 from pais.planning.settings import MechanismName, Settings
+from pais.privacy.amplification import kept_limit
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import chosen_delta
+from pais.privacy.joint import kept_limit_of_rounds
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import Rule
@@ -32,6 +36,10 @@ MOST_SAMPLE_NUMBERS = 2.0**26
 
 # Share of the rows within a surveyed radius for the algorithm of the paper, if the user does not state one.
 _PAPER_QUANTILE = 0.975
+
+
+# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
+_ROOM = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +57,8 @@ class KMeansSettings(Settings):
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
         See `Settings`. Without a `sample_size`, the sample has at most half a gigabyte of numbers.
     """
+
+    what = "k-means"
 
     n_clusters: int
     algorithm: Algorithm = "refined"
@@ -89,10 +99,6 @@ class KMeansSettings(Settings):
             quantile=_PAPER_QUANTILE if plain else self.quantile,
         )
 
-    @property
-    def _plain_rounds(self) -> int | None:
-        return self.n_iterations if self.algorithm == "paper" else None
-
     def release_plan(
         self,
         *,
@@ -111,26 +117,15 @@ class KMeansSettings(Settings):
         delta = chosen_delta(
             self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
         )
-        unit = unit_profile(self.mechanism, d, ball.radius)
-        limit = own_limit(self.max_epsilon_if_kept, spent)
-        calibration = _calibrated(self, unit, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta.used, limit=limit)
-        problem = Problem(
-            unit=unit,
-            mechanism=self.mechanism,
-            n_clusters=int(self.n_clusters),
-            n_features=d,
-            n_rows=norms.n_rows,
-            radius=ball.radius,
-            mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
-            sample_size=calibration.sample_size,
-            epsilon=float(self.epsilon),
-        )
+        rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
+        limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
+        mechanism, rule = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
             ball=ball,
-            rule=calibration.rule,
-            mechanism=kmeans_mechanism(problem, calibration, plain_rounds=self._plain_rounds),
-            epsilon=problem.epsilon,
+            rule=rule,
+            mechanism=mechanism,
+            epsilon=float(self.epsilon),
             delta=delta.used,
             norms=norms,
             spent=spent,
@@ -140,6 +135,52 @@ class KMeansSettings(Settings):
             columns=columns,
             radius_choice=radius_choice,
         )
+
+    def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:
+        """Limit on the epsilon of a kept record in the rounds alone, at their own delta."""
+        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
+        if shift == 0.0:
+            return limit
+        whole = kept_limit(float(self.epsilon), limit)
+        return kept_limit_of_rounds(whole, delta, survey_shift=shift, rounds_delta=rounds_delta)
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[KMeans, Rule]:
+        """The rounds of k-means and the sampling rule."""
+
+        def calibrated(profile: GaussianProfile | LinearProfile) -> Calibration:
+            return _calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+
+        unit = unit_profile(self.mechanism, d, ball.radius)
+        problem = Problem(
+            mechanism=self.mechanism,
+            n_clusters=int(self.n_clusters),
+            n_features=d,
+            n_rows=norms.n_rows,
+            radius=ball.radius,
+            mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
+            kept=1.0,
+            epsilon=float(self.epsilon),
+            flat=1.0 if self.sample_size is None else max(K("FLATMIN", 0.1), min(1.0, self.sample_size / norms.n_rows)),
+        )
+        if self.algorithm == "paper":
+            assert isinstance(unit, LinearProfile)
+            calibration = calibrated(unit)
+            noise, weight = _with_room(calibration, ball.radius)
+            return plain_kmeans(problem, unit, noise, weight, self.n_iterations), calibration.rule
+        # A first guess of the noise decides the number of rounds and cells; then the noise of these is calibrated.
+        guess = calibrated(schedule(problem, 1.0).mechanism(1.0, 1.0).profile)
+        problem = replace(problem, kept=min(1.0, guess.sample_size / norms.n_rows))
+        rounds = schedule(problem, guess.noise)
+        calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+        noise, weight = _with_room(calibration, ball.radius)
+        return rounds.mechanism(noise, weight), calibration.rule
+
+
+def _with_room(calibration: Calibration, radius: float) -> tuple[float, float]:
+    """Noise with room for the rounding errors of a sum over rounds, and the largest weight of the rule."""
+    return calibration.noise * (1.0 + _ROOM), 1.0 / calibration.rule.smallest_probability(radius)  # [note: plan-1]
 
 
 def plan_kmeans(

@@ -16,8 +16,8 @@ from pais.accounting import Certificate, Part
 from pais.accounting.amounts import sum_up
 from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
-from pais.accounting.part import require_parts
-from pais.accounting.price import certified_price, own_limit
+from pais.accounting.part import require_parts, survey_shift
+from pais.accounting.price import certified_price, delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.errors import ArgumentError, MismatchError
@@ -28,6 +28,7 @@ from pais.planning.radius import RadiusChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
+from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
 
 NEIGHBOURS = "one row added or removed"
@@ -93,6 +94,7 @@ class Plan:
     columns: tuple[str, ...] | None = None
     radius_choice: RadiusChoice | None = None
     price: Part = field(init=False, repr=False, compare=False)
+    _profile: Profile = field(init=False, repr=False, compare=False)
 
     @property
     def delta_choice(self) -> DeltaChoice:
@@ -102,8 +104,21 @@ class Plan:
 
     @property
     def due(self) -> tuple[Part, ...]:
-        """The parts that a run of this plan charges: earlier releases that have a name, and its own price."""
-        return (*(part for part in self.spent if part.release), self.price)
+        """The parts that a run of this plan charges: earlier releases that have a name, and its own price.
+
+        A survey with a shift is not charged by itself, because the price of the plan includes it.
+        """
+        return (*(part for part in self.spent if part.release and part.shift == 0.0), self.price)
+
+    @property
+    def survey_shift(self) -> float:
+        """Gaussian shift of a survey whose loss the price of this plan includes; 0 if there is none."""
+        return survey_shift(self.spent)
+
+    @property
+    def release_delta(self) -> float:
+        """The delta that the mechanism alone meets: below `delta` if the price includes a survey."""
+        return delta_of_release(self.epsilon, self.delta, self.spent)
 
     @property
     def epsilon_if_kept(self) -> float:
@@ -136,6 +151,7 @@ class Plan:
             "max_epsilon_if_kept": limit,
             "certified_delta": certified,
             "price": replace(price, delta=delta.certified),
+            "_profile": self.mechanism.profile,
         }
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
@@ -146,7 +162,7 @@ class Plan:
         A user-defined rule or mechanism may have changed since the plan was certified, so it is certified again.
         """
         known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
-        return self if known and self.mechanism.profile == self.price.profile else replace(self)
+        return self if known and self.mechanism.profile == self._profile else replace(self)
 
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""
@@ -156,7 +172,8 @@ class Plan:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
         earlier = [part.epsilon for part in self.spent]
         limit = kept_limit(self.price.epsilon, own_limit(self.max_epsilon_if_kept, self.spent))
-        parts = tuple(part.price() for part in (*self.spent, self.price))
+        own = [part for part in self.spent if part.shift == 0.0]
+        parts = tuple(part.price() for part in (*own, self.price))
         return Certificate(
             epsilon=sum_up(part.epsilon for part in parts),  # [note: release-5]
             delta=sum_up(part.delta for part in parts),
@@ -165,6 +182,8 @@ class Plan:
             max_epsilon_if_kept=self.max_epsilon_if_kept or sum_up([*earlier, limit]),
             delta_used=self.delta,
             delta_basis=self.delta_basis,
+            survey_shift=self.survey_shift,
+            release_delta=self.release_delta,
             parts=parts,
             neighbours=NEIGHBOURS,
             note=SECURE if secure else SEEDED,
@@ -198,6 +217,8 @@ class Plan:
             "delta": self.price.delta,
             "delta_used": self.delta,
             "delta_basis": self.delta_basis,
+            "survey_shift": self.survey_shift,
+            "release_delta": self.release_delta,
             "epsilon_if_kept": self.epsilon_if_kept,
             "max_epsilon_if_kept": self.max_epsilon_if_kept,
             "spent": [part.to_dict() for part in self.spent],

@@ -3,42 +3,41 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 
 import numpy as np
 
-from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, Round, laplace_noise
+from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, ResidualRound, Round, SecondMoment, laplace_noise
 from pais.planning.settings import MechanismName
-from pais.privacy.calibration import Calibration
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
 #: A typical |center| / radius, which determines the split of the noise between counts and sums.
 RHO = 0.225
 
-# Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
-_MOMENT_SHARE = 0.08
-_GROWTH = 1.5
 
-# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
-_ROOM = 1e-9
+def K(name: str, default: float) -> float:
+    return float(os.environ.get("X_" + name, default))
+
+
+# Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
+_MOMENT_SHARE = K("MOMENT", 0.03)
+_GROWTH = K("GROWTH", 1.25)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Public numbers that determine the rounds of k-means.
+    """Public numbers that determine the rounds of k-means. `kept` is the expected share of the rows in the sample."""
 
-    `unit` is the loss of all rounds together at noise 1, and `sample_size` the expected number of rows.
-    """
-
+    mechanism: MechanismName
     n_clusters: int
     n_features: int
     n_rows: float
     radius: float
     mean_square_norm: float
-    sample_size: float
+    kept: float
     epsilon: float
-    unit: GaussianProfile | LinearProfile
-    mechanism: MechanismName
+    flat: float
 
 
 def unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
@@ -54,103 +53,165 @@ def unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianPro
     return LinearProfile((RHO**2 / d**1.5) ** (1.0 / 3.0), 1.0 / radius)
 
 
-def kmeans_mechanism(problem: Problem, calibration: Calibration, *, plain_rounds: int | None) -> KMeans:
-    """The rounds of k-means and their noise; `plain_rounds` rounds of equal noise for the algorithm of the paper."""
-    largest_weight = 1.0 / calibration.rule.smallest_probability(problem.radius)
-    noise = calibration.noise * (1.0 + _ROOM)  # [note: plan-1]
-    if problem.mechanism == "gaussian":
-        return _gaussian(problem, noise, largest_weight)
-    return _pure(problem, noise, largest_weight, plain_rounds)
+def plain_kmeans(problem: Problem, unit: LinearProfile, noise: float, largest_weight: float, n_rounds: int) -> KMeans:
+    """The algorithm of the paper: rounds of equal noise on k centers."""
+    share = 1.0 / n_rounds
+    round_ = Round(
+        count_noise=laplace_noise(noise / (share * unit.intercept)),
+        sum_noise=_sum_noise(problem.mechanism, noise / (share * unit.slope)),
+    )
+    return KMeans(
+        n_clusters=problem.n_clusters,
+        n_features=problem.n_features,
+        rounds=(round_,) * n_rounds,
+        radius=problem.radius,
+        cells=problem.n_clusters,
+        explore=0,
+        n_rows=problem.n_rows,
+        mean_square_norm=problem.mean_square_norm,
+        trust=3.0 / math.sqrt(2.0),
+        largest_weight=largest_weight,
+    )
 
 
-def _gaussian(problem: Problem, noise: float, largest_weight: float) -> KMeans:
-    """Schedule for Gaussian noise: up to two cells per cluster, and a start from a noisy second moment.
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Cells and rounds, and the share of the whole precision that each release gets; fixed before a row is read.
+
+    For Gaussian noise, shares are of the squared shift at the radius; for pure noise, of the loss.
+    """
+
+    problem: Problem
+    cells: int
+    explore: int
+    shares: tuple[float, ...]
+    first_count: float
+    count: float
+    distance: float
+    moment: float = 0.0
+
+    def mechanism(self, noise: float, largest_weight: float) -> KMeans:
+        """The rounds at a noise factor. At factor 1, the loss of a record at the radius with weight 1 is 1."""
+        problem = self.problem
+        return KMeans(
+            n_clusters=problem.n_clusters,
+            n_features=problem.n_features,
+            rounds=tuple(self._round(t, share, noise) for t, share in enumerate(self.shares)),
+            radius=problem.radius,
+            cells=self.cells,
+            explore=self.explore,
+            moment=self._moment(noise) if self.moment else None,
+            n_rows=problem.n_rows,
+            mean_square_norm=problem.mean_square_norm,
+            # For pure noise: three scales of Laplace noise, expressed in standard deviations.
+            trust=K("TRUST", 0.7) if problem.mechanism == "gaussian" else K("PTRUST", 3.0 / math.sqrt(2.0)),
+            largest_weight=largest_weight,
+        )
+
+    def _moment(self, noise: float) -> SecondMoment:
+        """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
+        problem = self.problem
+        clip = min(problem.radius, K("RM", 1.2) * math.sqrt(problem.mean_square_norm))
+        price = clip * math.hypot(clip * math.sqrt(problem.flat), problem.radius * math.sqrt(1.0 - problem.flat))
+        return SecondMoment(
+            noise=GaussianNoise(scale=price * noise / math.sqrt(self.moment)), radius=clip, flat=problem.flat
+        )
+
+    def _round(self, t: int, share: float, noise: float) -> ResidualRound:
+        problem = self.problem
+        count = self.first_count if t == 0 else self.count
+        gaussian = problem.mechanism == "gaussian"
+
+        def scale(part: float) -> float:
+            return noise / (math.sqrt(share * part) if gaussian else share * part)
+
+        rest = 1.0 - count - self.distance
+        small = GaussianNoise(scale=1.0) if gaussian else laplace_noise(1.0)
+        return ResidualRound(
+            count_noise=_scaled(small, scale(count)),
+            distance_noise=_scaled(small, scale(self.distance)),
+            residual_noise=_sum_noise(problem.mechanism, scale(rest)),
+            radius=problem.radius,
+            flat=problem.flat,
+            whole_rows=t == 0,
+        )
+
+
+def schedule(problem: Problem, noise: float) -> Schedule:
+    """Choose cells and rounds for noise of about this factor."""
+    return _gaussian(problem, noise) if problem.mechanism == "gaussian" else _pure(problem)
+
+
+def _gaussian(problem: Problem, noise: float) -> Schedule:
+    """Schedule for Gaussian noise: up to three cells per cluster, and a start from a noisy second moment.
 
     The number of rounds depends on the noise. The gain of a round falls geometrically with the number of rounds, and
     the cost of its share falls as the square of the signal-to-noise ratio, so the number of rounds grows with the
     logarithm of that ratio. The signal is the Frobenius norm of the matrix of sums. The noise is the spectral
     norm of the noise matrix if one round had the whole budget.
     """
-    unit = problem.unit
-    assert isinstance(unit, GaussianProfile)
-    count, total = unit.count_scale * noise, unit.sum_scale * noise
     k, d, n = problem.n_clusters, problem.n_features, problem.n_rows
-    cells = int(min(2 * k, max(k, n / (1.5 * count))))
+    first_count = RHO / math.sqrt(d) / (1.0 + RHO / math.sqrt(d))
+    count, total = noise / math.sqrt(first_count), noise * problem.radius / math.sqrt(1.0 - first_count)
+    room = n / (15.0 * k * count)
+    per_cluster = max(1.0, min(1.5 * room**0.2, 3.0), K("CLIN", 0.2) * room)
+    most = max(3 * k + 4, K("CTOT", 200))
+    cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count), most)))
     signal = n * math.sqrt(problem.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(3.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 10)))
+    n_rounds = round(float(np.clip(K("TOFF", 6.5) + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, K("TMAX", 14))))
+    distance = min(0.2, 0.1 / math.sqrt(d))
+    moment = _MOMENT_SHARE * (1.0 - first_count)
     shares = _GROWTH ** np.arange(n_rounds)
-    shares = shares / shares.sum()
-    rounds = tuple(
-        Round(
-            count_noise=GaussianNoise(scale=count / math.sqrt(share)),
-            sum_noise=GaussianNoise(scale=total / math.sqrt(share * (1.0 - _MOMENT_SHARE))),
-        )
-        for share in shares.tolist()
-    )
-    return KMeans(
-        n_clusters=k,
-        n_features=d,
-        rounds=rounds,
-        radius=problem.radius,
+    shares *= (1.0 - moment) / shares.sum()
+    return Schedule(
+        problem=problem,
         cells=cells,
         explore=min(n_rounds - 1, max(4, (n_rounds + 1) // 2)),
-        moment_noise=GaussianNoise(scale=problem.radius * total / math.sqrt(_MOMENT_SHARE)),
-        n_rows=n,
-        mean_square_norm=problem.mean_square_norm,
-        trust=1.5,
-        largest_weight=largest_weight,
+        shares=tuple(shares.tolist()),
+        first_count=first_count * (1.0 - distance),
+        count=min(0.3, 0.3 / math.sqrt(d)),
+        distance=distance,
+        moment=moment,
     )
 
 
-def _pure(problem: Problem, noise: float, largest_weight: float, plain_rounds: int | None) -> KMeans:
+def _pure(problem: Problem) -> Schedule:
     """Schedule for pure noise: one round of sectors, which gives the starting centers, and few further rounds.
 
     The rounds are few because in pure DP the noise of a round grows with the number of rounds. The noise level is the
     noise of the center of n/(2k) rows if one round had the whole budget, divided by the root mean square norm. Each
     round reduces the distance to a good solution by about a constant factor.
     """
-    unit = problem.unit
-    assert isinstance(unit, LinearProfile)
     k, d = problem.n_clusters, problem.n_features
-    kept = min(1.0, problem.sample_size / problem.n_rows)
-    log_budget = problem.epsilon + math.log(-math.expm1(-problem.epsilon)) - math.log(kept)
-    budget = kept * float(np.logaddexp(0.0, log_budget))
+    log_budget = problem.epsilon + math.log(-math.expm1(-problem.epsilon)) - math.log(problem.kept)
+    budget = problem.kept * float(np.logaddexp(0.0, log_budget))
     center_noise = (
         2 * k * math.sqrt(d) * _sum_noise(problem.mechanism, problem.radius).deviation(d) / (budget * problem.n_rows)
     )
     level = center_noise / math.sqrt(problem.mean_square_norm)
-    if plain_rounds is None:
-        n_rounds = int(np.clip(round(2.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
-        later = 1.2 ** np.arange(n_rounds - 1)
-        first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
-        shares = [first, *((1.0 - first) * later / later.sum()).tolist()]
-        cells = (2 if level > 0.2 else 3) * k
-        explore = (n_rounds + 1) // 3 if n_rounds > 2 else 1
-    else:
-        shares = [1.0 / plain_rounds] * plain_rounds
-        cells, explore = k, 0
-    rounds = tuple(
-        Round(
-            count_noise=laplace_noise(noise / (share * unit.intercept)),
-            sum_noise=_sum_noise(problem.mechanism, noise / (share * unit.slope)),
-        )
-        for share in shares
-    )
-    return KMeans(
-        n_clusters=k,
-        n_features=d,
-        rounds=rounds,
-        radius=problem.radius,
-        cells=cells,
-        explore=explore,
-        n_rows=problem.n_rows,
-        mean_square_norm=problem.mean_square_norm,
-        # Three scales of Laplace noise, expressed in standard deviations.
-        trust=3.0 / math.sqrt(2.0),
-        largest_weight=largest_weight,
+    n_rounds = int(np.clip(round(K("PT", 2.0) + 1.5 * math.log2(0.1 / level)), 2, 10))
+    later = K("PGROWTH", 1.2) ** np.arange(n_rounds - 1)
+    first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
+    intercept = unit_profile(problem.mechanism, d, 1.0).intercept
+    count = intercept / (1.0 + intercept)
+    distance = K("PDIST", 0.3) * count
+    return Schedule(
+        problem=problem,
+        cells=(2 if level > 0.2 else 3) * k,
+        explore=(n_rounds + 1) // 3 if n_rounds > 2 else 1,
+        shares=(first, *((1.0 - first) * later / later.sum()).tolist()),
+        first_count=count,
+        count=K("PCOUNT", 1.0) * count,
+        distance=distance,
     )
 
 
 def _sum_noise(mechanism: MechanismName, scale: float) -> NoiseLaw:
+    if mechanism == "gaussian":
+        return GaussianNoise(scale=scale)
     return laplace_noise(scale) if mechanism == "laplace" else LpNoise(scale=scale, p=2.0)
+
+
+def _scaled(law: NoiseLaw, scale: float) -> NoiseLaw:
+    return GaussianNoise(scale=scale) if isinstance(law, GaussianNoise) else laplace_noise(scale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pais._base import validate
 from pais.accounting import Part
@@ -14,8 +14,11 @@ from pais.data.ball import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.planning.facts import Facts, Survey
 from pais.planning.plan import Plan
+from pais.planning.survey_noise import SurveyNoise
+from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import Sampling
 from pais.privacy.guarantee import asked_delta
+from pais.privacy.joint import delta_after
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
 
@@ -24,12 +27,16 @@ MechanismName = Literal["gaussian", "laplace", "l2"]
 SAMPLINGS = ("constrained", "coreset", "uniform", "none")
 MECHANISMS = ("gaussian", "laplace", "l2")
 
-# Shares of epsilon = 1 spent on a survey of center, radius and norms, on one of radius and norms, and on one of the
-# norms alone.
+# Shares of epsilon = 1 spent on a pure survey of center, radius and norms, on one of radius and norms, and on one of
+# the norms alone.
 _FULL_SURVEY_SHARE, _RADIUS_SURVEY_SHARE, _NORMS_SURVEY_SHARE = 0.052, 0.03, 0.022
 
 # The share grows slowly as epsilon falls, because few rows stand out of much noise, but by no more than this factor.
 _SHARE_POWER, _LARGEST_SHARE_FACTOR = -1.0 / 6.0, 2.0
+
+# The same for a Gaussian survey, as shares of the shift that (epsilon, delta) allow without sampling, and the largest
+# shift: at 1, a count has a noise of about one row.
+_FULL_SHIFT_SHARE, _NORMS_SHIFT_SHARE, _LARGEST_SHIFT = 0.2, 0.1, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +66,9 @@ class Settings(ABC):
         Largest epsilon of a record for the whole fit, given that it was kept in the sample; None = epsilon + 15.
     """
 
+    #: What the fit releases, for the entry in a ledger.
+    what: ClassVar[str] = "fit"
+
     epsilon: float
     delta: float | None = None
     radius: float | None = None
@@ -86,11 +96,14 @@ class Settings(ABC):
         # `norms` is not validated yet; any other type is refused later.
         n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
         delta = asked_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_rows)
-        return Part(what="fit", epsilon=validate.target_epsilon(self.epsilon), delta=delta)
+        what = f"survey and {self.what}" if self.survey_shift_share > 0.0 else self.what
+        return Part(what=what, epsilon=validate.target_epsilon(self.epsilon), delta=delta)
 
     @property
     def survey_share(self) -> float:
-        """Share of epsilon that the survey uses: zero if all facts are stated."""
+        """Share of epsilon that a pure survey uses: zero if all facts are stated, or for Gaussian noise."""
+        if self.mechanism == "gaussian":
+            return 0.0
         if self.radius is None:
             share = _FULL_SURVEY_SHARE if self.center is None else _RADIUS_SURVEY_SHARE
         elif self.norms is None:
@@ -99,6 +112,25 @@ class Settings(ABC):
             return 0.0
         factor = min(math.pow(validate.target_epsilon(self.epsilon), _SHARE_POWER), _LARGEST_SHARE_FACTOR)
         return round(share * factor, 3)
+
+    @property
+    def survey_shift_share(self) -> float:
+        """Share that a Gaussian survey uses of the shift allowed without sampling: zero if there is no such survey."""
+        if self.mechanism != "gaussian" or self.survey_passes == 0:
+            return 0.0
+        return _FULL_SHIFT_SHARE if self.survey_passes > 1 else _NORMS_SHIFT_SHARE
+
+    @property
+    def survey_noise(self) -> SurveyNoise:
+        """Noise of the survey, which depends on stated values only."""
+        price = self.price
+        if self.mechanism != "gaussian":
+            return SurveyNoise(epsilon=self.survey_share * price.epsilon)
+        shift = self.survey_shift_share * largest_shift(price.epsilon, price.delta)  # [note: joint-survey-9]
+        noise = SurveyNoise(shift=min(shift, _LARGEST_SHIFT))
+        # Raises if the survey would leave nothing for the rounds, before it is paid for.
+        delta_after(price.epsilon, price.delta, survey_shift=noise.shift)
+        return noise
 
     @property
     def survey_passes(self) -> int:
@@ -171,6 +203,13 @@ class Settings(ABC):
                 f"the survey used the l{survey.ball.order:g} norm, but mechanism={self.mechanism!r} needs "
                 f"l{self.order:g}. Survey again for this mechanism."
             )
+        if survey.shift > 0.0:
+            if self.mechanism != "gaussian":
+                raise MismatchError(
+                    f"the survey has Gaussian noise, which mechanism={self.mechanism!r} does not cover. Survey again."
+                )
+            # The plan counts the shift of the survey at the same epsilon, by a smaller delta of its rounds.
+            return epsilon
         if not survey.epsilon < epsilon:
             raise BudgetError(
                 f"the survey cost epsilon={survey.epsilon!r}, which leaves nothing of epsilon={epsilon!r}. Raise "

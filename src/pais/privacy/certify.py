@@ -104,7 +104,13 @@ def worst_case(
 
 
 def worst_case_if_kept(
-    rule: Rule, profile: Profile, *, radius: float, delta: float = 0.0, tolerance: float = KEPT_TOLERANCE
+    rule: Rule,
+    profile: Profile,
+    *,
+    radius: float,
+    delta: float = 0.0,
+    survey_shift: float = 0.0,
+    tolerance: float = KEPT_TOLERANCE,
 ) -> WorstCase:
     """Bound the loss of a record given that it was kept in the sample, over all norms in [0, radius].
 
@@ -118,6 +124,8 @@ def worst_case_if_kept(
         As in `worst_case`.
     delta : float
         The delta of the guarantee: > 0 for a `GaussianProfile`, ignored for a pure profile.
+    survey_shift : float
+        Gaussian shift of a survey of all rows before the sample, whose loss is included; 0 for none.
 
     Notes
     -----
@@ -134,6 +142,8 @@ def worst_case_if_kept(
     if gaussian:
         # Epsilon increases with the shift, so the largest shift gives the largest epsilon.
         shifts = np.array([upper, attained])
+        if survey_shift > 0.0:
+            shifts = round_up(np.hypot(shifts, survey_shift), 4.0)  # [note: joint-survey-7]
         upper, attained = invert_delta(np.full(2, delta), shifts, np.ones(2))  # [note: kept-4]
     return WorstCase(
         quantity="epsilon if kept",

@@ -135,7 +135,9 @@ def curves(fit: KMeansFit) -> str:
     earlier = sum(part.epsilon for part in plan.spent)
     added = f" The earlier releases add {price(earlier)} to every record." if earlier > 0.0 else ""
     reading = (
-        "The sampling probabilities are as small as the guarantee allows, so the loss is the same at all norms."
+        "Survey and rounds have one price together, and it holds at all norms."
+        if plan.survey_shift > 0.0
+        else "The sampling probabilities are as small as the guarantee allows, so the loss is the same at all norms."
         if losses.min() > 0.999 * plan.epsilon
         else "Where the curve is below the dashed line, a record has a smaller loss than the certificate states."
     )

@@ -31,14 +31,13 @@ def test_fits_runs_and_surveys_are_charged_once_each(make: Callable[..., pais.Le
     X = rows()
     pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger).fit(X)
     assert [(entry.what, entry.epsilon, entry.delta) for entry in ledger.entries] == [
-        ("survey", 0.052, 0.0),
-        ("k-means", 0.948, 1e-6),
+        ("survey and k-means", 1.0, 1e-6),
     ]
     pais.survey(X, epsilon=0.25, ledger=ledger)
     pais.run(plan(0.5), X, ledger=ledger)
     settings = pais.KMeansSettings(n_clusters=2, epsilon=0.75, mechanism="l2", radius=RADIUS, norms=norms())
     pais.private_kmeans(X, settings, ledger=ledger)
-    assert [entry.epsilon for entry in ledger.entries] == pytest.approx([0.052, 0.948, 0.25, 0.5, 0.75], rel=1e-6)
+    assert [entry.epsilon for entry in ledger.entries] == pytest.approx([1.0, 0.25, 0.5, 0.75], rel=1e-6)
     assert ledger.spent.epsilon <= 2.5
     assert {entry.note for entry in ledger.entries} == {"secure randomness"}
 
@@ -197,8 +196,8 @@ def test_survey_is_charged_before_a_refusal_may_quote_it(wish: dict[str, Any]) -
     demanding = pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, **wish)
     with pytest.raises(pais.PaisError):
         demanding.fit(rows())
-    assert [(entry.what, entry.epsilon) for entry in ledger.entries] == [("survey", 0.052)]
-    # Not once more: the rest does not pay for another whole fit.
+    assert [(entry.what, entry.epsilon) for entry in ledger.entries] == [("survey and k-means", 1.0)]
+    # Not once more: nothing is left.
     with pytest.raises(pais.BudgetError):
         demanding.fit(rows())
 

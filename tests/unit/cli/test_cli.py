@@ -26,6 +26,8 @@ CERTIFICATE_KEYS = {
     "max_epsilon_if_kept",
     "values_sha256",
     "ledger_entries",
+    "survey_shift",
+    "release_delta",
     "delta_basis",
     "parts",
     "neighbours",
@@ -60,7 +62,7 @@ def test_certificates_hold_the_expected_entries_and_add_up(data: Path, tmp_path:
     assert kmeans(data, tmp_path / "out").exit_code == 0
     certificate = strict_json((tmp_path / "out" / "certificate.json").read_text())
     assert set(certificate) == CERTIFICATE_KEYS
-    assert [part["what"] for part in certificate["parts"]] == ["survey", "k-means"]
+    assert [part["what"] for part in certificate["parts"]] == ["survey and k-means"]
     assert sum(part["epsilon"] for part in certificate["parts"]) == pytest.approx(1.0)
     assert certificate["epsilon"] <= 1.0
     assert certificate["secure_randomness"] is True

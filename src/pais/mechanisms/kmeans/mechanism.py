@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,12 +16,11 @@ from pais.data.engines import WeightedRows
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.kmeans import refine
-from pais.mechanisms.kmeans.lloyd import LloydSample, Round, Summary, add_profiles, count_lattice, sum_lattice
-from pais.mechanisms.noise import GaussianNoise
+from pais.mechanisms.kmeans.lloyd import LloydSample, Round, add_profiles, count_lattice, sum_lattice
+from pais.mechanisms.kmeans.moment import SecondMoment
+from pais.mechanisms.kmeans.refinement import Refinement
+from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample
 from pais.privacy.profiles import GaussianProfile, LinearProfile
-
-# Largest factor by which the steps of the polishing rounds are lengthened.
-_RELAXATION = 1.8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class KMeansValue:
     noisy_counts: FloatArray
 
 
-@stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment_noise": "second_moment_noise"})
+@stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
 @dataclass(frozen=True, kw_only=True)
 class KMeans(Mechanism):
     """Compute k centers in rounds of noisy counts and sums.
@@ -41,7 +40,7 @@ class KMeans(Mechanism):
     ----------
     n_clusters, n_features : int
         k and d.
-    rounds : tuple of Round
+    rounds : tuple of ResidualRound, or of Round for the algorithm of the paper
         The noise of each round.
     radius : float
         Radius of the ball that the noise was planned for.
@@ -50,8 +49,8 @@ class KMeans(Mechanism):
     explore : int
         Number of rounds with `cells` centers. Then the cells are merged into k centers, which the other rounds polish.
         0 is the algorithm of the paper: k centers from a start that does not depend on the data, without refinement.
-    moment_noise : GaussianNoise, optional
-        Noise on the second moment that gives the starting centers. If None, the first round measures sectors instead.
+    moment : SecondMoment, optional
+        Gives the starting centers. If None, the first round measures sectors instead.
     n_rows, mean_square_norm : float
         Public or noisy values that the refinement uses.
     trust : float
@@ -60,11 +59,11 @@ class KMeans(Mechanism):
 
     n_clusters: int
     n_features: int
-    rounds: tuple[Round, ...]
+    rounds: tuple[ResidualRound, ...] | tuple[Round, ...]
     radius: float
     cells: int
     explore: int
-    moment_noise: GaussianNoise | None = None
+    moment: SecondMoment | None = None
     n_rows: float = 1.0
     mean_square_norm: float = 1.0
     trust: float = 1.5
@@ -74,9 +73,9 @@ class KMeans(Mechanism):
     def __post_init__(self) -> None:
         self._validate()
         object.__setattr__(self, "rounds", tuple(self.rounds))
-        orders = {round_.sum_noise.order for round_ in self.rounds}
-        if self.moment_noise is not None:
-            orders.add(self.moment_noise.order)
+        orders = {round_.order for round_ in self.rounds}
+        if self.moment is not None:
+            orders.add(self.moment.noise.order)
         if len(orders) != 1:
             raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
 
@@ -86,10 +85,13 @@ class KMeans(Mechanism):
             validate.count(name, getattr(self, name))
         for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight"):
             validate.positive(name, getattr(self, name))
+        kind = Round if self.explore == 0 else ResidualRound
         for round_ in self.rounds:
-            validate.instance("an entry of rounds", round_, Round, "Pass a Round with the noise of counts and sums.")
-        if self.moment_noise is not None:
-            validate.instance("moment_noise", self.moment_noise, GaussianNoise, "Pass a GaussianNoise, or None.")
+            validate.instance("an entry of rounds", round_, kind, "Pass Round for explore=0, else ResidualRound.")
+            if isinstance(round_, ResidualRound) and round_.radius != self.radius:
+                raise MismatchError(f"a round was planned for another radius than {self.radius!r}. Plan again.")
+        if self.moment is not None:
+            validate.instance("moment", self.moment, SecondMoment, "Pass a SecondMoment, or None.")
         if type(self.explore) is not int:
             raise ArgumentError("explore is not an integer. Pass a number of rounds, or 0.")
         if not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
@@ -101,15 +103,13 @@ class KMeans(Mechanism):
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         profiles = [round_.profile for round_ in self.rounds]
-        if self.moment_noise is not None:
-            # w |x|^2 <= w |x| r, so a second moment costs at most as much as a sum with noise of scale / r.
-            # [note: moment-3]
-            profiles.append(GaussianNoise(scale=self.moment_noise.scale / self.radius * (1.0 - 1e-12)).sum_profile())
+        if self.moment is not None:
+            profiles.append(self.moment.profile)
         return add_profiles(profiles)
 
     @property
     def order(self) -> float:
-        return self.rounds[0].sum_noise.order
+        return self.rounds[0].order
 
     def require_lattice(self, extent: Extent) -> None:
         # On a smaller ball the grid would be finer, and scores of centers in the larger ball would not be exact.
@@ -118,23 +118,33 @@ class KMeans(Mechanism):
                 f"k-means was planned for radius={self.radius!r} and weights up to {self.largest_weight:.6g}. "
                 "Plan it for this ball and rule."
             )
-        count_lattice(self.rounds).require(extent.weight)
-        sum_lattice(self.rounds).require(extent.contribution)
+        if self._is_plain:
+            count_lattice(self.rounds).require(extent.weight)
+            sum_lattice(self.rounds).require(extent.contribution)
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.explore == 0
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
-        # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.
-        with one_blas_thread():
-            return self._measure(LloydSample(content, ball, self.rounds), ball, bits)
-
-    def _measure(self, sample: LloydSample, ball: Ball, bits: BitSource) -> KMeansValue:
         # Directions and restarts are chosen with public randomness.
         rng = np.random.default_rng(int.from_bytes(bits.raw(16), "little"))
-        if self.explore == 0:
-            centers, counts = self._plain(sample, rng, bits)
-        else:
-            centers, counts = _Refinement(self, sample, rng, bits).run()
+        # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.
+        with one_blas_thread():
+            if self._is_plain:
+                centers, counts = self._plain(LloydSample(content, ball, self.rounds), rng, bits)
+            else:
+                centers, counts = self._refined(content, rng, bits)
         origin = 0.0 if ball.center is None else np.asarray(ball.center)
         return KMeansValue(centers=centers + origin, noisy_counts=counts)
+
+    def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
+        spread = None
+        if self.moment is not None:
+            moment = self.moment.measure(content, self.largest_weight, bits)
+            spread = refine.spread_of_moment(moment, self.moment.noise.scale, self.n_rows, self.mean_square_norm)
+        sample = ResidualSample(content, self.rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
+        return Refinement(self, sample, rng, bits).run(spread)
 
     def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
         """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""
@@ -148,112 +158,3 @@ class KMeans(Mechanism):
             moved = summary.noisy_sums / np.where(filled, counts, 1.0)[:, None]
             centers = np.where(filled[:, None], refine.into_ball(moved, self.radius), centers)
         return centers, counts
-
-
-@dataclass
-class _Refinement:
-    """The rounds of one release, with the current centers and the error of each."""
-
-    plan: KMeans
-    sample: LloydSample
-    rng: refine.Generator
-    bits: BitSource
-    centers: FloatArray = field(init=False)
-    spread: FloatArray = field(init=False)
-    variance: FloatArray = field(init=False)
-    stack: list[FloatArray] = field(default_factory=list)
-    strength: list[FloatArray] = field(default_factory=list)
-
-    def run(self) -> tuple[FloatArray, FloatArray]:
-        plan = self.plan
-        first = self._start()
-        self.variance = np.full(plan.cells, np.inf)
-        counts = np.zeros(plan.n_clusters)
-        for t, round_ in enumerate(plan.rounds[first:]):
-            summary = self.sample.summarise(self.centers, round_, self.bits)
-            last_explore, last = t == plan.explore - 1, t == len(plan.rounds) - first - 1
-            relax = t >= plan.explore and not last
-            updated, error, trusted = self._update(summary, round_, relax=relax)
-            counts = summary.noisy_counts
-            if t < plan.explore - 1:
-                if not np.all(trusted):
-                    updated = refine.reseed(updated, counts, trusted, self.spread, plan.radius, self.rng)
-                self.centers, self.variance = updated, np.where(trusted, error, np.inf)
-            elif last_explore:
-                counts = self._merge(updated[trusted], counts[trusted], error[trusted])
-            else:
-                self.centers = np.where(trusted[:, None], updated, self.centers)
-                self.variance = np.where(trusted, error, self.variance)
-        return self.centers, counts
-
-    def _start(self) -> int:
-        """Set the starting cells from a second moment or from sectors; return the number of rounds used for it."""
-        plan = self.plan
-        if plan.moment_noise is not None:
-            moment = self.sample.second_moment(plan.moment_noise, plan.radius, plan.largest_weight, self.bits)
-            self.spread = refine.spread_of_moment(moment, plan.moment_noise.scale, plan.n_rows, plan.mean_square_norm)
-            self.centers = refine.start_from_spread(self.spread, plan.cells, plan.radius, self.rng)
-            return 0
-        sectors = refine.directions(plan.cells, plan.n_features, plan.radius, self.rng)
-        round_ = plan.rounds[0]
-        means, _, trusted, size = self._measured(self.sample.summarise(sectors, round_, self.bits), round_)
-        self.stack.clear()
-        self.strength.clear()
-        share = np.where(trusted, size, 0.0)
-        share /= share.sum()
-        mean_square = plan.mean_square_norm
-        if plan.order == 1.0:
-            # l1 norms give only a guess of the Euclidean norms. The sector means show a large part of their size.
-            mean_square = max(mean_square, 1.5 * float(share @ np.square(means).sum(axis=1)))
-        self.spread = refine.spread_of_sectors(means, share, mean_square)
-        self.centers = refine.start_from_sectors(means, share, self.spread, plan.cells, plan.radius, self.rng)
-        return 1
-
-    def _measured(self, summary: Summary, round_: Round) -> tuple[FloatArray, FloatArray, refine.BoolArray, FloatArray]:
-        """Denoised means of the cells, their squared errors, which cells are trusted, and their sizes."""
-        plan = self.plan
-        count_noise, sum_noise = round_.count_noise.deviation(1), round_.sum_noise.deviation(plan.n_features)
-        trusted = summary.noisy_counts > plan.trust * count_noise
-        if not np.any(trusted):
-            trusted[np.argmax(summary.noisy_counts)] = True
-        size = np.maximum(summary.noisy_counts, count_noise)
-        self.stack.append(summary.noisy_sums / sum_noise)
-        self.strength.append(size / sum_noise)
-        shrunk, left = refine.denoise(np.vstack(self.stack), np.concatenate(self.strength), len(size))
-        means = refine.into_ball(shrunk * (sum_noise / size)[:, None], plan.radius)
-        return means, left * (sum_noise / size) ** 2 + 1e-12 * plan.radius**2, trusted, size
-
-    def _update(
-        self, summary: Summary, round_: Round, *, relax: bool
-    ) -> tuple[FloatArray, FloatArray, refine.BoolArray]:
-        """Combine old centers and new means in a Kalman step; return centers, errors and which cells are trusted.
-
-        The old centers get less weight the further the centers moved beyond the noise of both. The steps of all
-        polishing rounds but the last are lengthened in proportion to the part that is not noise, because the steps of
-        Lloyd's algorithm are short.
-        """
-        means, error, trusted, size = self._measured(summary, round_)
-        known = trusted & np.isfinite(self.variance)
-        gain = np.ones(len(size))
-        if np.any(known):
-            past = np.where(known, self.variance, 0.0)
-            moved = np.square(means - self.centers).sum(axis=1) - error - past
-            drift = max(0.0, float(np.average(moved[known], weights=size[known])))
-            gain[known] = (past[known] + drift) / (past[known] + drift + error[known])
-            error = gain * error
-            if relax:
-                rest = float(np.average(error[known], weights=size[known]))
-                gain *= 1.0 + (_RELAXATION - 1.0) * drift / (drift + rest)
-        updated = self.centers + gain[:, None] * (means - self.centers)
-        return refine.into_ball(updated, self.plan.radius), error, trusted
-
-    def _merge(self, points: FloatArray, counts: FloatArray, error: FloatArray) -> FloatArray:
-        """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
-        mass = np.maximum(counts, 1e-9)
-        k = self.plan.n_clusters
-        self.centers = refine.into_ball(refine.merge(points, mass, k, self.rng), self.plan.radius)
-        label = refine.nearest(points, self.centers)
-        total: FloatArray = np.bincount(label, mass, minlength=k).astype(np.float64)
-        inherited = np.bincount(label, mass**2 * error, minlength=k) / np.maximum(total, 1e-9) ** 2
-        self.variance = np.where(total > 0.0, inherited, np.inf)
-        return total

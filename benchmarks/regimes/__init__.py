@@ -1,0 +1,1 @@
+"""Cost of private k-means over the non-private floor, in many regimes: rows, columns, clusters, tails, epsilon."""

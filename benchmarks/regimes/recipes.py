@@ -1,0 +1,204 @@
+"""Generated tables. Each recipe takes its sizes and returns float64 rows, the same rows on every call."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import make_blobs, make_circles, make_moons
+
+from benchmarks.data import FloatArray
+
+
+def unit_ball(rows: FloatArray) -> FloatArray:
+    """The scaling of the PE-means protocol: four digits, centered, largest norm 1."""
+    rounded = np.round(rows, 4)
+    rounded -= rounded.mean(axis=0)
+    scaled: FloatArray = rounded / np.linalg.norm(rounded, axis=1).max()
+    return scaled
+
+
+def blobs_in_ball(k: int, d: int) -> FloatArray:
+    rows, _ = make_blobs(20_000, d, centers=k, random_state=1)
+    return unit_ball(rows)
+
+
+def boxed(d: int) -> FloatArray:
+    rows: FloatArray = make_blobs(100_000, n_features=d, centers=64, center_box=(-100, 100), random_state=0)[0]
+    return rows
+
+
+def satellites(d: int, distance: float) -> FloatArray:
+    """One cluster of 180,000 rows and 19 of 1,000, each of deviation 1, at about `distance` from the large one."""
+    rng = np.random.default_rng(11)
+    direction = rng.normal(size=(19, d))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    means = np.concatenate([np.zeros((1, d)), direction * distance * rng.uniform(0.8, 1.2, size=(19, 1))])
+    group = np.repeat(np.arange(20), [180_000] + [1_000] * 19)
+    return _shuffled(means[group] + rng.normal(size=(len(group), d)), rng)
+
+
+def mixture(n: int, d: int, groups: int, *, spread: float = 3.0, seed: int = 0) -> FloatArray:
+    """Gaussian clusters of deviation 1 and moderately unequal sizes; their means have deviation `spread`."""
+    rng = np.random.default_rng(seed)
+    means = rng.normal(size=(groups, d)) * spread
+    group = rng.choice(groups, size=n, p=rng.dirichlet(np.full(groups, 5.0)))
+    rows: FloatArray = means[group] + rng.normal(size=(n, d))
+    return rows
+
+
+def t_mixture(n: int, d: int, groups: int, *, degrees: float = 3.0) -> FloatArray:
+    """Clusters of a multivariate t, near enough to each other that five non-private runs find a good optimum."""
+    rng = np.random.default_rng(3)
+    means = rng.normal(size=(groups, d)) * 2.5
+    group = rng.choice(groups, size=n, p=rng.dirichlet(np.full(groups, 3.0)))
+    radial = np.sqrt(degrees / rng.chisquare(degrees, size=(n, 1)))
+    rows: FloatArray = means[group] + rng.normal(size=(n, d)) * radial
+    return rows
+
+
+def lognormal(n: int, d: int, *, sigma: float = 1.0, units: float = 1.0) -> FloatArray:
+    """Correlated lognormal columns: `sigma` is the deviation of the logarithms, `units` spreads their scales."""
+    rng = np.random.default_rng(4)
+    loading = rng.normal(size=(2, d))
+    loading *= 0.6 / np.linalg.norm(loading, axis=0)
+    logarithm = 0.8 * rng.normal(size=(n, d)) + rng.normal(size=(n, 2)) @ loading
+    rows: FloatArray = np.exp(sigma * logarithm + units * rng.uniform(-1.0, 1.0, size=d))
+    return rows
+
+
+def pareto(n: int, d: int, *, shape: float = 1.8) -> FloatArray:
+    """Columns whose variance is infinite."""
+    rows: FloatArray = np.random.default_rng(5).pareto(shape, size=(n, d))
+    return rows
+
+
+def planar(n: int, k: int) -> FloatArray:
+    """Clusters in the square from -1 to 1: random places for few, a grid for many."""
+    rng = np.random.default_rng(6)
+    if k < 50:
+        places, deviation = rng.uniform(-0.85, 0.85, size=(k, 2)), 0.05
+    else:
+        side = round(k**0.5)
+        axis = (np.arange(side) + 0.5) / side * 2.0 - 1.0
+        places, deviation = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2), 0.4 / side
+    rows = places[rng.integers(len(places), size=n)] + deviation * rng.normal(size=(n, 2))
+    return np.asarray(np.clip(rows, -1.0, 1.0))
+
+
+def one_hot(n: int, variables: int, levels: int) -> FloatArray:
+    """Indicator columns of categorical variables that depend on eight hidden classes."""
+    rng = np.random.default_rng(7)
+    hidden = rng.integers(8, size=n)
+    columns = []
+    for _ in range(variables):
+        shares = rng.dirichlet(np.full(levels, 0.4), size=8).cumsum(axis=1)
+        level = (rng.random((n, 1)) > shares[hidden]).sum(axis=1).clip(max=levels - 1)
+        columns.append(np.eye(levels)[level])
+    return np.concatenate(columns, axis=1)
+
+
+def one_column_scaled(n: int, d: int) -> FloatArray:
+    rows = mixture(n, d, 10, seed=8)
+    rows[:, 0] *= 1000.0
+    return rows
+
+
+def far_from_zero(n: int, d: int) -> FloatArray:
+    rows = mixture(n, d, 10, seed=9)
+    rows += 1e4 * rows.std()
+    return rows
+
+
+def few_distinct(n: int, d: int) -> FloatArray:
+    """Six different rows, up to a jitter of a hundredth of their distance."""
+    rng = np.random.default_rng(10)
+    rows: FloatArray = rng.normal(size=(6, d))[rng.integers(6, size=n)] + 0.01 * rng.normal(size=(n, d))
+    return rows
+
+
+def with_outlier(n: int, d: int) -> FloatArray:
+    """One row a thousand deviations away."""
+    rows = mixture(n, d, 10, seed=12)
+    rows[0] += 1000.0
+    return rows
+
+
+def gaussian(n: int, d: int) -> FloatArray:
+    return np.random.default_rng(13).normal(size=(n, d))
+
+
+# Recipes that no constant is tuned on.
+
+
+def unequal_covariances(n: int, d: int, groups: int) -> FloatArray:
+    rng = np.random.default_rng(101)
+    group = rng.integers(groups, size=n)
+    rows = np.empty((n, d))
+    for index in range(groups):
+        member = group == index
+        shape = rng.normal(size=(d, d)) / np.sqrt(d) * rng.uniform(0.2, 2.0)
+        rows[member] = rng.normal(size=d) * 4.0 + rng.normal(size=(int(member.sum()), d)) @ shape
+    return rows
+
+
+def rings_and_moons(n: int) -> FloatArray:
+    rings, _ = make_circles(n // 2, noise=0.05, factor=0.5, random_state=102)
+    moons, _ = make_moons(n - n // 2, noise=0.08, random_state=103)
+    return _shuffled(np.concatenate([rings, moons + np.array([3.0, 1.0])]), np.random.default_rng(102))
+
+
+def gamma_columns(n: int, d: int) -> FloatArray:
+    rng = np.random.default_rng(104)
+    rows: FloatArray = rng.gamma(rng.uniform(0.5, 5.0, size=d), rng.uniform(0.5, 20.0, size=d), size=(n, d))
+    return rows
+
+
+def correlated(n: int, d: int) -> FloatArray:
+    """One Gaussian cloud with correlation 0.9 between neighbouring columns."""
+    rng = np.random.default_rng(105)
+    rows = rng.normal(size=(n, d))
+    for column in range(1, d):
+        rows[:, column] = 0.9 * rows[:, column - 1] + np.sqrt(1.0 - 0.81) * rows[:, column]
+    return rows
+
+
+def uniform_cube(n: int, d: int) -> FloatArray:
+    return np.random.default_rng(106).uniform(0.0, 1.0, size=(n, d))
+
+
+def binary_and_numbers(n: int) -> FloatArray:
+    """Twelve yes-or-no columns and four numbers such as age, hours, income in thousands and a score."""
+    rng = np.random.default_rng(107)
+    kind = rng.integers(5, size=n)
+    binary = rng.random((n, 12)) < rng.beta(0.5, 0.5, size=(5, 12))[kind]
+    age = np.clip(rng.normal(20.0 + 10.0 * kind, 6.0), 16.0, 95.0)
+    hours = np.clip(rng.normal(40.0, 8.0, size=n), 0.0, 80.0)
+    income = rng.lognormal(3.0 + 0.2 * kind, 0.5)
+    score = rng.uniform(0.0, 100.0, size=n)
+    return np.column_stack([binary, age, hours, income, score]).astype(np.float64)
+
+
+def counts(n: int, d: int, topics: int) -> FloatArray:
+    """Sparse counts: words in short texts on one topic each."""
+    rng = np.random.default_rng(108)
+    rates = rng.gamma(0.15, 1.5, size=(topics, d))
+    return rng.poisson(rates[rng.integers(topics, size=n)]).astype(np.float64)
+
+
+def zipf_sizes(n: int, d: int, groups: int) -> FloatArray:
+    """Clusters of sizes in proportion to 1, 1/2, 1/3, ..."""
+    rng = np.random.default_rng(109)
+    share = 1.0 / np.arange(1, groups + 1)
+    group = rng.choice(groups, size=n, p=share / share.sum())
+    rows: FloatArray = rng.uniform(-10.0, 10.0, size=(groups, d))[group] + rng.normal(size=(n, d))
+    return rows
+
+
+def low_rank(n: int, d: int, rank: int) -> FloatArray:
+    rng = np.random.default_rng(110)
+    score = mixture(n, rank, 12, spread=4.0, seed=111)
+    rows: FloatArray = score @ rng.normal(size=(rank, d)) + 0.5 * rng.normal(size=(n, d))
+    return rows
+
+
+def _shuffled(rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+    return rows[rng.permutation(len(rows))]

@@ -1,0 +1,245 @@
+"""The rounds of private k-means: over-cluster, split and merge cells, merge them into k centers, polish.
+
+Only `ResidualSample` sees the rows. Everything else here is computed from what the rounds release.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource
+from pais.mechanisms.kmeans import refine
+from pais.mechanisms.kmeans.cells import Cells, Space, reallocate
+from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample, ResidualSummary
+
+if TYPE_CHECKING:
+    from pais.mechanisms.kmeans.mechanism import KMeans
+
+# Largest factor by which the steps of the polishing rounds are lengthened.
+_RELAXATION = 1.8
+
+# A clip is between these multiples of the mean distance of a cell. It grows slowly with the size of the cell, because
+# the bias of clipping matters more when the noise is small.
+_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 1.0, 6.0, 0.65
+
+# Number of points that stand for the rows when cells are merged.
+_MODEL_POINTS = 3000
+
+# From this share of the radius on, whole rows are summed, which costs less than residuals with such a clip.
+_WHOLE_FROM = 0.9
+
+# A cell is split if the gain is this many times the loss of the merge that frees a cell.
+import os
+_EXPLORING_RATIO, _POLISHING_RATIO = float(os.environ.get('X_ER',3.0)), float(os.environ.get('X_PR',4.0))
+
+
+@dataclass(kw_only=True)
+class Measured:
+    """What a round says about the cells: means and sizes, and which of them stand above the noise."""
+
+    means: FloatArray
+    errors: FloatArray
+    sizes: FloatArray
+    distances: FloatArray
+    trusted: refine.BoolArray
+
+
+@dataclass
+class Refinement:
+    """The rounds of one release and the cells between them."""
+
+    plan: KMeans
+    sample: ResidualSample
+    rng: refine.Generator
+    bits: BitSource
+    cells: Cells = field(init=False)
+    space: Space = field(init=False)
+    stack: list[FloatArray] = field(default_factory=list)
+    strength: list[FloatArray] = field(default_factory=list)
+
+    def run(self, spread: FloatArray | None) -> tuple[FloatArray, FloatArray]:
+        """Run all rounds from cells that `spread` suggests, or from sectors that the first round measures."""
+        plan = self.plan
+        rounds = plan.rounds if spread is not None else plan.rounds[1:]
+        if spread is None:
+            self._start_from_sectors(plan.rounds[0])
+        else:
+            self._start(spread, refine.start_from_spread(spread, plan.cells, plan.radius, self.rng))
+        counts = np.zeros(plan.n_clusters)
+        for t, round_ in enumerate(rounds):
+            last = len(rounds) - 1
+            summary = self._summarise(round_)
+            measured = self._measured(summary, round_)
+            self._update(measured, exploring=t < plan.explore, relax=plan.explore <= t < last)
+            counts = summary.noisy_counts
+            noise = round_.count_noise.deviation(1)
+            if t < plan.explore - 1:
+                self.cells = reallocate(
+                    self.cells, measured.trusted, self.space, count_noise=noise, ratio=_EXPLORING_RATIO
+                )
+            elif t == plan.explore - 1:
+                counts = self._merge(measured.trusted)
+            elif t < last - 1:
+                self.cells = reallocate(
+                    self.cells, measured.trusted, self.space, count_noise=noise, ratio=_POLISHING_RATIO
+                )
+        return self.cells.centers, counts
+
+    def _start(self, spread: FloatArray, centers: FloatArray) -> None:
+        n = len(centers)
+        self.space = Space(radius=self.plan.radius, spread=spread, rng=self.rng)
+        self.cells = Cells(
+            centers=centers,
+            sizes=np.full(n, self.plan.n_rows / n),
+            distances=np.full(n, self.plan.radius),
+            errors=np.full(n, self.plan.radius**2),
+            measured=np.zeros(n, dtype=bool),
+        )
+
+    def _start_from_sectors(self, round_: ResidualRound) -> None:
+        """Measure sectors, the cells of random directions, and start from cells that fit their means."""
+        plan = self.plan
+        sectors = refine.directions(plan.cells, plan.n_features, plan.radius, self.rng)
+        self._start(np.eye(plan.n_features), sectors)
+        measured = self._measured(self._summarise(round_), round_)
+        self.stack.clear()
+        self.strength.clear()
+        share = np.where(measured.trusted, measured.sizes, 0.0)
+        share /= share.sum()
+        mean_square = plan.mean_square_norm
+        if plan.order == 1.0:
+            # l1 norms give only a guess of the Euclidean norms. The sector means show a large part of their size.
+            mean_square = max(mean_square, 1.5 * float(share @ np.square(measured.means).sum(axis=1)))
+        spread = refine.spread_of_sectors(measured.means, share, mean_square)
+        self._start(spread, refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng))
+
+    def _reach(self, round_: ResidualRound) -> float:
+        """Typical reach of a record, that of the root mean square norm, per unit of Euclidean distance."""
+        norm = math.sqrt(min(self.plan.mean_square_norm, self.plan.radius**2))
+        reach = float(round_.reach(np.array([norm]))[0])
+        # A residual that spreads over m directions has an l1 norm of about sqrt(2 m / pi) times its Euclidean norm.
+        return reach if round_.order == 2.0 else reach / math.sqrt(max(2.0 * self.space.dimension / math.pi, 1.0))
+
+    def _summarise(self, round_: ResidualRound) -> ResidualSummary:
+        """Run one round, with a clip for each cell from its size, its mean distance and the error of its center."""
+        cells, radius, d = self.cells, self.plan.radius, self.plan.n_features
+        noise = round_.residual_noise.deviation(d)
+        factor = _CLIP_FACTOR * (2.0 * np.square(cells.sizes / noise) / d) ** (1.0 / 6.0)
+        wanted = np.square(np.clip(factor, _LEAST_CLIP, _MOST_CLIP) * cells.distances) + cells.errors
+        clip = np.sqrt(wanted) / self._reach(round_)
+        whole = (clip >= _WHOLE_FROM * radius) | round_.whole_rows
+        clip = np.where(whole, radius, np.maximum(clip, 1e-9 * radius))
+        return self.sample.summarise(cells.centers, clip, whole, round_, self.bits)
+
+    def _measured(self, summary: ResidualSummary, round_: ResidualRound) -> Measured:
+        """Denoised means of the cells, their squared errors and mean distances, and which cells are trusted."""
+        plan, noisy = self.plan, summary.noisy_counts
+        count_noise = round_.count_noise.deviation(1)
+        sum_noise = round_.residual_noise.deviation(plan.n_features) * summary.clip
+        trusted = noisy > plan.trust * count_noise
+        if not np.any(trusted):
+            trusted[np.argmax(noisy)] = True
+        size = np.maximum(noisy, count_noise)
+        sums = summary.noisy_residuals + np.where(summary.whole, 0.0, size)[:, None] * self.cells.centers
+        self.stack.append(sums / sum_noise[:, None])
+        self.strength.append(size / sum_noise)
+        shrunk, left = refine.denoise(np.vstack(self.stack), np.concatenate(self.strength), len(size))
+        if float(os.environ.get('X_DN',4))==0 or (float(os.environ.get('X_DN',4))==2 and len(self.stack)>plan.explore):
+            shrunk, left = self.stack[-1], np.full(len(size), float(plan.n_features))
+        if float(os.environ.get('X_DN',4))>=3:
+            rest = self.stack[-1] - shrunk
+            dof = plan.n_features - left
+            back = max(0.0, 1.0 - float(dof.sum() / max(np.square(rest).sum(), 1e-9)))
+            if float(os.environ.get('X_DN',4))==4: 
+                g = self.strength[-1]**2; g=g/g.mean(); snr=max(0.,float(np.square(rest).sum()/max(dof.sum(),1e-9))-1.)*g
+                back = (snr/(1+snr))[:,None]
+                left = left + back[:,0]*dof
+            else: left = left + back * dof
+            shrunk = shrunk + back * rest
+        return Measured(
+            means=refine.into_ball(shrunk * (sum_noise / size)[:, None], plan.radius),
+            errors=left * np.square(sum_noise / size) + 1e-12 * plan.radius**2,
+            sizes=np.where(trusted, noisy, count_noise),
+            distances=self._distances(summary, round_, size, trusted) * self._reach(round_),
+            trusted=trusted,
+        )
+
+    @staticmethod
+    def _distances(
+        summary: ResidualSummary, round_: ResidualRound, size: FloatArray, trusted: refine.BoolArray
+    ) -> FloatArray:
+        """Mean distance / reach of the rows of each cell, shrunk toward the mean over all cells by its noise."""
+        clip, noisy = summary.clip, summary.noisy_distances
+        total = size[trusted].sum()
+        mean = max(float(noisy[trusted].sum() / total), 1e-3 * float((clip * size)[trusted].sum() / total))
+        own, error = np.maximum(noisy / size, 0.0), np.square(round_.distance_noise.deviation(1) * clip / size)
+        variety = (0.5 * mean) ** 2
+        shrunk = np.maximum((variety * own + error * mean) / (variety + error), 0.05 * mean)
+        return np.where(trusted, shrunk, mean)
+
+    def _update(self, measured: Measured, *, exploring: bool, relax: bool) -> None:
+        """Combine old centers and new means in a Kalman step.
+
+        The old centers get less weight the further the centers moved beyond the noise of both. The steps of all
+        polishing rounds but the last are lengthened in proportion to the part that is not noise, because the steps of
+        Lloyd's algorithm are short. Untrusted cells keep their center, unless they will be moved anyway.
+        """
+        cells, trusted, error, size = self.cells, measured.trusted, measured.errors, measured.sizes
+        known = trusted & cells.measured
+        gain = np.ones(len(size))
+        if np.any(known):
+            past = np.where(known, cells.errors, 0.0)
+            moved = np.square(measured.means - cells.centers).sum(axis=1) - error - past
+            drift = max(0.0, float(np.average(moved[known], weights=size[known])))
+            gain[known] = (past[known] + drift) / (past[known] + drift + error[known])
+            error = gain * error
+            if relax:
+                rest = float(np.average(error[known], weights=size[known]))
+                gain *= 1.0 + (_RELAXATION - 1.0) * drift / (drift + rest)
+        updated = refine.into_ball(cells.centers + gain[:, None] * (measured.means - cells.centers), self.plan.radius)
+        error = np.minimum(error, self.plan.radius**2)
+        self.cells = Cells(
+            centers=updated if exploring else np.where(trusted[:, None], updated, cells.centers),
+            sizes=size,
+            distances=measured.distances,
+            errors=np.where(trusted, error, cells.errors),
+            measured=trusted if exploring else trusted | cells.measured,
+        )
+
+    def _model(
+        self, points: FloatArray, distances: FloatArray, mass: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Points that stand for the rows of the cells: around each center, as far as the rows were, in any direction."""
+        spread = self.space.spread / math.sqrt(float(np.square(self.space.spread).sum()))
+        each = max(8, _MODEL_POINTS // len(points))
+        offset = self.rng.standard_normal((len(points), each, len(spread))) @ spread
+        model = points[:, None, :] + distances[:, None, None] * offset
+        return model.reshape(-1, points.shape[1]), np.repeat(mass / each, each)
+
+    def _merge(self, trusted: refine.BoolArray) -> FloatArray:
+        """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
+        cells, k = self.cells, self.plan.n_clusters
+        points, error, mass = cells.centers[trusted], cells.errors[trusted], np.maximum(cells.sizes[trusted], 1e-9)
+        candidates = refine.merge(points, mass, k, self.rng)[:int(os.environ.get('X_NC',4))]
+        model, model_mass = self._model(points, cells.distances[trusted], mass)
+        centers = refine.into_ball(refine.settle(candidates, model, model_mass), self.plan.radius)
+        label = refine.nearest(points, centers)
+        total: FloatArray = np.bincount(label, mass, minlength=k).astype(np.float64)
+        some = np.maximum(total, 1e-9)
+        inside = np.square(cells.distances[trusted]) + np.square(points - centers[label]).sum(axis=1)
+        square = np.bincount(label, mass * inside, minlength=k) / some
+        typical = math.sqrt(float(np.average(square, weights=some)))
+        inherited = np.bincount(label, mass**2 * error, minlength=k) / some**2
+        self.cells = Cells(
+            centers=centers,
+            sizes=np.maximum(total, 1.0),
+            distances=np.where(total > 0.0, np.sqrt(square), typical),
+            errors=inherited,
+            measured=total > 0.0,
+        )
+        return total

@@ -1,0 +1,247 @@
+"""Rounds of k-means that release how far the rows of a cell are from its center, not where they are.
+
+The sums of whole rows need noise in proportion to the radius of the ball. The sums of residuals x - c need noise in
+proportion to the size of the cell, which is small after the first rounds. Everything is computed in exact integers.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from pais._base import validate
+from pais._base.files import stored, to_dict
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource
+from pais.data.engines import WeightedRows
+from pais.errors import MismatchError
+from pais.mechanisms.kmeans.grid import Grid, most_bits
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw
+from pais.privacy.profiles import GaussianProfile, LinearProfile
+
+# Clipped residuals are shortened by this share, more than all rounding errors of the clip and of the noise scales.
+_MARGIN = 2.0**-40
+
+# Weights are truncated to this many binary places, or fewer if totals would exceed 64-bit integers.
+_WEIGHT_BITS = 7
+
+# Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision.
+_NOISE_BITS = 33
+
+# Rows have at least this many steps from the origin to the radius, as a power of two.
+_LEAST_GRID_BITS = 8
+
+# Noise beyond this many standard deviations has a negligible probability.
+_NOISE_ROOM = 64.0
+
+# Totals stay below 2**_MOST_BITS steps.
+_MOST_BITS = 61
+
+
+@stored("round", "residual")
+@dataclass(frozen=True, kw_only=True)
+class ResidualRound:
+    """Noise laws of one round, for the count, the distance and the residual sum of each cell.
+
+    A record with norm z is allowed residuals up to clip * reach(z), where the clip of a cell may be any released
+    number. The reach is sqrt(flat + (1 - flat) (z/r)^2) for Gaussian noise and flat + (1 - flat) z/r for pure noise.
+
+    Parameters
+    ----------
+    count_noise : NoiseLaw
+        Noise on the weighted count of a cell.
+    distance_noise : NoiseLaw
+        Noise on the sum of the distances to the center, each divided by clip * reach and at most 1.
+    residual_noise : NoiseLaw
+        Noise on the sum of the residuals, in units of the clip.
+    radius : float
+        Radius r of the ball that contains the rows.
+    flat : float
+        Share in [0, 1] of the squared reach (pure: of the reach) that does not depend on the norm. 1 treats all norms
+        alike, which is best if all rows are kept. Small values let rows with small norms be sampled rarely.
+    whole_rows : bool
+        Whether the round sums whole rows instead of residuals, as the first round does, which knows no centers.
+    """
+
+    count_noise: NoiseLaw
+    distance_noise: NoiseLaw
+    residual_noise: NoiseLaw
+    radius: float
+    flat: float
+    whole_rows: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("count_noise", "distance_noise", "residual_noise"):
+            validate.instance(name, getattr(self, name), NoiseLaw, "Pass laplace_noise(b), LpNoise or GaussianNoise.")
+        validate.radius(self.radius)
+        validate.number("flat", self.flat, rule="a number in [0, 1]", low=0, high=1, open_low=False, open_high=False)
+        validate.flag("whole_rows", self.whole_rows)
+        kinds = {isinstance(noise, GaussianNoise) for noise in self._laws}
+        if len(kinds) > 1:
+            raise MismatchError("a round mixes Gaussian and pure noise. Use one kind of noise.")
+
+    @property
+    def _laws(self) -> tuple[NoiseLaw, ...]:
+        return self.count_noise, self.distance_noise, self.residual_noise
+
+    @property
+    def order(self) -> float:
+        """Order of the norm of rows and residuals."""
+        return self.residual_noise.order
+
+    def to_dict(self) -> dict[str, Any]:
+        return to_dict(self, "round")
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        """Loss of a record in one round: one count, one distance and one residual sum (RESIDUAL-PROFILE)."""
+        parts = [self.count_noise.count_profile(), self.distance_noise.count_profile()]
+        flat = 0.0 if self.whole_rows else self.flat  # [note: residual-1]
+        if flat > 0.0:
+            parts.append(self._residual_noise_over(flat).count_profile())
+        if flat < 1.0:
+            parts.append(self._residual_noise_over(1.0 - flat, unit=self.radius).sum_profile())
+        return functools.reduce(operator.add, parts)
+
+    def _residual_noise_over(self, share: float, unit: float = 1.0) -> NoiseLaw:
+        """Noise law whose loss is this share of the loss of the residual sum, for contributions in `unit`."""
+        scale = self.residual_noise.scale * unit * (1.0 - _MARGIN)
+        if isinstance(self.residual_noise, GaussianNoise):
+            return GaussianNoise(scale=scale / math.sqrt(share))
+        assert isinstance(self.residual_noise, LpNoise)
+        return LpNoise(scale=scale / share, p=self.residual_noise.p)
+
+    def reach(self, norms: FloatArray) -> FloatArray:
+        """Largest residual of a record, in units of the clip, rounded down."""
+        share = np.minimum(norms / self.radius, 1.0)
+        if isinstance(self.residual_noise, GaussianNoise):
+            return np.sqrt(self.flat + (1.0 - self.flat) * share * share) * (1.0 - _MARGIN)
+        return (self.flat + (1.0 - self.flat) * share) * (1.0 - _MARGIN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualSummary:
+    """What one round releases for each cell. It is protected, so any use of it is allowed.
+
+    `noisy_distances` are sums of distance / reach. `noisy_residuals` are sums of x - c, or of x for cells in `whole`.
+    `clip` is the largest distance / reach of a record; farther residuals were shortened to it.
+    """
+
+    noisy_counts: FloatArray
+    noisy_distances: FloatArray
+    noisy_residuals: FloatArray
+    clip: FloatArray
+    whole: NDArray[np.bool_]
+
+
+class ResidualSample:
+    """A weighted sample prepared for residual rounds. Secret; it exists only inside a mechanism.
+
+    Weights are whole steps too, so that the weighted sum of residuals of a cell is the weighted sum of its points minus
+    its weight times its center, exactly. Only rows whose residual is clipped are treated one by one.
+    """
+
+    def __init__(
+        self, content: WeightedRows, rounds: tuple[ResidualRound, ...], *, n_rows: float, largest_weight: float
+    ) -> None:
+        first, steps = rounds[0], Steps.of(rounds, content.rows.shape[1], n_rows, largest_weight)
+        self._grid = Grid(content.rows, first.radius, steps.grid_bits)
+        self._weight_lattice = Lattice(step=2.0**-steps.weight_bits)
+        self._weights = self._weight_lattice.encode(content.weights)
+        self._sums: IntArray = self._grid.points.astype(np.int64)
+        self._sums *= self._weights[:, None]
+        self._squares = np.einsum("ij,ij->i", self._grid.points, self._grid.points)
+        size = np.sqrt(self._squares) if first.order == 2.0 else np.abs(self._grid.points).sum(axis=1)
+        self._norms = size / self._grid.per_unit
+
+    def summarise(
+        self, centers: FloatArray, clip: FloatArray, whole: NDArray[np.bool_], round_: ResidualRound, bits: BitSource
+    ) -> ResidualSummary:
+        """Noisy counts, distances and residual sums of the cells of `centers`.
+
+        Centers, clips and the choice of cells whose rows are summed whole must be released or independent of the data.
+        """
+        k, d = centers.shape
+        grid = self._grid.of_centers(centers)
+        label, score = self._grid.assign(grid)
+        # Distance over reach, in units of the clip of the cell.
+        ratio = self._distances(label, score, grid, round_.order) / self._grid.per_unit
+        ratio /= (clip[label] * round_.reach(self._norms)) + 1e-300
+        counts: IntArray = _total(label, k, self._weights)
+        near = np.minimum(ratio, 1.0)
+        distances: IntArray = _total(label, k, np.trunc(near * self._weights).astype(np.int64))  # [note: residual-3]
+        sums = self._residual_sums(label, ratio, grid, whole)
+        lattice = Lattice(step=self._weight_lattice.step / self._grid.per_unit)
+        one = self._weight_lattice
+        counts = counts + round_.count_noise.draw_steps((k, 1), one, bits)[:, 0]
+        distances = distances + round_.distance_noise.draw_steps((k, 1), one, bits)[:, 0]
+        unit = np.where(whole, round_.radius, clip)
+        sums = sums + round_.residual_noise.draw_steps((k, d), lattice, bits, unit=unit)  # [note: residual-4]
+        return ResidualSummary(
+            noisy_counts=one.decode(counts),
+            noisy_distances=one.decode(distances) * clip,
+            noisy_residuals=lattice.decode(sums),
+            clip=clip,
+            whole=whole,
+        )
+
+    def _distances(self, label: NDArray[np.intp], score: FloatArray, grid: FloatArray, order: float) -> FloatArray:
+        """Distance of each point to its center, in steps. The squares are exact; the root is correctly rounded."""
+        if order == 2.0:
+            square = self._squares - 2.0 * score
+            return np.sqrt(np.maximum(square, 0.0, out=square), out=square)
+        distance = np.empty(label.size)
+        for start in range(0, label.size, 4096):
+            block = slice(start, start + 4096)
+            distance[block] = np.abs(self._grid.points[block] - grid[label[block]]).sum(axis=1)
+        return distance
+
+    def _residual_sums(
+        self, label: NDArray[np.intp], ratio: FloatArray, grid: FloatArray, whole: NDArray[np.bool_]
+    ) -> IntArray:
+        """Weighted sums of the residuals, clipped to the reach; of the whole points in the cells of `whole`."""
+        k = len(grid)
+        clipped = np.flatnonzero((ratio > 1.0) & ~whole[label])
+        inside = np.ones(label.size, dtype=np.int64)
+        inside[clipped] = 0
+        origin = np.where(whole[:, None], 0.0, grid).astype(np.int64)
+        sums: IntArray = _total(label, k, self._sums, inside)
+        sums -= _total(label, k, self._weights, inside)[:, None] * origin
+        if clipped.size:
+            cell = label[clipped]
+            # Truncated after multiplying by the weight, so the norm is at most weight * clip * reach.
+            share = self._weights[clipped] / ratio[clipped] * (1.0 - _MARGIN)  # [note: residual-2]
+            part = np.trunc((self._grid.points[clipped] - grid[cell]) * share[:, None]).astype(np.int64)
+            sums += _total(cell, k, part)
+        return sums
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps:
+    """Sizes of the steps of rows and weights, as powers of two. Public."""
+
+    grid_bits: int
+    weight_bits: int
+
+    @classmethod
+    def of(cls, rounds: tuple[ResidualRound, ...], d: int, n_rows: float, largest_weight: float) -> Steps:
+        """As fine as the noise and 64-bit integers allow."""
+        noise = max(round_.residual_noise.deviation(d) for round_ in rounds)
+        grid_bits = min(most_bits(d), max(_NOISE_BITS - _WEIGHT_BITS - math.ceil(math.log2(noise)), _LEAST_GRID_BITS))
+        total = math.ceil(math.log2(max(4.0 * n_rows, 2.0 * largest_weight, _NOISE_ROOM * noise)))
+        return cls(grid_bits=grid_bits, weight_bits=min(_WEIGHT_BITS, _MOST_BITS - grid_bits - 1 - total))
+
+
+def _total(label: NDArray[np.intp], k: int, values: IntArray, member: IntArray | None = None) -> IntArray:
+    """Sum of the values of the rows in each cell; `member` selects rows by 1 and 0."""
+    ones = np.ones(label.size, dtype=np.int64) if member is None else member
+    matrix = sparse.csr_array((ones, label, np.arange(label.size + 1)), shape=(label.size, k))
+    return np.asarray(matrix.T @ values)

@@ -1,0 +1,77 @@
+"""The noise of a survey: pure for an epsilon, or Gaussian for a total shift."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from pais._base import validate
+from pais.data.ball import Ball
+from pais.errors import ArgumentError
+from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
+
+# Room for the rounding errors of shares and their sum.
+_ROOM = 1.0 + 1e-12
+
+# Smallest price or shift: with a smaller one, the noise would not fit 64-bit integers.
+_SMALLEST = 1e-15
+
+
+@dataclass(frozen=True, kw_only=True)
+class SurveyNoise:
+    """Noise of the stages of a survey; fixed before a row is read.
+
+    Each stage gets a share. The shares of all stages add up to at most 1.
+
+    Attributes
+    ----------
+    epsilon : float, optional
+        Price of a survey with pure noise; a stage costs its share of it.
+    shift : float
+        Gaussian shift of a record in all stages together. Shifts add in squares, so a stage of share f has the shift
+        sqrt(f) * shift.
+
+    Notes
+    -----
+    Guarantee. The stages of a survey together cost at most `epsilon`, or have at most the shift `shift`:
+    `tests/theory/test_survey.py`, `tests/theory/test_joint_fits.py`.
+    """
+
+    epsilon: float = math.inf
+    shift: float = 0.0
+
+    def __post_init__(self) -> None:
+        name, value = ("shift", self.shift) if self.shift > 0.0 else ("epsilon", self.epsilon)
+        highest = validate.LARGEST_EPSILON
+        rule = f"a number in [{_SMALLEST:g}, {highest:g}]"
+        object.__setattr__(self, name, validate.number(name, value, rule=rule, low=_SMALLEST, high=highest))
+        if self.shift > 0.0 and self.epsilon != math.inf:
+            raise ArgumentError("a survey has a shift or an epsilon, not both. Pass one of them.")
+
+    @property
+    def scale_share(self) -> float:
+        """Share of the first stage, the octaves of the norms."""
+        return 0.2 if self.gaussian else 0.08
+
+    @property
+    def center_share(self) -> float:
+        """Share of the mean of the rows, if no center is stated. The norms about the center get the rest."""
+        return 0.2 if self.gaussian else 0.4
+
+    @property
+    def gaussian(self) -> bool:
+        return self.shift > 0.0
+
+    def on_counts(self, share: float) -> NoiseLaw:
+        """Noise on counts of which a record changes one by one."""
+        if self.gaussian:
+            return GaussianNoise(scale=_ROOM / (math.sqrt(share) * self.shift))  # [note: survey-7]
+        return laplace_noise(_ROOM / (share * self.epsilon))  # [note: survey-1]
+
+    def on_sum(self, share: float, ball: Ball) -> NoiseLaw:
+        """Noise on a sum that a record changes by a vector within the ball."""
+        if self.gaussian:
+            if ball.order != 2.0:
+                raise ArgumentError(f"Gaussian noise needs a ball of order 2, not {ball.order:g}. Pass order=2.")
+            return GaussianNoise(scale=ball.radius / (math.sqrt(share) * self.shift) * _ROOM)  # [note: survey-8]
+        return LpNoise(scale=ball.radius / (share * self.epsilon) * _ROOM, p=ball.order)  # [note: survey-4]

@@ -1,0 +1,147 @@
+"""Joint price of a Gaussian survey of all rows and of rounds on a sample that are planned from its outcome.
+
+The survey reads all rows, so its shift is not multiplied by a weight and must not be added to the shift of the rounds.
+Instead, the privacy loss of the survey is averaged over a curve that every plan stays below, whatever the survey
+released. The theorem is JOINT in `docs/theory/map.md`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pais._base import validate
+from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up
+from pais._base.rootfind import shrink_bracket
+from pais.errors import MismatchError, UnreachableError
+from pais.privacy.amplification import epsilon_at_delta, largest_shift
+
+# The standard normal variable behind the survey's loss is divided into cells; beyond the last edge, one cell remains.
+_EDGES = np.linspace(-9.0, 9.0, 1025)
+
+# Relative room for the rounding errors of the sum over cells.
+_ROOM = 1e-9
+
+# Width of the final bracket of `delta_after`, in log(delta), and the most by which it may lower log(delta).
+_TOLERANCE, _FARTHEST = 1e-7, 64.0
+
+
+def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, rounds_delta: float) -> float:
+    """Delta, at `epsilon`, of a Gaussian survey and of the sampled Gaussian rounds that follow it, together.
+
+    Parameters
+    ----------
+    epsilon : float
+        The epsilon of the joint guarantee, > 0.
+    survey_shift : float
+        Gaussian shift of a record in all stages of the survey together: the root of the sum of their squares, > 0.
+    rounds_epsilon, rounds_delta : float
+        A price that the rounds alone never exceed. It is fixed before the survey. The rule, the noise, the ball and
+        everything else may depend on what the survey released.
+
+    Returns
+    -------
+    float
+        An upper bound on delta for adding and for removing a record.
+
+    Notes
+    -----
+    Guarantee. Never below the delta of survey and rounds, even if the plan that is worst for the outcome is chosen
+    after each outcome: `tests/theory/test_joint.py`.
+
+    Assumes. For every outcome, the rounds are a sampled Gaussian release as in `amplified_delta`.
+    """
+    epsilon, pivot = validate.target_epsilon(epsilon), validate.target_epsilon(rounds_epsilon)
+    shift, delta = validate.positive("survey_shift", survey_shift), _positive_delta(rounds_delta)
+    mu = _covering_shift(pivot, delta)
+    both = round_up(np.array([math.hypot(mu, shift)]), 8.0)
+    value, error = log_gaussian_delta(np.array([epsilon]), both)
+    composed = float(np.exp(value + error)[0])  # [note: joint-survey-2]
+    apart = (epsilon - pivot) / shift
+    last = apart - 0.5 * shift + 8 * ULP * (abs(apart) + shift)
+    edges = np.append(_EDGES[last > _EDGES], last)
+    loss = shift * (0.5 * shift + edges[:-1])
+    at = epsilon - loss + 16 * ULP * (epsilon + np.abs(loss))
+    value, error = log_gaussian_delta(at, np.full_like(at, mu))
+    # The lower edge of a cell has the smallest divergence. Nothing is known of the cell below the first edge.
+    missing = np.append(delta, np.maximum(delta - np.exp(value - error), 0.0))  # [note: joint-survey-3]
+    masses = np.diff(special.ndtr(edges), prepend=0.0)
+    beyond = delta * special.ndtr(0.5 * shift - (epsilon + pivot) / shift)
+    total = composed + float(masses @ missing) + float(beyond)
+    return min(total + _ROOM * (composed + delta), 1.0)  # [note: joint-survey-4]
+
+
+@functools.lru_cache(maxsize=256)
+def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
+    """Largest delta of rounds at `epsilon` that meets (epsilon, delta) together with a Gaussian survey before them.
+
+    Notes
+    -----
+    Guarantee. ``joint_delta`` of the result is at most `delta`: `tests/theory/test_joint.py`.
+    """
+    epsilon, delta = validate.target_epsilon(epsilon), _positive_delta(delta)
+    shift = validate.positive("survey_shift", survey_shift)
+
+    def excess(log_share: FloatArray, _: NDArray[np.intp]) -> FloatArray:
+        rounds = delta * math.exp(log_share[0])
+        price = joint_delta(epsilon, survey_shift=shift, rounds_epsilon=epsilon, rounds_delta=rounds)
+        gap = price / delta - 1.0
+        return np.array([gap if price <= delta else max(gap, ULP)])
+
+    index, high, low = np.zeros(1, dtype=np.intp), np.zeros(1), np.full(1, -0.125)
+    while excess(low, index)[0] > 0.0:
+        high, low = low, 2.0 * low
+        if low[0] < -_FARTHEST:
+            most = largest_shift(epsilon, delta)
+            raise UnreachableError(
+                f"survey_shift={shift!r} leaves nothing of epsilon={epsilon!r}, delta={delta!r} for the rounds. "
+                f"Pass a shift well below {most:.6g}.",
+                reachable=most,
+            )
+    low, _ = shrink_bracket(
+        excess, low, high, value_low=excess(low, index), value_high=excess(high, index), tolerance=_TOLERANCE
+    )  # [note: joint-survey-5]
+    return delta * math.exp(low[0])
+
+
+def kept_limit_of_rounds(limit: float, delta: float, *, survey_shift: float, rounds_delta: float) -> float:
+    """Largest epsilon of a kept record in the rounds alone, at `rounds_delta`, that meets a limit with the survey.
+
+    Given that a record was kept, survey and rounds are two Gaussian releases without sampling. Their shifts add in
+    squares, and the result must meet (limit, delta).
+
+    Notes
+    -----
+    Guarantee. The shift of (result, rounds_delta) and the shift of the survey together meet (limit, delta):
+    `tests/theory/test_joint.py`.
+    """
+    most = largest_shift(limit, delta)
+    if not survey_shift < most:
+        raise UnreachableError(
+            f"survey_shift={survey_shift!r} leaves nothing of max_epsilon_if_kept={limit!r} for the rounds. State a "
+            "larger limit.",
+            reachable=most,
+        )
+    own = math.sqrt((most - survey_shift) * (most + survey_shift)) * (1.0 - _ROOM)
+    return float(epsilon_at_delta(rounds_delta, own, 1.0)) * (1.0 - _ROOM)  # [note: joint-survey-6]
+
+
+def _positive_delta(delta: float) -> float:
+    if validate.target_delta(delta) == 0.0:
+        raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
+    return float(delta)
+
+
+def _covering_shift(epsilon: float, delta: float) -> float:
+    """A shift whose divergence at epsilon, without sampling, is at least delta; above the least one by rounding."""
+    mu, margin = largest_shift(epsilon, delta), 1e-12
+    while True:
+        raised = mu * (1.0 + margin)
+        value, error = log_gaussian_delta(np.array([epsilon]), np.array([raised]))
+        if value[0] - error[0] >= math.log(delta) + 4 * ULP * abs(math.log(delta)):  # [note: joint-survey-1]
+            return raised
+        margin *= 4.0

@@ -1,0 +1,140 @@
+"""The measures of `make bench-quality` are right: costs, floors, areas, and what counts as met."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pais
+from benchmarks.regimes import worker
+from benchmarks.regimes.cases import PE_EPSILONS, PE_PUBLISHED, Case, all_cases
+from benchmarks.regimes.protocol import Floors, area, cost, floor_cost, one_center_cost
+from benchmarks.regimes.recipes import unit_ball
+from benchmarks.regimes.runner import Line, Log
+from benchmarks.regimes.sets import digest, tables
+from benchmarks.regimes.table import areas, row_of
+from benchmarks.regimes.worker import Identity, Run
+
+CASE = Case(group="small", table="iris", epsilon=1.0, goal=1.2)
+IDENTITY = Identity(digest="0", n_rows=100, n_features=2, n_clusters=3, one_center=300.0)
+
+
+def line(*costs: float, case: Case = CASE) -> Line:
+    runs = [Run(cost=value, seconds=1.0, sample_size=10.0) for value in costs]
+    return Line(case=case, identity=IDENTITY, floor=100.0, runs=runs)
+
+
+def test_the_cost_is_the_sum_over_rows_of_the_nearest_squared_distance_also_far_from_zero() -> None:
+    rng = np.random.default_rng(0)
+    rows, centers = rng.normal(size=(300, 4)), rng.normal(size=(7, 4))
+    exact = np.square(rows[:, None] - centers).sum(axis=2).min(axis=1).sum()
+    assert cost(rows, centers) == pytest.approx(exact, rel=1e-12)
+    assert cost(rows + 1e6, centers + 1e6) == pytest.approx(exact, rel=1e-8)
+    assert cost(rows, rows) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_one_center_costs_the_variance_and_no_other_single_center_less() -> None:
+    rows = np.random.default_rng(1).normal(size=(200, 3)) * [1.0, 2.0, 3.0] + 5.0
+    assert one_center_cost(rows) == pytest.approx(200 * rows.var(axis=0).sum())
+    assert one_center_cost(rows) < cost(rows, rows.mean(axis=0, keepdims=True) + 0.1)
+
+
+def test_the_floor_finds_separated_clusters() -> None:
+    rng = np.random.default_rng(2)
+    places = np.array([[0.0, 0.0], [50.0, 0.0], [0.0, 50.0]])
+    rows = places[rng.integers(3, size=600)] + rng.normal(size=(600, 2))
+    assert floor_cost(rows, 3) <= cost(rows, places)
+    assert floor_cost(rows, 1) == pytest.approx(one_center_cost(rows))
+
+
+def test_floors_are_kept_by_name_and_rows(tmp_path: Path) -> None:
+    floors = Floors(path=tmp_path / "cache" / "floors.json")
+    rows = np.arange(6.0).reshape(3, 2)
+    assert digest(rows) != digest(rows + 1e-9)
+    assert digest(rows) != digest(rows.reshape(2, 3))
+    assert floors.get("a", digest(rows)) is None
+    floors.put("a", digest(rows), 2.5)
+    floors.put("b", digest(rows), 3.5)
+    assert floors.get("a", digest(rows)) == 2.5
+    assert floors.get("b", digest(rows)) == 3.5
+    assert floors.get("a", digest(rows + 1e-9)) is None
+
+
+def test_the_area_is_exact_for_straight_lines_and_uneven_steps() -> None:
+    assert area(PE_EPSILONS, [3.0] * 5) == pytest.approx(3.0 * 3.75)
+    assert area(PE_EPSILONS, list(PE_EPSILONS)) == pytest.approx((4.0**2 - 0.25**2) / 2.0)
+
+
+def test_an_area_is_of_the_mean_loss_of_a_row_and_needs_every_epsilon() -> None:
+    cases = [case for case in all_cases() if case.table == "pe-4-4"]
+    lines = [line(100.0, 300.0, case=case) for case in cases]
+    (row,) = areas(lines).rows
+    assert row["area"] == pytest.approx(2.0 * 3.75)
+    assert row["floor"] == pytest.approx(3.75)
+    assert row["result"] == "missed"
+    assert areas(lines[:-1]).rows == []
+
+
+@pytest.mark.parametrize(
+    ("costs", "result"),
+    [((110.0, 115.0, 119.0), "met"), ((110.0, 125.0, 130.0), "missed"), ((110.0, 111.0, 150.0), "missed: mean")],
+)
+def test_a_goal_is_for_the_median_and_the_mean_stays_near_it(costs: tuple[float, ...], result: str) -> None:
+    assert row_of(line(*costs))["result"] == result
+
+
+def test_in_the_zoo_the_worst_run_is_compared_to_one_center() -> None:
+    case = replace(CASE, goal=None, one_center_goal=1.05)
+    assert row_of(line(100.0, 314.0, case=case))["result"] == "met"
+    assert row_of(line(100.0, 316.0, case=case))["result"] == "missed: one center"
+    assert row_of(line(100.0, 900.0, case=replace(CASE, goal=None)))["result"] == "reported"
+
+
+def test_finished_runs_are_read_again_but_not_for_other_sources(tmp_path: Path) -> None:
+    run = Run(cost=1.5, seconds=0.1, sample_size=7.0)
+    Log(path=tmp_path / "runs.jsonl", state="a").put(CASE, "digest", 3, run)
+    again = Log(path=tmp_path / "runs.jsonl", state="a")
+    assert again.get(CASE, "digest", 3) == run
+    assert again.get(CASE, "other rows", 3) is None
+    assert again.get(replace(CASE, epsilon=2.0), "digest", 3) is None
+    assert Log(path=tmp_path / "runs.jsonl", state="b").get(CASE, "digest", 3) is None
+
+
+def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    run = Run(cost=1.5, seconds=0.1, sample_size=7.0)
+    for seed in range(2):
+        Log(path=path, state="a").put(CASE, "digest", seed, run)
+    path.write_text(path.read_text()[:-20])
+    assert [Log(path=path, state="a").get(CASE, "digest", seed) for seed in range(2)] == [run, None]
+
+
+def test_cases_name_sets_that_exist_and_each_is_listed_once() -> None:
+    cases = all_cases()
+    assert {case.table for case in cases} <= set(tables(Path()))
+    assert len({(case.group, case.key) for case in cases}) == len(cases)
+    assert {case.table for case in cases if case.group == "pe"} == set(PE_PUBLISHED)
+    assert CASE.matches("small")
+    assert CASE.matches("ir*")
+    assert not CASE.matches("digits")
+
+
+def test_rows_of_the_pe_protocol_fill_the_unit_ball() -> None:
+    rows = unit_ball(np.random.default_rng(3).normal(size=(50, 3)) + 9.0)
+    assert np.linalg.norm(rows, axis=1).max() == pytest.approx(1.0)
+    assert rows.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
+
+
+def test_a_run_states_what_its_case_says_and_measures_all_rows() -> None:
+    case = next(case for case in all_cases() if case.table == "pe-iris" and case.epsilon == 4.0)
+    settings = worker.loaded(Path(), "pe-iris").settings(case)
+    assert (settings.radius, settings.center, settings.norms) == (1.0, (0.0,) * 4, None)
+    assert settings.delta == pytest.approx(150**-1.1)
+    run = worker.run(Path(), case, 0)
+    rows = tables(Path())["pe-iris"].rows()
+    fit = pais.private_kmeans(rows, settings, random_state=0, counted=False)
+    assert run.cost == pytest.approx(cost(rows, fit.value.centers))
+    assert not run.error

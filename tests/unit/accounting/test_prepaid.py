@@ -1,0 +1,150 @@
+"""A fit with a Gaussian survey is charged once, as a whole, before the survey draws noise."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pais
+from pais._base.randomness import SecureBits
+from pais.accounting import Part, Prepaid, accounts
+
+DELTA = 1e-6
+
+
+def rows(n: int = 2000) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, 2))
+
+
+def settings(**changes: Any) -> pais.KMeansSettings:
+    return pais.KMeansSettings(**{"n_clusters": 2, "epsilon": 1.0, "delta": DELTA, **changes})
+
+
+def entries(ledger: pais.Ledger) -> list[tuple[str, float, float, str]]:
+    return [(entry.what, entry.epsilon, entry.delta, entry.note) for entry in ledger.entries]
+
+
+WHOLE = ("survey and k-means", 1.0, DELTA, "secure randomness")
+
+
+@pytest.mark.parametrize("facts", [{}, {"radius": 3.0}, {"center": (0.0, 0.0)}], ids=str)
+def test_a_fit_is_one_entry_of_its_whole_price(facts: dict[str, Any], tmp_path: Path) -> None:
+    file = pais.Ledger(epsilon=1.0, delta=DELTA, path=tmp_path / "budget.json")
+    memory = pais.Ledger(epsilon=1.0, delta=DELTA)
+    with memory:
+        fit = pais.private_kmeans(rows(), settings(**facts), ledger=file)
+    assert entries(file) == entries(memory) == [WHOLE]
+    assert sorted(fit.certificate.ledger_entries) == sorted(
+        entry.id for ledger in (file, memory) for entry in ledger.entries
+    )
+    assert file.remaining == pais.Budget(epsilon=0.0, delta=0.0)
+
+
+def test_stated_facts_need_no_survey_and_name_the_release_alone() -> None:
+    norms = pais.NormDistribution.from_histogram([0.0, 1.0, 3.0], [1000, 1000])
+    ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
+    pais.private_kmeans(rows(), settings(radius=3.0, norms=norms), ledger=ledger)
+    assert [entry.what for entry in ledger.entries] == ["k-means"]
+
+
+def test_seeded_fits_are_charged_and_marked() -> None:
+    ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
+    pais.private_kmeans(rows(), settings(), ledger=ledger, random_state=1)
+    assert entries(ledger) == [(*WHOLE[:3], "seeded, not private")]
+
+
+def test_the_whole_price_is_on_disk_before_the_survey_draws_noise(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path, seen = tmp_path / "budget.json", set()
+    raw = SecureBits.raw
+
+    def looking(self: SecureBits, n_bytes: int) -> bytes:
+        seen.add(tuple(entries(pais.Ledger(path=path))))
+        return raw(self, n_bytes)
+
+    monkeypatch.setattr(SecureBits, "raw", looking)
+    pais.private_kmeans(rows(500), settings(), ledger=pais.Ledger(epsilon=1.0, delta=DELTA, path=path))
+    assert seen == {(WHOLE,)}
+
+
+def test_a_budget_spent_meanwhile_stops_the_survey(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
+    opened = pais.pipeline.source
+
+    def meanwhile(*arguments: Any) -> Any:
+        ledger.spend(what="another's", epsilon=0.5)
+        return opened(*arguments)
+
+    monkeypatch.setattr("pais.pipeline.source", meanwhile)
+    monkeypatch.setattr(SecureBits, "raw", lambda *_: pytest.fail("noise was drawn"))
+    with pytest.raises(pais.BudgetError):
+        pais.private_kmeans(rows(), settings(), ledger=ledger)
+    assert [entry.what for entry in ledger.entries] == ["another's"]
+
+
+def test_a_failure_after_the_survey_has_spent_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
+    monkeypatch.setattr("pais.pipeline.draw", failing)
+    with pytest.raises(KeyboardInterrupt):
+        pais.private_kmeans(rows(), settings(), ledger=ledger)
+    assert entries(ledger) == [WHOLE]
+
+
+def test_another_run_of_the_plan_is_charged_again(tmp_path: Path) -> None:
+    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
+    fit = pais.private_kmeans(rows(), settings(), ledger=ledger)
+    fit.plan.save(tmp_path / "plan.json")
+    for plan in (fit.plan, pais.Plan.load(tmp_path / "plan.json")):
+        assert [(part.what, part.epsilon, part.delta) for part in plan.due] == [WHOLE[:3]]
+        again = pais.run(plan, rows(), ledger=ledger).certificate
+        assert (again.epsilon, again.delta, again.survey_shift) == (1.0, DELTA, fit.plan.survey_shift)
+        assert set(again.ledger_entries) == {ledger.entries[-1].id}
+    assert entries(ledger) == [WHOLE] * 3
+    with pytest.raises(pais.BudgetError):
+        pais.run(fit.plan, rows(), ledger=ledger)
+
+
+def test_another_fit_from_the_same_survey_is_charged_its_own_joint_price(tmp_path: Path) -> None:
+    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
+    fit = pais.private_kmeans(rows(), settings(), ledger=ledger)
+    assert fit.survey is not None
+    fit.survey.save(tmp_path / "survey.json")
+    survey = pais.Survey.load(tmp_path / "survey.json")
+    again = pais.private_kmeans(rows(), settings(epsilon=0.5), facts=pais.Facts.of(survey), ledger=ledger)
+    assert entries(ledger) == [WHOLE, ("survey and k-means", 0.5, DELTA, "secure randomness")]
+    assert again.certificate.survey_shift == survey.shift
+    assert json.loads((tmp_path / "survey.json").read_text())["epsilon"] == "infinity"
+
+
+def test_prepaid_accounts_pay_one_survey_and_one_release_within_the_price() -> None:
+    ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
+    whole = Part(what="survey and k-means", epsilon=1.0, delta=DELTA)
+    survey, release = Part(what="survey", epsilon=0.0, shift=0.1, release="name"), whole
+    prepaid = Prepaid(accounts(ledger), whole)
+    assert not prepaid.empty
+    for act in (prepaid.check, prepaid.spend):
+        with pytest.raises(pais.MismatchError, match="not covered"):
+            act(release)
+    assert ledger.entries == ()
+    paid = prepaid.spend(survey)
+    for wrong in (
+        survey,
+        Part(what="k-means", epsilon=1.1, delta=DELTA),
+        Part(what="k-means", epsilon=1.0, delta=2 * DELTA),
+        Part(what="earlier", epsilon=0.1, release="another"),
+    ):
+        with pytest.raises(pais.MismatchError, match="not covered"):
+            prepaid.spend(wrong)
+    prepaid.check(release)
+    assert prepaid.spend(release) == paid == [ledger.entries[0].id]
+    with pytest.raises(pais.MismatchError, match="not covered"):
+        prepaid.spend(release)
+    assert entries(ledger) == [WHOLE]
