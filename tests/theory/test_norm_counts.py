@@ -122,7 +122,7 @@ def test_a_tail_that_ends_at_once_is_not_continued() -> None:
     for seed in range(10):
         estimate = noisy(np.full(5000, 10.0), 0.3, seed).estimate()
         assert estimate is not None
-        assert UPPER[estimate.position_at(0.999)] < 1.1 * 10.0
+        assert UPPER[estimate.position_at(0.99)] < 1.1 * 10.0
 
 
 def test_the_number_of_rows_of_two_histograms_has_the_least_variance() -> None:
@@ -136,4 +136,4 @@ def test_the_number_of_rows_of_two_histograms_has_the_least_variance() -> None:
 def test_the_survey_takes_a_larger_share_of_a_smaller_epsilon() -> None:
     epsilons = (1e-9, 0.1, 1.0, 10.0)
     shares = [KMeansSettings(n_clusters=2, epsilon=epsilon, mechanism="l2").survey_share for epsilon in epsilons]
-    assert shares == [0.1, 0.073, 0.05, 0.034]
+    assert shares == [0.104, 0.076, 0.052, 0.035]
