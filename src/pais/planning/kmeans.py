@@ -162,7 +162,7 @@ class KMeansSettings(Settings):
             mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
             kept=1.0,
             epsilon=float(self.epsilon),
-            flat=K("FLAT", 0.3),
+            flat=1.0 if self.sample_size is None else max(K("FLATMIN", 0.1), min(1.0, self.sample_size / norms.n_rows)),
         )
         if self.algorithm == "paper":
             assert isinstance(unit, LinearProfile)

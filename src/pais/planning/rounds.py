@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, ResidualRound, Round, laplace_noise
+from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, ResidualRound, Round, SecondMoment, laplace_noise
 from pais.planning.settings import MechanismName
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
@@ -21,7 +21,7 @@ def K(name: str, default: float) -> float:
 
 
 # Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
-_MOMENT_SHARE = K("MOMENT", 0.06)
+_MOMENT_SHARE = K("MOMENT", 0.03)
 _GROWTH = K("GROWTH", 1.25)
 
 
@@ -93,7 +93,6 @@ class Schedule:
     def mechanism(self, noise: float, largest_weight: float) -> KMeans:
         """The rounds at a noise factor. At factor 1, the loss of a record at the radius with weight 1 is 1."""
         problem = self.problem
-        moment = self.moment
         return KMeans(
             n_clusters=problem.n_clusters,
             n_features=problem.n_features,
@@ -101,12 +100,21 @@ class Schedule:
             radius=problem.radius,
             cells=self.cells,
             explore=self.explore,
-            moment_noise=GaussianNoise(scale=problem.radius**2 * noise / math.sqrt(moment)) if moment else None,
+            moment=self._moment(noise) if self.moment else None,
             n_rows=problem.n_rows,
             mean_square_norm=problem.mean_square_norm,
             # For pure noise: three scales of Laplace noise, expressed in standard deviations.
             trust=K("TRUST", 0.7) if problem.mechanism == "gaussian" else K("PTRUST", 3.0 / math.sqrt(2.0)),
             largest_weight=largest_weight,
+        )
+
+    def _moment(self, noise: float) -> SecondMoment:
+        """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
+        problem = self.problem
+        clip = min(problem.radius, K("RM", 1.2) * math.sqrt(problem.mean_square_norm))
+        price = clip * math.hypot(clip * math.sqrt(problem.flat), problem.radius * math.sqrt(1.0 - problem.flat))
+        return SecondMoment(
+            noise=GaussianNoise(scale=price * noise / math.sqrt(self.moment)), radius=clip, flat=problem.flat
         )
 
     def _round(self, t: int, share: float, noise: float) -> ResidualRound:
@@ -145,11 +153,13 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
     k, d, n = problem.n_clusters, problem.n_features, problem.n_rows
     first_count = RHO / math.sqrt(d) / (1.0 + RHO / math.sqrt(d))
     count, total = noise / math.sqrt(first_count), noise * problem.radius / math.sqrt(1.0 - first_count)
-    per_cluster = float(np.clip(K("CELLS", 1.5) * (n / (15.0 * k * count)) ** 0.2, 1.0, K("CMAX", 3.0)))
-    cells = max(k, int(min(per_cluster * k + 4, max(k, n / (5.0 * count)))))
+    room = n / (15.0 * k * count)
+    per_cluster = max(1.0, min(1.5 * room**0.2, 3.0), K("CLIN", 0.2) * room)
+    most = max(3 * k + 4, K("CTOT", 200))
+    cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count), most)))
     signal = n * math.sqrt(problem.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(K("TOFF", 5.5) + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, K("TMAX", 10))))
+    n_rounds = round(float(np.clip(K("TOFF", 6.5) + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, K("TMAX", 14))))
     distance = min(0.2, 0.1 / math.sqrt(d))
     moment = _MOMENT_SHARE * (1.0 - first_count)
     shares = _GROWTH ** np.arange(n_rounds)

@@ -17,10 +17,9 @@ from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.kmeans import refine
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round, add_profiles, count_lattice, sum_lattice
-from pais.mechanisms.kmeans.moment import noisy_second_moment
+from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.mechanisms.kmeans.refinement import Refinement
 from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample
-from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
 
@@ -32,7 +31,7 @@ class KMeansValue:
     noisy_counts: FloatArray
 
 
-@stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment_noise": "second_moment_noise"})
+@stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
 @dataclass(frozen=True, kw_only=True)
 class KMeans(Mechanism):
     """Compute k centers in rounds of noisy counts and sums.
@@ -50,8 +49,8 @@ class KMeans(Mechanism):
     explore : int
         Number of rounds with `cells` centers. Then the cells are merged into k centers, which the other rounds polish.
         0 is the algorithm of the paper: k centers from a start that does not depend on the data, without refinement.
-    moment_noise : GaussianNoise, optional
-        Noise on the second moment that gives the starting centers. If None, the first round measures sectors instead.
+    moment : SecondMoment, optional
+        Gives the starting centers. If None, the first round measures sectors instead.
     n_rows, mean_square_norm : float
         Public or noisy values that the refinement uses.
     trust : float
@@ -64,7 +63,7 @@ class KMeans(Mechanism):
     radius: float
     cells: int
     explore: int
-    moment_noise: GaussianNoise | None = None
+    moment: SecondMoment | None = None
     n_rows: float = 1.0
     mean_square_norm: float = 1.0
     trust: float = 1.5
@@ -75,8 +74,8 @@ class KMeans(Mechanism):
         self._validate()
         object.__setattr__(self, "rounds", tuple(self.rounds))
         orders = {round_.order for round_ in self.rounds}
-        if self.moment_noise is not None:
-            orders.add(self.moment_noise.order)
+        if self.moment is not None:
+            orders.add(self.moment.noise.order)
         if len(orders) != 1:
             raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
 
@@ -91,8 +90,8 @@ class KMeans(Mechanism):
             validate.instance("an entry of rounds", round_, kind, "Pass Round for explore=0, else ResidualRound.")
             if isinstance(round_, ResidualRound) and round_.radius != self.radius:
                 raise MismatchError(f"a round was planned for another radius than {self.radius!r}. Plan again.")
-        if self.moment_noise is not None:
-            validate.instance("moment_noise", self.moment_noise, GaussianNoise, "Pass a GaussianNoise, or None.")
+        if self.moment is not None:
+            validate.instance("moment", self.moment, SecondMoment, "Pass a SecondMoment, or None.")
         if type(self.explore) is not int:
             raise ArgumentError("explore is not an integer. Pass a number of rounds, or 0.")
         if not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
@@ -104,10 +103,8 @@ class KMeans(Mechanism):
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
         profiles = [round_.profile for round_ in self.rounds]
-        if self.moment_noise is not None:
-            # w |x|^2 <= w |x| r, so a second moment costs at most as much as a sum with noise of scale / r.
-            # [note: moment-3]
-            profiles.append(GaussianNoise(scale=self.moment_noise.scale / self.radius * (1.0 - 1e-12)).sum_profile())
+        if self.moment is not None:
+            profiles.append(self.moment.profile)
         return add_profiles(profiles)
 
     @property
@@ -143,10 +140,9 @@ class KMeans(Mechanism):
 
     def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
         spread = None
-        if self.moment_noise is not None:
-            noise, most = self.moment_noise, self.largest_weight
-            moment = noisy_second_moment(content, noise, radius=self.radius, largest_weight=most, bits=bits)
-            spread = refine.spread_of_moment(moment, noise.scale, self.n_rows, self.mean_square_norm)
+        if self.moment is not None:
+            moment = self.moment.measure(content, self.largest_weight, bits)
+            spread = refine.spread_of_moment(moment, self.moment.noise.scale, self.n_rows, self.mean_square_norm)
         sample = ResidualSample(content, self.rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
         return Refinement(self, sample, rng, bits).run(spread)
 

@@ -54,7 +54,8 @@ def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -
 def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_square_norm: float) -> FloatArray:
     """Matrix s such that s.T @ s approximates the covariance.
 
-    It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them.
+    It uses the eigenvalues beyond the edge of the noise spectrum, corrected for the bias that the noise adds to them,
+    and made larger to compensate for rows that were clipped before the moment was taken.
     """
     d = len(moment)
     value, vector = np.linalg.eigh(moment)
@@ -64,7 +65,9 @@ def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_squar
         return np.eye(d) * math.sqrt(mean_square_norm / d)
     value = value[keep]
     value = 0.5 * (value + np.sqrt(value**2 - 4.0 * energy))
-    return np.asarray(np.sqrt(value / n_rows)[:, None] * vector[:, keep].T)
+    clipped = max(float(np.trace(moment)), float(value.sum()))
+    enlarged = min(max(n_rows * mean_square_norm / clipped, 1.0), 4.0)
+    return np.asarray(np.sqrt(value * enlarged / n_rows)[:, None] * vector[:, keep].T)
 
 
 def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: float) -> FloatArray:
@@ -140,11 +143,11 @@ def reseed(
 
 
 def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator, steps: int = 30, tries: int = 3) -> FloatArray:
-    """Weighted greedy k-means++ and Lloyd on released cells. Runs all restarts at once and returns the best one."""
+    """Weighted greedy k-means++ and Lloyd on released cells. Runs all restarts at once and returns all, best first."""
     n, d = points.shape
     if n <= k:
         jitter = 1e-3 * math.sqrt(float(np.square(points).sum(axis=1).mean()) / d) * rng.standard_normal((k - n, d))
-        return np.vstack([points, points[rng.integers(0, n, k - n)] + jitter])
+        return np.vstack([points, points[rng.integers(0, n, k - n)] + jitter])[None]
     centers = points[_greedy_start(points, mass, k, rng, tries)]
     all_ = np.arange(RESTARTS)
     for _ in range(steps):
@@ -157,7 +160,24 @@ def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator, steps: i
             break
         centers = moved
     score = (points @ centers.swapaxes(1, 2) - 0.5 * np.square(centers).sum(axis=2)[:, None, :]).max(axis=2)
-    return np.asarray(centers[(score @ mass).argmax()])
+    return np.asarray(centers[np.argsort(-(score @ mass), kind="stable")])
+
+
+def settle(candidates: FloatArray, points: FloatArray, mass: FloatArray, steps: int = 10) -> FloatArray:
+    """Lloyd's algorithm on weighted model points from each of several sets of centers; returns the best set."""
+    best, lowest = candidates[0], math.inf
+    for centers in candidates:
+        cost = math.inf
+        for _ in range(steps):
+            score = points @ centers.T - 0.5 * np.einsum("ij,ij->i", centers, centers)
+            label = score.argmax(axis=1)
+            cost = -float(mass @ score[np.arange(len(points)), label])
+            member = sparse.csr_array((mass, label, np.arange(len(points) + 1)), shape=(len(points), len(centers))).T
+            size = np.bincount(label, mass, minlength=len(centers))[:, None]
+            centers = np.where(size > 0.0, (member @ points) / np.maximum(size, 1e-300), centers)
+        if cost < lowest:
+            best, lowest = centers, cost
+    return best
 
 
 def _greedy_start(points: FloatArray, mass: FloatArray, k: int, rng: Generator, tries: int) -> NDArray[np.intp]:
