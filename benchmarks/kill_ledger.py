@@ -50,13 +50,22 @@ def price_of(number: int) -> float:
     return round(0.5 + 1e-5 * (number + 1), 5)
 
 
-def parts_of(price: float, surveyed: bool) -> list[float]:
-    """What such a run charges: for the survey, if there is one, and last for the release."""
-    survey = pais.KMeansSettings(n_clusters=1, epsilon=price).survey_share * price
-    return [survey, what_is_left(price, survey)] if surveyed else [price]
+# Options of the kinds of runs: facts are stated, or surveyed for one price with the release, or surveyed for a price of
+# their own.
+KINDS: dict[str, list[str]] = {
+    "stated": ["--radius", "8", "--norms", "0,2,4,6,8", "--n-rows", "400", "--center", "0,0"],
+    "surveyed": [],
+    "pure": ["--mechanism", "l2"],
+}
 
 
-def start(data: Path, ledger: Path, out: Path, price: float, surveyed: bool) -> int:
+def parts_of(price: float, kind: str) -> list[float]:
+    """What such a run charges: for a pure survey, if there is one, and last for the release."""
+    survey = pais.KMeansSettings(n_clusters=1, epsilon=price, mechanism="l2").survey_share * price
+    return [survey, what_is_left(price, survey)] if kind == "pure" else [price]
+
+
+def start(data: Path, ledger: Path, out: Path, price: float, kind: str) -> int:
     """A release in a process of its own; its number."""
     child = os.fork()
     if child:
@@ -66,9 +75,8 @@ def start(data: Path, ledger: Path, out: Path, price: float, surveyed: bool) -> 
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        stated = [] if surveyed else ["--radius", "8", "--norms", "0,2,4,6,8", "--n-rows", "400", "--center", "0,0"]
         command = ["kmeans", str(data), "--n-clusters", "2", "--epsilon", str(price), "--out", str(out)]
-        app([*command, *stated, "--ledger", str(ledger)], standalone_mode=False)
+        app([*command, *KINDS[kind], "--ledger", str(ledger)], standalone_mode=False)
         code = 0
     finally:
         os._exit(code)
@@ -102,25 +110,25 @@ def study(directory: Path, kills: int, seed: int) -> Summary:
     data.write_text("\n".join(["height,width", *lines]) + "\n")
     book = pais.Ledger(epsilon=1e5, delta=0.5, path=ledger)
     span = {}
-    for surveyed in (False, True):
+    for position, kind in enumerate(KINDS):
         started = time.monotonic()
-        price = price_of(10 * kills + surveyed)
-        _, status = os.waitpid(start(data, ledger, directory / f"whole{surveyed}", price, surveyed), 0)
+        price = price_of(10 * kills + position)
+        _, status = os.waitpid(start(data, ledger, directory / f"whole-{kind}", price, kind), 0)
         assert status == 0, "an undisturbed release failed"
-        span[surveyed] = time.monotonic() - started
+        span[kind] = time.monotonic() - started
     totals: Counter[str] = Counter()
     number = 0
     while totals["killed"] < kills:
         number += 1
-        out, price, surveyed = directory / f"out{number}", price_of(number), number % 2 == 0
+        out, price, kind = directory / f"out{number}", price_of(number), list(KINDS)[number % 3]
         # Half of the kills in the last part of the run, where the spend and the outputs are.
         moment = rng.uniform(0.0, 1.2) if number % 4 < 2 else rng.uniform(0.6, 1.2)
-        ended = wait_and_kill(start(data, ledger, out, price, surveyed), moment * span[surveyed])
+        ended = wait_and_kill(start(data, ledger, out, price, kind), moment * span[kind])
         # Machines change their pace; the span follows, a little up where nothing ended.
-        span[surveyed] = 1.02 * span[surveyed] if ended is None else 0.7 * span[surveyed] + 0.3 * ended
+        span[kind] = 1.02 * span[kind] if ended is None else 0.7 * span[kind] + 0.3 * ended
         whole = complete(out, price)
         prices = {entry.epsilon for entry in book.entries}
-        paid = [part in prices for part in parts_of(price, surveyed)]
+        paid = [part in prices for part in parts_of(price, kind)]
         totals["killed" if ended is None else "ended"] += 1
         totals["surveys"] += any(paid) and not paid[-1]
         totals["spends"] += paid[-1]
