@@ -162,7 +162,8 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
     n_rounds = round(float(np.clip(K("TOFF", 6.5) + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, K("TMAX", 14))))
     distance = min(0.2, 0.1 / math.sqrt(d))
-    moment = _MOMENT_SHARE * (1.0 - first_count)
+    edge = noise * math.sqrt(2.0 * d) * 2.25 / n
+    moment = float(np.clip((K("MT", 6.0) * edge) ** 2, K("MMIN", 0.03), K("MMAX", 0.12)))
     shares = _GROWTH ** np.arange(n_rounds)
     shares *= (1.0 - moment) / shares.sum()
     return Schedule(
