@@ -194,7 +194,7 @@ FIT_CASES = (
     _case("survey not charged", uncharged_survey, 400, 200),
     _case("Gaussian survey not counted", uncounted_survey, 400, 200),
     _case("radius read off the rows", exact_radius, 200, 200),
-    _case("empty sample drawn again", second_draw, 400, 200),
+    _case("empty sample drawn again", second_draw, 800, 200),
     _case("refused where most rows have missing values", missing_refused, 100, 100),
     _case("number of rows with missing values released", missing_counted, 100, 100),
 )

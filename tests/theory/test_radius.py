@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,19 @@ def test_a_plan_from_a_saved_survey_chooses_the_same_radius_and_says_how(mechani
     assert plans[0].ball.radius <= choice.largest == survey.ball.radius
     assert "radius chosen from surveyed norms" in plans[0].explain()
     assert Plan.from_dict(json.loads(json.dumps(plans[0].to_dict()))) == plans[0]
+
+
+def test_a_survey_of_an_earlier_version_keeps_its_radius() -> None:
+    path = Path(__file__).parents[1] / "data" / "format-1" / "survey.json"
+    survey = Survey.load(path)
+    assert survey.quantile_asked
+    described = {name: value for name, value in survey.to_dict().items() if name != "quantile_asked"}
+    for one in (survey, Survey.from_dict(described)):
+        epsilon = 1.0 + one.epsilon
+        d = len(one.ball.center or (0.0,))
+        plan = settings(epsilon=epsilon).plan(Facts.of(one), d)
+        assert plan.ball == one.ball
+        assert plan.radius_choice is None
 
 
 def test_a_larger_epsilon_gives_a_larger_radius() -> None:

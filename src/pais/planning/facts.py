@@ -27,10 +27,11 @@ class Survey:
     Attributes
     ----------
     ball : Ball
-        Center (stated, or a noisy mean) and radius: that of the outermost norms above the noise, or the quantile of the
-        norms that was asked for.
+        Center (stated, or a noisy mean) and radius: that of the outermost norms in `norms`, or the quantile that was
+        asked for.
     norms : NormDistribution
-        Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm.
+        Noisy distribution of the norms, clipped to the radius, with the number of rows and the mean square norm. If
+        many rows are seen, a tail that falls slowly is continued beyond the norms above the noise.
     epsilon : float
         Privacy cost of the survey for each record (pure epsilon). Infinite for Gaussian noise.
     shift : float
