@@ -112,7 +112,8 @@ class Schedule:
         """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
         problem = self.problem
         clip = min(problem.radius, K("RM", 1.2) * math.sqrt(problem.mean_square_norm))
-        price = clip * math.hypot(clip * math.sqrt(problem.flat), problem.radius * math.sqrt(1.0 - problem.flat))
+        constant, factor = SecondMoment.price(clip, problem.flat)
+        price = math.hypot(constant, factor * problem.radius)
         return SecondMoment(
             noise=GaussianNoise(scale=price * noise / math.sqrt(self.moment)), radius=clip, flat=problem.flat
         )

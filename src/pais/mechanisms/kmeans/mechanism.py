@@ -139,12 +139,14 @@ class KMeans(Mechanism):
         return KMeansValue(centers=centers + origin, noisy_counts=counts)
 
     def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
-        spread = None
-        if self.moment is not None:
-            moment = self.moment.measure(content, self.largest_weight, bits)
-            spread = refine.spread_of_moment(moment, self.moment.noise.scale, self.n_rows, self.mean_square_norm)
         sample = ResidualSample(content, self.rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
-        return Refinement(self, sample, rng, bits).run(spread)
+        refinement = Refinement(self, sample, rng, bits)
+        if self.moment is None:
+            return refinement.run_from_sectors()
+        moment = self.moment.measure(content, self.largest_weight, bits)
+        mean, scatter = self.moment.mean_and_scatter(moment, self.n_rows)
+        left = max(self.mean_square_norm - float(np.square(mean).sum()), 0.05 * self.mean_square_norm)
+        return refinement.run(mean, refine.spread_of_moment(scatter, self.moment.noise.scale, self.n_rows, left))
 
     def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
         """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""

@@ -22,6 +22,9 @@ from pais.privacy.profiles import GaussianProfile
 _MOMENT_BITS = 18
 _MOMENT_ROWS = 2**16
 
+# Constant column that is added to the rows, in units of the radius.
+_COLUMN = 0.5
+
 # Clipped rows and prices have this margin, more than all rounding errors of the clip, the roots and the squared step.
 _MARGIN = 2.0**-39
 
@@ -29,7 +32,10 @@ _MARGIN = 2.0**-39
 @stored("moment", "second")
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment:
-    """A noisy second moment of the rows, clipped to a smaller radius, from which k-means takes its starting centers.
+    """Noisy mean and second moment of the rows, clipped to a smaller radius. k-means takes its starting centers from it.
+
+    A constant column of half the radius is added to the rows. The second moment of the longer rows contains the sum and
+    the number of the rows.
 
     Parameters
     ----------
@@ -54,34 +60,42 @@ class SecondMoment:
     def to_dict(self) -> dict[str, Any]:
         return to_dict(self, "moment")
 
+    @staticmethod
+    def price(radius: float, flat: float) -> tuple[float, float]:
+        """Constant and factor of z in a bound c^2 + (f z)^2 on the squared contribution of a record of norm z.
+
+        With s the radius of the clip and b the square of the constant column, the contribution is min(z, s)^2 + b. Its
+        square is at most (s^2 + b)^2, and at most b^2 + (s^2 + 2 b) z^2, so it is at most any mixture of the two.
+        """
+        b = _COLUMN**2
+        constant = flat * (1.0 + b) ** 2 + (1.0 - flat) * b * b
+        return radius**2 * math.sqrt(constant), radius * math.sqrt((1.0 - flat) * (1.0 + 2.0 * b))
+
     @property
     def profile(self) -> GaussianProfile:
-        """Loss of a record of norm z: min(z, s)^4 <= flat s^4 + (1 - flat) s^2 z^2, with s the radius of the clip."""
-        scale = self.noise.scale / self.radius * (1.0 - _MARGIN)  # [note: moment-3]
-        parts = []
-        if self.flat > 0.0:
-            parts.append(GaussianNoise(scale=scale / self.radius / math.sqrt(self.flat)).count_profile())
-        if self.flat < 1.0:
-            parts.append(GaussianNoise(scale=scale / math.sqrt(1.0 - self.flat)).sum_profile())
-        return sum(parts[1:], parts[0])
+        """Loss of a record (MOMENT-PROFILE)."""
+        constant, factor = self.price(self.radius, self.flat)
+        scale = self.noise.scale * (1.0 - _MARGIN)  # [note: moment-3]
+        profile = GaussianNoise(scale=scale / constant).count_profile()
+        return profile if factor == 0.0 else profile + GaussianNoise(scale=scale / factor).sum_profile()
 
     def measure(self, content: WeightedRows, largest_weight: float, bits: BitSource) -> FloatArray:
-        """Noisy sum of w x x' over the rows x with weights w.
+        """Noisy sum of w u u' over the rows with weights w, where u is a clipped row with the constant column.
 
         The noise has its full scale on the diagonal and 1/sqrt(2) of it off the diagonal. Each row is multiplied by the
         square root of its weight and truncated toward zero to whole numbers y of 18 bits. Sums of y y' are then exact,
-        and the contribution |y|^2 is never more than w |x|^2.
+        and the contribution |y|^2 is never more than w |u|^2.
         """
-        d = content.rows.shape[1]
+        d = content.rows.shape[1] + 1
         # The lower bound on the step keeps the noise, counted in steps, within the range of an integer.
         step = max(self.radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS, math.sqrt(self.noise.scale / 2.0**50))
         total = np.zeros((d, d), dtype=np.int64)
         for start in range(0, content.rows.shape[0], _MOMENT_ROWS):
             block = slice(start, start + _MOMENT_ROWS)
-            norm = norms_of(content.rows[block], 2.0)
-            clip = self.radius / np.maximum(norm, self.radius) * (1.0 - _MARGIN / 4.0)
-            root = np.sqrt(content.weights[block]) * clip
-            whole = np.trunc(content.rows[block] * (root / step)[:, None])  # [note: moment-1]
+            rows, root = content.rows[block], np.sqrt(content.weights[block]) * (1.0 - _MARGIN / 4.0) / step
+            clip = self.radius / np.maximum(norms_of(rows, 2.0), self.radius)
+            whole = np.column_stack([rows * (clip * root)[:, None], _COLUMN * self.radius * root])
+            whole = np.trunc(whole)  # [note: moment-1]
             total += (whole.T @ whole).astype(np.int64)
         lattice = Lattice(step=step * step)
         above = np.triu_indices(d, 1)
@@ -92,3 +106,12 @@ class SecondMoment:
         noisy[above] = lattice.decode(upper)
         noisy.T[above] = noisy[above]
         return noisy
+
+    def mean_and_scatter(self, moment: FloatArray, n_rows: float) -> tuple[FloatArray, FloatArray]:
+        """Noisy mean, shrunk by its known noise, and noisy scatter matrix about it."""
+        column = _COLUMN * self.radius
+        mean = moment[-1, :-1] / (column * n_rows)
+        noise = self.noise.scale / math.sqrt(2.0) / (column * n_rows)
+        square = float(np.square(mean).sum())
+        mean = mean * max(0.0, 1.0 - len(mean) * noise**2 / max(square, 1e-300))
+        return mean, moment[:-1, :-1] - n_rows * np.outer(mean, mean)

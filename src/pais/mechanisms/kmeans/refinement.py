@@ -63,14 +63,20 @@ class Refinement:
     stack: list[FloatArray] = field(default_factory=list)
     strength: list[FloatArray] = field(default_factory=list)
 
-    def run(self, spread: FloatArray | None) -> tuple[FloatArray, FloatArray]:
-        """Run all rounds from cells that `spread` suggests, or from sectors that the first round measures."""
+    def run(self, mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Run all rounds from cells that a mean and the directions of the rows suggest."""
         plan = self.plan
-        rounds = plan.rounds if spread is not None else plan.rounds[1:]
-        if spread is None:
-            self._start_from_sectors(plan.rounds[0])
-        else:
-            self._start(spread, refine.start_from_spread(spread, plan.cells, plan.radius, self.rng))
+        start = mean + refine.start_from_spread(spread, plan.cells, plan.radius, self.rng)
+        self._start(spread, refine.into_ball(start, plan.radius))
+        return self._run(plan.rounds)
+
+    def run_from_sectors(self) -> tuple[FloatArray, FloatArray]:
+        """Run all rounds from cells that fit the sectors that the first round measures."""
+        self._start_from_sectors(self.plan.rounds[0])
+        return self._run(self.plan.rounds[1:])
+
+    def _run(self, rounds: tuple[ResidualRound, ...]) -> tuple[FloatArray, FloatArray]:
+        plan = self.plan
         counts = np.zeros(plan.n_clusters)
         for t, round_ in enumerate(rounds):
             last = len(rounds) - 1
