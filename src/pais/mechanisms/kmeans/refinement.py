@@ -35,7 +35,8 @@ _WHOLE_FROM = 0.9
 
 # A cell is split if the gain is this many times the loss of the merge that frees a cell.
 import os
-_EXPLORING_RATIO, _POLISHING_RATIO = float(os.environ.get('X_ER',3.0)), float(os.environ.get('X_PR',4.0))
+
+_EXPLORING_RATIO, _POLISHING_RATIO = float(os.environ.get("X_ER", 3.0)), float(os.environ.get("X_PR", 4.0))
 
 
 @dataclass(kw_only=True)
@@ -155,17 +156,22 @@ class Refinement:
         self.stack.append(sums / sum_noise[:, None])
         self.strength.append(size / sum_noise)
         shrunk, left = refine.denoise(np.vstack(self.stack), np.concatenate(self.strength), len(size))
-        if float(os.environ.get('X_DN',4))==0 or (float(os.environ.get('X_DN',4))==2 and len(self.stack)>plan.explore):
+        if float(os.environ.get("X_DN", 4)) == 0 or (
+            float(os.environ.get("X_DN", 4)) == 2 and len(self.stack) > plan.explore
+        ):
             shrunk, left = self.stack[-1], np.full(len(size), float(plan.n_features))
-        if float(os.environ.get('X_DN',4))>=3:
+        if float(os.environ.get("X_DN", 4)) >= 3:
             rest = self.stack[-1] - shrunk
             dof = plan.n_features - left
             back = max(0.0, 1.0 - float(dof.sum() / max(np.square(rest).sum(), 1e-9)))
-            if float(os.environ.get('X_DN',4))==4: 
-                g = self.strength[-1]**2; g=g/g.mean(); snr=max(0.,float(np.square(rest).sum()/max(dof.sum(),1e-9))-1.)*g
-                back = (snr/(1+snr))[:,None]
-                left = left + back[:,0]*dof
-            else: left = left + back * dof
+            if float(os.environ.get("X_DN", 4)) == 4:
+                g = self.strength[-1] ** 2
+                g = g / g.mean()
+                snr = max(0.0, float(np.square(rest).sum() / max(dof.sum(), 1e-9)) - 1.0) * g
+                back = (snr / (1 + snr))[:, None]
+                left = left + back[:, 0] * dof
+            else:
+                left = left + back * dof
             shrunk = shrunk + back * rest
         return Measured(
             means=refine.into_ball(shrunk * (sum_noise / size)[:, None], plan.radius),
@@ -217,9 +223,7 @@ class Refinement:
             measured=trusted if exploring else trusted | cells.measured,
         )
 
-    def _model(
-        self, points: FloatArray, distances: FloatArray, mass: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _model(self, points: FloatArray, distances: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Points that stand for the rows of the cells: around each center, as far as the rows were, in any direction."""
         spread = self.space.spread / math.sqrt(float(np.square(self.space.spread).sum()))
         each = max(8, _MODEL_POINTS // len(points))
@@ -231,7 +235,7 @@ class Refinement:
         """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
         cells, k = self.cells, self.plan.n_clusters
         points, error, mass = cells.centers[trusted], cells.errors[trusted], np.maximum(cells.sizes[trusted], 1e-9)
-        candidates = refine.merge(points, mass, k, self.rng)[:int(os.environ.get('X_NC',4))]
+        candidates = refine.merge(points, mass, k, self.rng)[: int(os.environ.get("X_NC", 4))]
         model, model_mass = self._model(points, cells.distances[trusted], mass)
         centers = refine.into_ball(refine.settle(candidates, model, model_mass), self.plan.radius)
         label = refine.nearest(points, centers)
