@@ -92,8 +92,8 @@ class ResidualRound:
         validate.flag("whole_rows", self.whole_rows)
         if self.order not in (1.0, 2.0):
             raise MismatchError(
-                f"residual_noise has order={self.order:g}, but residuals are measured in order 1 or 2. Pass GaussianNoise, "
-                "laplace_noise(b) or LpNoise(scale=b, p=2)."
+                f"residual_noise has order={self.order:g}, but residuals are measured in order 1 or 2. Pass "
+                "GaussianNoise, laplace_noise(b) or LpNoise(scale=b, p=2)."
             )
         kinds = {isinstance(noise, GaussianNoise) for noise in self._laws}
         if len(kinds) > 1:
