@@ -171,7 +171,7 @@ class ResidualSample:
         self._sums *= self._weights[:, None]
         self._squares = np.einsum("ij,ij->i", self._grid.points, self._grid.points)
         size = np.sqrt(self._squares) if first.order == 2.0 else np.abs(self._grid.points).sum(axis=1)
-        self._norms = size / self._grid.per_unit
+        self._norms = size / self._grid.per_unit  # [note: residual-5]
 
     def summarise(
         self, centers: FloatArray, clip: FloatArray, whole: NDArray[np.bool_], round_: ResidualRound, bits: BitSource
@@ -184,13 +184,13 @@ class ResidualSample:
             raise ConvergenceError("a center or a clip is not a finite number. No value is returned.")
         k, d = centers.shape
         # The price of a round of whole rows covers no residuals.
-        whole = whole | round_.whole_rows
+        whole = whole | round_.whole_rows  # [note: residual-6]
         grid = self._grid.of_centers(centers)
         label, score = self._grid.assign(grid)
         # Distance over reach, in units of the clip of the cell.
         ratio = self._distances(label, score, grid, round_.order) / self._grid.per_unit
         # A bound below the floor is far below one step: whatever it bounds is truncated to zero.
-        ratio /= np.maximum(clip[label] * round_.reach(self._norms), _FLOOR * round_.radius)
+        ratio /= np.maximum(clip[label] * round_.reach(self._norms), _FLOOR * round_.radius)  # [note: residual-8]
         counts: IntArray = _total(label, k, self._weights)
         near = np.minimum(ratio, 1.0)
         distances: IntArray = _total(label, k, np.trunc(near * self._weights).astype(np.int64))  # [note: residual-3]
@@ -253,7 +253,7 @@ class Steps:
         noise = max(round_.residual_noise.deviation(d) for round_ in rounds)
         grid_bits = min(most_bits(d), max(_NOISE_BITS - _WEIGHT_BITS - math.ceil(math.log2(noise)), _LEAST_GRID_BITS))
         total = math.ceil(math.log2(max(4.0 * n_rows, 2.0 * largest_weight, _NOISE_ROOM * noise)))
-        room = _MOST_BITS - 1 - total
+        room = _MOST_BITS - 1 - total  # [note: residual-7]
         if room - grid_bits < _LEAST_WEIGHT_BITS:
             grid_bits = min(grid_bits, max(room - _LEAST_WEIGHT_BITS, _LEAST_GRID_BITS))
         return cls(grid_bits=grid_bits, weight_bits=min(_WEIGHT_BITS, room - grid_bits))
