@@ -76,16 +76,20 @@ class ExponentialRadius(pais.LpNoise):
 class WeakLaplace(pais.LpNoise):
     """Noise of 0.7 of the scale it states."""
 
-    def draw_steps(self, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
-        return rounded_noise(self, shape, 0.7 * self.scale / lattice.step, bits)
+    def draw_steps(
+        self, shape: tuple[int, int], lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
+    ) -> IntArray:
+        return rounded_noise(self, shape, 0.7 * self.scale * unit / lattice.step, bits)
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeakGaussian(pais.GaussianNoise):
     """The same for Gaussian noise."""
 
-    def draw_steps(self, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
-        return rounded_noise(self, shape, 0.7 * self.scale / lattice.step, bits)
+    def draw_steps(
+        self, shape: tuple[int, int], lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
+    ) -> IntArray:
+        return rounded_noise(self, shape, 0.7 * self.scale * unit / lattice.step, bits)
 
 
 def exponential_radius(broken: bool) -> dict[str, Any]:

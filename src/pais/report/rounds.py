@@ -15,7 +15,8 @@ def noise(fit: KMeansFit) -> str:
     if mechanism.moment is not None:
         moment = f"{number(mechanism.moment.noise.deviation(1))} on the second moment"
         rows.append(("start", "mean and directions of spread", "", "", moment))
-    for position, round_ in enumerate(mechanism.rounds):
+    rounds: tuple[Round | ResidualRound, ...] = mechanism.rounds
+    for position, round_ in enumerate(rounds):
         rows.append((str(position + 1), _phase(mechanism, position), *_deviations(round_, mechanism.n_features)))
     return section(
         "noise",

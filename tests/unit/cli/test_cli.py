@@ -266,7 +266,8 @@ def test_the_demo_compares_four_samplings_and_writes_a_report(monkeypatch: pytes
     assert [row["sampling"] for row in content["rows"]] == ["constrained", "coreset", "uniform", "none"]
     assert all(row["relative_cost"] > 0.9 for row in content["rows"])
     assert "not private" in content["reference"]["what"]
-    assert content["rows"][0]["noise"] == pytest.approx(content["rows"][3]["noise"], rel=1e-3)
+    constrained, coreset, uniform, whole_table = (row["noise"] for row in content["rows"])
+    assert whole_table < constrained < min(coreset, uniform)
     assert left_in(tmp_path / "out") == RELEASE
     shown = pais("demo", "--out", tmp_path / "out", "--repeats", 1, "--seed", 1)
     assert "NOT private" in shown.stdout
