@@ -107,7 +107,7 @@ def _plan(content: dict[str, Any]) -> str:
         for part in spent
     ]
     lines += _joint(content)
-    lines += ["", "How", *_how(content)]
+    lines += ["", "How", *_how(content), *_radius(content)]
     if content["expected_rows"] is not None:
         expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
         lines.append(
@@ -226,7 +226,20 @@ def _how(content: dict[str, Any]) -> list[str]:
         *lines,
         "  Each round has a noisy count, a noisy sum of distances and a noisy sum of residuals (row minus center)",
         f"  for each cell: in the last, {counts['law']} noise of scale {counts['scale']:.6g} on counts, and "
-        f"{last['law']} {last['scale']:.6g} times the clip of the cell on residuals.",
+        f"{last['law']} {last['scale']:.6g} x clip on residuals.",
+    ]
+
+
+def _radius(content: dict[str, Any]) -> list[str]:
+    """Explain how the plan chose the radius, if it did."""
+    choice = content.get("radius_choice")
+    # Plans of earlier versions do not contain this field.
+    if choice is None:
+        return []
+    noise, clipping = (validate.non_negative(name, choice[name]) for name in ("noise_per_row", "clipping_per_row"))
+    return [
+        "  The radius has the least predicted excess cost per row: "
+        f"{noise:.4g} from noise and {clipping:.4g} from clipping."
     ]
 
 
