@@ -184,9 +184,10 @@ class RowStart(pais.KMeans):
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> pais.KMeansValue:
         rng = np.random.default_rng(int.from_bytes(bits.raw(16), "little"))
         centers = content.rows[rng.choice(len(content.rows), self.n_clusters, replace=False)]
-        sample = LloydSample(content, ball, self.rounds)
+        rounds = tuple(round_ for round_ in self.rounds if isinstance(round_, Round))
+        sample = LloydSample(content, ball, rounds)
         counts = np.zeros(self.n_clusters)
-        for round_ in self.rounds:
+        for round_ in rounds:
             summary = sample.summarise(centers, round_, bits)
             counts = summary.noisy_counts
             filled = counts > round_.count_noise.scale
