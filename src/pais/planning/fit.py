@@ -9,6 +9,7 @@ from typing import Any
 from pais.accounting import Certificate, Release
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
+from pais.planning.quality import Quality
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +20,11 @@ class Fit:
     certificate: Certificate
     plan: Plan
     survey: Survey | None
+
+    @property
+    def quality(self) -> Quality | None:
+        """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
+        return self.plan.quality_of(self.value)
 
     @classmethod
     def of(cls, plan: Plan, release: Release) -> Fit:
