@@ -6,7 +6,7 @@ NOT PRIVATE, on purpose. Nothing here is for use; it is here to be caught.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,9 @@ from pais._base.randomness import BitSource, SeededBits
 from pais.auditing import measure_many
 from pais.data.ball import Ball
 from pais.data.engines import WeightedRows
-from pais.mechanisms import Round
+from pais.mechanisms import Extent, Mechanism, ResidualRound, Round
 from pais.mechanisms.kmeans.lloyd import LloydSample
+from pais.mechanisms.kmeans.residual import ResidualSample
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
 CLAIMED = 1.0
@@ -79,7 +80,7 @@ class WeakLaplace(pais.LpNoise):
     def draw_steps(
         self, shape: tuple[int, int], lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
     ) -> IntArray:
-        return rounded_noise(self, shape, 0.7 * self.scale * unit / lattice.step, bits)
+        return rounded_noise(self, shape, 0.7 * self.scale / lattice.step * unit, bits)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +90,7 @@ class WeakGaussian(pais.GaussianNoise):
     def draw_steps(
         self, shape: tuple[int, int], lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
     ) -> IntArray:
-        return rounded_noise(self, shape, 0.7 * self.scale * unit / lattice.step, bits)
+        return rounded_noise(self, shape, 0.7 * self.scale / lattice.step * unit, bits)
 
 
 def exponential_radius(broken: bool) -> dict[str, Any]:
@@ -233,6 +234,99 @@ def one_round(rows: FloatArray, generator: np.random.Generator, runs: int, *, sk
     return np.where((counts == 0)[:, None], _START, moved) if skip_empty else moved
 
 
+# -- residual rounds ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResidualRelease(Mechanism):
+    """One residual round about public centers, with all that it releases."""
+
+    round: ResidualRound
+    centers: tuple[tuple[float, ...], ...]
+    clip: float
+    largest_weight: float = 1.0
+    name = "residual round"
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        return self.round.profile
+
+    @property
+    def order(self) -> float:
+        return self.round.order
+
+    def require_lattice(self, extent: Extent) -> None:
+        pass
+
+    def clips(self, content: WeightedRows) -> FloatArray:
+        return np.full(len(self.centers), self.clip)
+
+    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
+        sample = ResidualSample(content, (self.round,), n_rows=100.0, largest_weight=self.largest_weight)
+        clip, whole = self.clips(content), np.zeros(len(self.centers), dtype=bool)
+        summary = sample.summarise(np.array(self.centers), clip, whole, self.round, bits)
+        residuals = summary.noisy_residuals.ravel()
+        return np.concatenate([summary.noisy_counts, summary.noisy_distances / clip, residuals])
+
+
+class ClipOfTheRows(ResidualRelease):
+    """The clip is the largest residual among the rows."""
+
+    def clips(self, content: WeightedRows) -> FloatArray:
+        gaps = np.linalg.norm(content.rows[:, None] - np.array(self.centers), axis=2).min(axis=1)
+        largest = float(np.max(gaps / self.round.reach(np.linalg.norm(content.rows, axis=1)), initial=0.0))
+        return np.full(len(self.centers), max(largest, 1e-3))
+
+
+class UnchargedDistance(ResidualRelease):
+    """The price leaves out the distances."""
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        quiet = replace(self.round, distance_noise=replace(self.round.distance_noise, scale=1e9))  # type: ignore[type-var]
+        return quiet.profile
+
+
+class NoFlatPart(ResidualRelease):
+    """The price is that of whole rows: the share of the reach that does not depend on the norm is left out."""
+
+    @property
+    def profile(self) -> LinearProfile | GaussianProfile:
+        return replace(self.round, whole_rows=True).profile
+
+
+def _residual_round(count: float, distance: float, residual: float) -> ResidualRound:
+    return ResidualRound(
+        count_noise=pais.laplace_noise(count),
+        distance_noise=pais.laplace_noise(distance),
+        residual_noise=pais.LpNoise(scale=residual, p=2.0),
+        radius=1.0,
+        flat=0.5,
+    )
+
+
+def clip_of_the_rows(broken: bool) -> dict[str, Any]:
+    kind = ClipOfTheRows if broken else ResidualRelease
+    mechanism = kind(round=_residual_round(4.0, 4.0, 2.0), centers=((0.2, 0.0),), clip=0.05)
+    pair = pais.NeighbourPair.of([-1.0, 0.0], [[0.2, 0.01]], name="record far beyond a small cell")
+    return {"target": mechanism, "rule": _ALL_ROWS, "ball": pais.Ball(radius=1.0), "pair": pair}
+
+
+def uncharged_distance(broken: bool) -> dict[str, Any]:
+    kind = UnchargedDistance if broken else ResidualRelease
+    mechanism = kind(round=_residual_round(8.0, 0.8, 8.0), centers=((0.2, 0.0),), clip=0.1)
+    pair = pais.NeighbourPair.of([-1.0, 0.0], [[0.2, 0.0]], name="record beyond the clip")
+    return {"target": mechanism, "rule": _ALL_ROWS, "ball": pais.Ball(radius=1.0), "pair": pair}
+
+
+def no_flat_part(broken: bool) -> dict[str, Any]:
+    kind = NoFlatPart if broken else ResidualRelease
+    mechanism = kind(round=_residual_round(10.0, 10.0, 1.3), centers=((0.5, 0.0),), clip=0.1, largest_weight=1e3)
+    rule = pais.ConstrainedRule(profile=mechanism.profile, radius=1.0, epsilon=CLAIMED)
+    pair = pais.NeighbourPair.of([0.0, 0.0], [[0.5, 0.0]], name="record at norm 0, far from the center")
+    return {"target": mechanism, "rule": rule, "ball": pais.Ball(radius=1.0), "pair": pair}
+
+
 # -- a fact read off the rows ------------------------------------------------------------------------------
 
 _FEW_ROWS, _SMALL = 12, 0.2
@@ -283,6 +377,9 @@ CASES = (
     Case(
         name="k-means with noise of 0.7 of its scale", arguments=weak_rounds, runs=40_000, right_runs=16_000, slow=True
     ),
+    Case(name="clip read off the rows", arguments=clip_of_the_rows, runs=8_000, right_runs=8_000, slow=True),
+    Case(name="distances not charged", arguments=uncharged_distance, runs=8_000, right_runs=8_000, slow=True),
+    Case(name="flat part left out of the price", arguments=no_flat_part, runs=16_000, right_runs=8_000, slow=True),
     Case(name="skipped empty cluster", arguments=skipped_cluster),
     Case(name="mean square norm read off the rows", arguments=fitted_rule),
 )

@@ -33,7 +33,9 @@ from pais._base.lattice import Lattice
 from pais.data import ball as ball_module
 from pais.data.engines import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.mechanisms import ResidualRound, laplace_noise
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round
+from pais.mechanisms.kmeans.residual import ResidualSample
 from pais.norm_survey import _bin_of, _edges
 
 Floats = NDArray[np.float64]
@@ -152,6 +154,28 @@ RULE = CoresetRule(sample_size=50.0, n_rows=1000.0, mean_square_norm=2.0, radius
 CENTERS = np.random.default_rng(8).uniform(-1.0, 1.0, (6, 300))
 
 
+def residuals_of(
+    content: WeightedRows,
+    ball: Ball,
+    centers: NDArray[np.float64],
+) -> dict[str, NDArray[np.generic]]:
+    """What a residual round computes for each row, in the Euclidean and in the l1 norm."""
+    found: dict[str, NDArray[np.generic]] = {}
+    for law in (GaussianNoise(scale=1.0), laplace_noise(1.0)):
+        round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat=0.3)
+        sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
+        grid = sample._grid.of_centers(centers)
+        label, score = sample._grid.assign(grid)
+        found |= {
+            f"point {law.order}": sample._grid.points,
+            f"norm of the point {law.order}": sample._norms,
+            f"weight steps {law.order}": sample._weights,
+            f"residual distance {law.order}": sample._distances(label, score, grid, law.order),
+            f"reach {law.order}": round_.reach(sample._norms),
+        }
+    return found
+
+
 def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.generic]]:
     """Everything that is computed for each row of a block before noise."""
     shifted = ball.shift(rows)
@@ -161,6 +185,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
     content = WeightedRows(rows=clipped, weights=1.0 / probability)
     lloyd = LloydSample(content, ball, (round_,))
     centers = CENTERS[:, : rows.shape[1]] / rows.shape[1]
+    label, score = lloyd._grid.assign(lloyd._grid.of_centers(centers))
     wide = Ball(radius=2.0**100, order=ball.order, center=ball.center)
     return {
         "norm": norm,
@@ -169,7 +194,9 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
         "lattice steps": LATTICE.encode(clipped),
         "weighted steps": lloyd._sums,
         "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide, _bin_of, _edges()[1:]),
-        "cluster": lloyd._assign(centers),
+        "cluster": label,
+        "score": score,
+        **residuals_of(content, ball, centers),
     }
 
 

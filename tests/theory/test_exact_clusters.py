@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from pais import (
     GaussianNoise,
 )
 from pais.data.engines import WeightedRows
+from pais.mechanisms.kmeans.grid import Grid, most_bits
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round
 from tests.theory.noise_cases import content, nearest, seeded
 
@@ -27,6 +29,11 @@ def lloyd(rows: Floats, weights: Floats, ball: Ball, scale: float = 1.0) -> tupl
     return LloydSample(WeightedRows(rows=rows, weights=weights), ball, (round_,)), round_
 
 
+def clusters(sample: LloydSample, centers: Floats) -> list[int]:
+    grid = sample._grid
+    return grid.assign(grid.of_centers(centers))[0].tolist()
+
+
 @pytest.mark.parametrize(("d", "cells"), [(1, 8), (2, 4), (3, 2**18), (7, 2), (16, 2**18)])
 def test_the_cluster_of_a_row_is_that_of_rational_arithmetic_with_ties_to_the_first(d: int, cells: int) -> None:
     rng = np.random.default_rng(d)
@@ -37,18 +44,18 @@ def test_the_cluster_of_a_row_is_that_of_rational_arithmetic_with_ties_to_the_fi
     centers = np.rint(rng.permutation(rows)[:9] / unit) * unit
     centers[4] = centers[2]
     sample, _ = lloyd(rows, np.ones(200), Ball(radius=1.0))
-    assert sample._assign(centers).tolist() == nearest(rows, centers)
+    assert clusters(sample, centers) == nearest(rows, centers)
 
 
 def test_the_cluster_of_a_row_is_exact_in_the_far_corner_of_a_cube() -> None:
     """The largest scores there are: |x.c| and |c|^2 / 2 at their bounds, and of one sign."""
     rows = np.ones((1, 4))
     sample, _ = lloyd(rows, np.ones(1), Ball(radius=1.0, order=math.inf))
-    unit = 1.0 / sample._grid
+    unit = 1.0 / sample._grid.per_unit
     for shared in range(0, 64):
         gaps = np.array([[2.0, 1.0, 0.0, shared], [1.0, 1.0, 1.0, shared]])
         centers = -1.0 + gaps * unit
-        assert sample._assign(centers).tolist() == nearest(rows, centers)
+        assert clusters(sample, centers) == nearest(rows, centers)
 
 
 def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
@@ -58,15 +65,15 @@ def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
     centers = rng.uniform(-1.0, 1.0, (8, 6)) / math.sqrt(6.0)
     rows[::2] = 0.5 * (centers[rng.integers(0, 8, 2500)] + centers[rng.integers(0, 8, 2500)])
     ball = Ball(radius=1.0)
-    whole = lloyd(rows, np.ones(5000), ball)[0]._assign(centers)
+    whole = np.array(clusters(lloyd(rows, np.ones(5000), ball)[0], centers))
     order = rng.permutation(5000)
-    assert np.array_equal(lloyd(rows[order], np.ones(5000), ball)[0]._assign(centers), whole[order])
+    assert clusters(lloyd(rows[order], np.ones(5000), ball)[0], centers) == whole[order].tolist()
     for drop in (0, 1, 777, 4095, 4096, 4999):
         kept = np.delete(np.arange(5000), drop)
-        assert np.array_equal(lloyd(rows[kept], np.ones(4999), ball)[0]._assign(centers), whole[kept])
+        assert clusters(lloyd(rows[kept], np.ones(4999), ball)[0], centers) == whole[kept].tolist()
     for index in range(0, 5000, 250):
-        alone = lloyd(rows[index : index + 1], np.ones(1), ball)[0]._assign(centers)
-        assert alone.tolist() == [whole[index]]
+        alone = clusters(lloyd(rows[index : index + 1], np.ones(1), ball)[0], centers)
+        assert alone == [whole[index]]
 
 
 def test_counts_and_sums_of_clusters_are_those_of_brute_force_when_the_noise_is_negligible() -> None:
@@ -96,3 +103,30 @@ def test_a_round_releases_the_same_bits_for_any_order_of_the_rows() -> None:
     here, there = first.summarise(centers, round_, seeded(15)), second.summarise(centers, round_, seeded(15))
     assert here.noisy_counts.tobytes() == there.noisy_counts.tobytes()
     assert here.noisy_sums.tobytes() == there.noisy_sums.tobytes()
+
+
+@pytest.mark.parametrize("d", [1, 2, 9, 130])
+def test_squared_distances_that_follow_from_scores_are_exact(d: int) -> None:
+    rng = np.random.default_rng(d)
+    rows = rng.uniform(-1.0, 1.0, (300, d))
+    rows[:5] = np.sign(rows[:5])
+    centers = -rows[:7].copy()
+    grid = Grid(rows, 1.0, most_bits(d))
+    steps = grid.of_centers(centers)
+    label, score = grid.assign(steps)
+    square = np.einsum("ij,ij->i", grid.points, grid.points) - 2.0 * score
+    for i in range(300):
+        gaps = [int(x) - int(c) for x, c in zip(grid.points[i], steps[label[i]], strict=True)]
+        assert int(square[i]) == square[i] == sum(gap * gap for gap in gaps)
+
+
+@pytest.mark.parametrize("radius", [1.0, 3.3, 1e-7, 0.1])
+def test_points_of_the_grid_are_no_longer_than_their_rows(radius: float) -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.uniform(-1.0, 1.0, (500, 3)) * radius
+    rows[:3] = radius * np.eye(3)
+    for bits in (8, 17, most_bits(3)):
+        grid = Grid(rows, radius, bits)
+        assert np.max(np.abs(grid.points)) <= 2.0**bits
+        for point, row in zip(grid.points.ravel().tolist(), rows.ravel().tolist(), strict=True):
+            assert abs(Fraction(point)) <= abs(Fraction(row)) * Fraction(grid.per_unit) * (1 + Fraction(1, 2**52))

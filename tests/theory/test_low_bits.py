@@ -18,7 +18,10 @@ from pais import (
     laplace_noise,
 )
 from pais._base.lattice import IntArray, Lattice
+from pais.mechanisms import SecondMoment
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round, count_lattice, sum_lattice
+from pais.mechanisms.kmeans.residual import ResidualSample, Steps
+from tests.residual_cases import MECHANISMS, round_of
 from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]
@@ -64,30 +67,46 @@ def test_released_sums_and_counts_are_whole_multiples_of_a_public_step(noise_nam
 
 
 @noises
-def test_counts_sums_and_moments_of_k_means_are_whole_multiples_of_public_steps(
-    noise_name: str,
-) -> None:
+def test_counts_and_sums_of_plain_k_means_are_whole_multiples_of_public_steps(noise_name: str) -> None:
     noise = NOISES[noise_name]
     rounds = (Round(count_noise=noise(2.0), sum_noise=noise(5.0)), Round(count_noise=noise(1.1), sum_noise=noise(0.3)))
     ball = Ball(radius=10.0, order=rounds[0].sum_noise.order)
     centers = np.array([[1.0 / 3.0, 0.0], [-1.0, math.e]])
-    moment = GaussianNoise(scale=7.0)
-    # The step of the second moment follows from radius, largest weight and noise.
-    side = max(10.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**50))
     for seed, rows in enumerate(DATA.values()):
-        if len(rows) == 0:
-            continue
         bits = seeded(seed)
         held = LloydSample(content(rows, 1.0 + np.arange(len(rows)) / 3.0), ball, rounds)
         for round_ in rounds:
             summary = held.summarise(centers, round_, bits)
             assert on_lattice(summary.noisy_counts, count_lattice(rounds).step)
             assert on_lattice(summary.noisy_sums, sum_lattice(rounds).step)
-        released = held.second_moment(moment, 10.0, 5.0, bits)
+    naive = DATA["thirds"].sum(axis=0) + np.random.default_rng(0).normal(scale=7.0, size=2)
+    assert not on_lattice(naive, sum_lattice(rounds).step)
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_residuals_and_moments_of_k_means_are_whole_multiples_of_public_steps(mechanism: str) -> None:
+    round_ = round_of(mechanism, radius=8.0)
+    centers, clip = np.array([[1.0 / 3.0, 0.0], [-1.0, math.e]]), np.array([0.3, 4.0])
+    moment = SecondMoment(noise=GaussianNoise(scale=7.0), radius=3.0, flat=0.2)
+    # The steps follow from radius, noise, largest weight and number of rows.
+    side = max(3.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**50))
+    sizes = Steps.of((round_,), 2, 100.0, 5.0)
+    small, step = 2.0**-sizes.weight_bits, 2.0**-sizes.weight_bits * 8.0 / 2.0**sizes.grid_bits
+    for seed, rows in enumerate(DATA.values()):
+        bits, held = seeded(seed), content(rows, 1.0 + np.arange(len(rows)) / 3.0)
+        sample = ResidualSample(held, (round_,), n_rows=100.0, largest_weight=5.0)
+        for whole in (np.array([False, False]), np.array([True, False])):
+            summary = sample.summarise(centers, clip, whole, round_, bits)
+            assert on_lattice(summary.noisy_counts, small)
+            assert on_lattice(np.rint(summary.noisy_distances / (clip * small)), 1.0)
+            assert np.array_equal(
+                np.rint(summary.noisy_distances / clip / small) * small * clip, summary.noisy_distances
+            )
+            assert on_lattice(summary.noisy_residuals, step)
+        released = moment.measure(held, 5.0, bits)
         assert np.array_equal(np.rint(released / side**2) * side**2, released)
     naive = DATA["thirds"].T @ DATA["thirds"] + np.random.default_rng(0).normal(scale=7.0, size=(2, 2))
     assert not np.array_equal(np.rint(naive / side**2) * side**2, naive)
-    assert not on_lattice(naive, sum_lattice(rounds).step)
 
 
 class Spy:

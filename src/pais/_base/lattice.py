@@ -91,7 +91,9 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray |
     slack = error * scales[:, None] + np.abs(scaled) * 2.0**-50
     noise = np.floor(scaled + 0.5)
     doubtful = np.abs(scaled + 0.5 - np.rint(scaled + 0.5)) <= slack  # [note: lattice-2]
-    result: IntArray = noise.astype(np.int64)
+    beyond = np.abs(scaled) >= _MOST_STEPS
+    doubtful |= beyond
+    result: IntArray = np.where(beyond, 0.0, noise).astype(np.int64)
     for row in np.flatnonzero(np.any(doubtful, axis=1)):
         result[row] = _settled(law, tails, int(row), float(scales[row]), bits)
     return result
@@ -112,7 +114,12 @@ def _settled(law: Law, tails: Tails, row: int, scale_in_steps: float, bits: BitS
             sure = min(min(word, 2 ** (length - 1) - 1 - word).bit_length() for word in known)
             slack = mp.mpf(2) ** (40 - sure) * (1 + abs(mp.mpf(scale_in_steps)))
             if all(abs(value - mp.nint(value)) > slack for value in vector):  # [note: lattice-3]
-                return [int(mp.floor(value)) for value in vector]
+                return [_modulo(int(mp.floor(value))) for value in vector]
+
+
+def _modulo(steps: int) -> int:
+    """The number of 64 bits that is equal modulo 2**64, as the sum to which the noise is added."""
+    return (steps + 2**63) % 2**64 - 2**63  # [note: lattice-5]
 
 
 @dataclass(frozen=True, kw_only=True)

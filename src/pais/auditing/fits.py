@@ -16,9 +16,8 @@ from pais._base.numerics import FloatArray
 from pais.accounting import Accounts
 from pais.accounting.certificate import Certificate
 from pais.auditing.events import Observed
-from pais.auditing.many import Part
 from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
-from pais.auditing.statistics import Statistic, SumFrame, column, statistics_near_record
+from pais.auditing.statistics import Statistic, SumFrame, column, last_parts, statistics_near_record
 from pais.auditing.targets import Draws, Target
 from pais.errors import ArgumentError
 from pais.estimators.kmeans import DPKMeans
@@ -247,8 +246,7 @@ def _released(fit: KMeansFit, geometry: _Geometry) -> Facts:
     value, plan = fit.value, fit.plan
     statistics = dict(statistics_near_record([value], geometry.record, geometry.origin, geometry.axis))
     if isinstance(plan.mechanism, KMeans):
-        last = plan.mechanism.rounds[-1]
-        parts = (Part(counts=True, noise=last.count_noise), Part(counts=False, noise=last.sum_noise))
+        parts = last_parts(plan.mechanism.rounds[-1])
         frame = SumFrame.of(geometry.pair, plan.ball, plan.rule)
         counts = value.noisy_counts[:, None]
         totals = [counts.sum(axis=0)[None, :], (counts * (value.centers - frame.origin)).sum(axis=0)[None, :]]

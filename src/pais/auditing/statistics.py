@@ -17,7 +17,7 @@ from pais.auditing.many import Part
 from pais.auditing.pairs import NeighbourPair
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
-from pais.mechanisms import GaussianNoise, KMeansValue, Round
+from pais.mechanisms import GaussianNoise, KMeansValue, LpNoise, NoiseLaw, ResidualRound, Round
 from pais.privacy.rules import Rule
 
 #: A function from an output to a number or a symbol; or several such functions by name.
@@ -130,20 +130,32 @@ class SumFrame:
                 statistics[f"{name} along the record"] = values @ (contribution / size)
         return {"evidence for the record": evidence, **statistics}
 
-    def evidence_alone(self, counts: FloatArray, centers: FloatArray, noise: Round) -> FloatArray:
+    def evidence_alone(self, counts: FloatArray, centers: FloatArray, last: Round | ResidualRound) -> FloatArray:
         """Evidence in each run, from the count and the sum of a cluster that contains only the record.
 
         A center is the noisy sum divided by the noisy count. If the count is within its noise, the center is not
         computed from it, and only the count is informative. After one round, this is all the information in the output
         about the record, except for the length of a clipped center; after several rounds, it is the information from
-        the last round.
+        the last round. For a residual round it is a guess, because the output does not contain the clips.
         """
-        count, total = Part(counts=True, noise=noise.count_noise), Part(counts=False, noise=noise.sum_noise)
+        count, total = last_parts(last)
         of_counts = _evidence(count, np.abs(counts), np.abs(counts - self.weight))
-        sums, order = counts[:, None] * centers, noise.sum_noise.order
+        sums, order = counts[:, None] * centers, total.noise.order
         of_sums = _evidence(total, norms_of(sums, order), norms_of(sums - self.weight * self.record, order))
         # With Laplace noise the evidence has a maximum, reached by many outputs; rounding makes it a single value.
-        return np.round(of_counts + np.where(counts > noise.count_noise.scale, of_sums, 0.0), 9)
+        return np.round(of_counts + np.where(counts > count.noise.scale, of_sums, 0.0), 9)
+
+
+def last_parts(last: Round | ResidualRound) -> tuple[Part, Part]:
+    """Count and sum of a cluster in the last round; a residual round is taken as one of whole rows."""
+    noise: NoiseLaw
+    if isinstance(last, Round):
+        noise = last.sum_noise
+    elif isinstance(last.residual_noise, LpNoise):
+        noise = LpNoise(scale=last.residual_noise.scale * last.radius, p=last.order)
+    else:
+        noise = GaussianNoise(scale=last.residual_noise.scale * last.radius)
+    return Part(counts=True, noise=last.count_noise), Part(counts=False, noise=noise)
 
 
 def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> FloatArray:
@@ -152,7 +164,9 @@ def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> 
     return np.asarray((from_absent - from_present) / part.noise.scale)
 
 
-def center_statistics(outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round) -> Observed:
+def center_statistics(
+    outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round | ResidualRound
+) -> Observed:
     """Evidence in the record's cluster, counts and centers near the record, and whether the record is a center."""
     length = float(np.linalg.norm(frame.record))
     axis = frame.record / length if length > 0.0 else np.eye(record.size)[0]

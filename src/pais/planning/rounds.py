@@ -134,7 +134,7 @@ class Schedule:
             residual_noise=_sum_noise(problem.mechanism, scale(rest)),
             radius=problem.radius,
             flat=problem.flat,
-            whole_rows=t == 0,
+            whole_rows=t == 0 and (problem.flat < 0.3 or not gaussian),
         )
 
 
@@ -192,7 +192,7 @@ def _pure(problem: Problem) -> Schedule:
         2 * k * math.sqrt(d) * _sum_noise(problem.mechanism, problem.radius).deviation(d) / (budget * problem.n_rows)
     )
     level = center_noise / math.sqrt(problem.mean_square_norm)
-    n_rounds = int(np.clip(round(K("PT", 2.0) + 1.5 * math.log2(0.1 / level)), 2, 10))
+    n_rounds = int(np.clip(round(K("PT", 4.0) + 1.5 * math.log2(0.1 / level)), 2, 10))
     later = K("PGROWTH", 1.2) ** np.arange(n_rounds - 1)
     first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
     intercept = unit_profile(problem.mechanism, d, 1.0).intercept

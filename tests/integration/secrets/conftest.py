@@ -13,7 +13,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pais.data.engines import WeightedRows
-from pais.mechanisms.kmeans.lloyd import LloydSample
+from pais.mechanisms.kmeans import residual
+from pais.mechanisms.kmeans.grid import Grid
+from pais.mechanisms.kmeans.residual import ResidualSample
 from pais.sampler import WeightedSample
 from tests.integration.secrets.planted import Secrets, frame
 
@@ -22,22 +24,40 @@ Floats = NDArray[np.float64]
 
 @pytest.fixture
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
-    """Secrets, to which every sample and every round of k-means adds its true sizes."""
+    """Secrets, to which every sample and every round of k-means adds its true sizes, distances and sums."""
     known = Secrets()
-    begin, assign = WeightedSample.__init__, LloydSample._assign
+    begin, assign, prepare = WeightedSample.__init__, Grid.assign, ResidualSample.__init__
+    total = residual._total
+    unit: dict[str, float] = {}
 
     def drawn(self: WeightedSample, content: WeightedRows, **rest: Any) -> None:
         known.add(sample=content.weights.size, weighted=content.weights.sum())
         known.samples.append(content.weights.size)
         begin(self, content, **rest)
 
-    def assigned(self: LloydSample, centers: Floats) -> Any:
-        label = assign(self, centers)
-        known.add(counts=np.bincount(label), weighted=np.bincount(label, self._content.weights))
-        return label
+    def assigned(self: Grid, centers: Floats) -> Any:
+        label, score = assign(self, centers)
+        known.add(counts=np.bincount(label))
+        known.rounds += 1
+        return label, score
+
+    def prepared(self: ResidualSample, *arguments: Any, **rest: Any) -> None:
+        prepare(self, *arguments, **rest)
+        unit["weight"] = self._weight_lattice.step
+        unit["row"] = self._weight_lattice.step / self._grid.per_unit
+
+    def added(*arguments: Any) -> Any:
+        """Totals without noise: weights and distances in steps of a weight, sums in steps of a weighted row."""
+        steps = total(*arguments)
+        kind = "weight" if steps.ndim == 1 else "row"
+        known.add(weighted=steps)
+        known.add(weighted=steps * unit[kind])
+        return steps
 
     monkeypatch.setattr(WeightedSample, "__init__", drawn)
-    monkeypatch.setattr(LloydSample, "_assign", assigned)
+    monkeypatch.setattr(Grid, "assign", assigned)
+    monkeypatch.setattr(ResidualSample, "__init__", prepared)
+    monkeypatch.setattr(residual, "_total", added)
     return known
 
 

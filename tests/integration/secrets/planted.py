@@ -23,6 +23,9 @@ import pais
 from pais import DPKMeans
 from pais.cli import app
 from pais.data.engines import WeightedRows
+from pais.mechanisms.kmeans.grid import Grid
+from pais.mechanisms.kmeans.lloyd import LloydSample
+from pais.mechanisms.kmeans.residual import ResidualSample
 from pais.sampler import WeightedSample
 
 Floats = NDArray[np.float64]
@@ -71,6 +74,7 @@ class Secrets:
         self.sizes: set[int] = {N_ROWS, N_ROWS - 1, N_ROWS - 2}
         self.whole: set[int] = set(self.sizes)
         self.samples: list[int] = []
+        self.rounds = 0
         self.real: set[float] = set()
         for row in (NEAR, FAR):
             clipped = np.array(row) * min(1.0, RADIUS / float(np.linalg.norm(row)))
@@ -157,6 +161,10 @@ def reachable(root: object) -> Iterator[tuple[str, object]]:
                 waiting.append((f"repr({way})", repr(value)))
 
 
+# What holds rows, weights or sums of them without noise.
+SECRET_KINDS = (pa.Table, pa.Array, pd.DataFrame, WeightedRows, WeightedSample, LloydSample, ResidualSample, Grid)
+
+
 def leaks(root: object, secrets: Secrets) -> list[str]:
     """Ways to a secret."""
     found = []
@@ -172,7 +180,7 @@ def leaks(root: object, secrets: Secrets) -> list[str]:
         elif isinstance(value, (int, float, np.integer, np.floating)):
             bad = secrets.in_number(float(value))
         else:
-            bad = isinstance(value, (pa.Table, pa.Array, pd.DataFrame, WeightedRows, WeightedSample))
+            bad = isinstance(value, SECRET_KINDS)
         if bad:
             found.append(f"{way}: {type(value).__name__}")
     return found

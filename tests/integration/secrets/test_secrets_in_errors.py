@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 import pais
 from pais import norm_survey
-from pais.mechanisms.kmeans.lloyd import LloydSample
+from pais.mechanisms.kmeans.grid import Grid
 from tests.integration.secrets.planted import (
     DIGITS,
     FAR,
@@ -117,10 +117,10 @@ def test_errors_and_their_causes_show_no_value_of_a_row(
 def test_command_shows_only_the_type_of_an_internal_error(
     data: Path, monkeypatch: pytest.MonkeyPatch, secrets: Secrets
 ) -> None:
-    def breaks(self: LloydSample, centers: Floats) -> Any:
+    def breaks(self: Grid, centers: Floats) -> Any:
         raise RuntimeError(f"row {NEAR!r} of {WORD}")
 
-    monkeypatch.setattr(LloydSample, "_assign", breaks)
+    monkeypatch.setattr(Grid, "assign", breaks)
     done = command("kmeans", data, "--columns", ",".join(NAMES), "--n-clusters", 3, "--epsilon", 1, "--out", "out")
     assert done.exit_code == 1
     assert "RuntimeError" in done.stderr
@@ -212,7 +212,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
             assert_no_size(lambda rows=rows: fitted(rows))
     with monkeypatch.context() as change:
-        change.setattr(LloydSample, "_assign", runs_out)
+        change.setattr(Grid, "assign", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: fitted(rows, **STATED))
     with monkeypatch.context() as change:

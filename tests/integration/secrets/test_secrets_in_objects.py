@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 import pais
 from pais.data.engines import WeightedRows
+from pais.mechanisms.kmeans.grid import Grid
+from pais.mechanisms.kmeans.residual import ResidualSample
 from pais.report import report_html
 from tests.integration.secrets.planted import (
     FAR,
@@ -40,6 +42,7 @@ from tests.integration.secrets.planted import (
     pieces,
     plan_of,
 )
+from tests.residual_cases import round_of
 
 Floats = NDArray[np.float64]
 
@@ -70,6 +73,10 @@ def test_object_search_finds_planted_values() -> None:
         np.array(["x", WORD], dtype=object),
         b"head" + struct.pack("<d", NEAR[2]),
         WeightedRows(rows=ROWS, weights=np.ones(N_ROWS)),
+        Holder(Grid(np.zeros((1, 2)), 1.0, 8)),
+        ResidualSample(
+            WeightedRows(rows=np.zeros((1, 2)), weights=np.ones(1)), (round_of("l2"),), n_rows=1.0, largest_weight=1.0
+        ),
         ROWS[:1],
     ):
         assert leaks(planted, secrets), planted
@@ -107,6 +114,9 @@ def test_fitted_model_holds_no_row_and_no_true_count(
         warnings.simplefilter("always")
         model = fitted(inputs(kind, tmp_path), **ROUTES[route])
     assert len(secrets.samples) == 1
+    # The rounds told their true counts, distances and sums to the search.
+    assert secrets.rounds >= 2
+    assert len(secrets.real) > 100
     # Large enough to be searched for in texts.
     assert secrets.samples[0] >= 500
     # The survey's number of rows is noisy; were it the true one by chance, another seed would be taken.

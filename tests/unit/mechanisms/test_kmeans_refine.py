@@ -38,7 +38,7 @@ def test_denoising_keeps_a_strong_signal_and_removes_the_noise_across_it(shape: 
 def test_merging_gives_k_finite_centers_among_the_cells(n: int, k: int) -> None:
     rng = np.random.default_rng(n)
     points = rng.normal(size=(n, 3))
-    merged = refine.merge(points, rng.random(n) + 1e-9, k, rng)
+    merged = refine.merge(points, rng.random(n) + 1e-9, k, rng)[0]
     assert merged.shape == (k, 3)
     assert np.all(np.isfinite(merged))
     assert np.linalg.norm(merged, axis=1).max() < np.linalg.norm(points, axis=1).max() + 0.1
@@ -49,14 +49,14 @@ def test_merging_finds_groups_of_cells_and_weighs_them() -> None:
     middles = 10.0 * rng.normal(size=(4, 3))
     points = np.repeat(middles, 6, axis=0) + 0.01 * rng.normal(size=(24, 3))
     mass = rng.random(24) + 0.1
-    merged = refine.merge(points, mass, 4, rng)
+    merged = refine.merge(points, mass, 4, rng)[0]
     expected = [np.average(points[6 * j : 6 * j + 6], axis=0, weights=mass[6 * j : 6 * j + 6]) for j in range(4)]
     np.testing.assert_allclose(merged[refine.nearest(np.array(expected), merged)], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.7])
 def test_merging_equal_cells(value: float) -> None:
-    merged = refine.merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))
+    merged = refine.merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))[0]
     np.testing.assert_allclose(merged, value)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import mpmath as mp
 import numpy as np
 import pytest
 
 import pais
 from pais._base.randomness import bit_source
 from pais.data.engines import WeightedRows
-from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, laplace_noise
+from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, SecondMoment, laplace_noise
 from pais.mechanisms.kmeans.lloyd import LloydSample, Summary
 
 ULP = Fraction(1, 2**52)
@@ -88,8 +89,13 @@ def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
     rounds = (Round(count_noise=GaussianNoise(scale=1e-6), sum_noise=GaussianNoise(scale=1e-6)),)
     rows, weights = weighted_rows(n=5000)
     centers = np.random.default_rng(2).normal(size=(9, 5)) * 0.5
-    together = sample_of(rows, weights, rounds)._assign(centers)
-    alone = [int(sample_of(rows[[i]], weights[[i]], rounds)._assign(centers)[0]) for i in range(0, 5000, 50)]
+
+    def clusters(kept: slice) -> np.ndarray:
+        grid = sample_of(rows[kept], weights[kept], rounds)._grid
+        return grid.assign(grid.of_centers(centers))[0]
+
+    together = clusters(slice(None))
+    alone = [int(clusters(slice(i, i + 1))[0]) for i in range(0, 5000, 50)]
     np.testing.assert_array_equal(together[::50], alone)
 
 
@@ -105,48 +111,95 @@ def test_rounds_with_negligible_noise_are_weighted_counts_and_sums() -> None:
         np.testing.assert_allclose(summary.noisy_sums[j], weights[mine] @ rows[mine], atol=1e-7)
 
 
-def second_moment(rows: np.ndarray, weights: np.ndarray, scale: float, largest_weight: float) -> np.ndarray:
-    rounds = (Round(count_noise=GaussianNoise(scale=1.0), sum_noise=GaussianNoise(scale=1.0)),)
-    made = sample_of(rows, weights, rounds)
-    return made.second_moment(GaussianNoise(scale=scale), RADIUS_SMALL, largest_weight, bit_source(5))
+# -- second moment ------------------------------------------------------------------------------------------------
 
 
-def test_a_second_moment_with_negligible_noise_is_that_of_the_weighted_rows() -> None:
+def second_moment(
+    rows: np.ndarray, weights: np.ndarray, scale: float, largest_weight: float, radius: float = RADIUS_SMALL
+) -> np.ndarray:
+    moment = SecondMoment(noise=GaussianNoise(scale=scale), radius=radius, flat=0.3)
+    return moment.measure(WeightedRows(rows=rows, weights=weights), largest_weight, bit_source(5))
+
+
+def with_column(rows: np.ndarray, radius: float) -> np.ndarray:
+    """Rows clipped to the radius, and the constant column."""
+    norm = np.linalg.norm(rows, axis=1)
+    return np.column_stack([rows * (radius / np.maximum(norm, radius))[:, None], np.full(len(rows), 0.5 * radius)])
+
+
+@pytest.mark.parametrize("radius", [RADIUS_SMALL, 0.7])
+def test_a_second_moment_with_negligible_noise_is_that_of_the_clipped_weighted_rows(radius: float) -> None:
     rows, weights = weighted_rows()
-    found = second_moment(rows, weights, 1e-9, 31.0)
-    expected = (rows * weights[:, None]).T @ rows
+    found = second_moment(rows, weights, 1e-9, 31.0, radius)
+    longer = with_column(rows, radius)
+    expected = (longer * weights[:, None]).T @ longer
     np.testing.assert_allclose(found, expected, atol=1e-4 * np.trace(expected))
     np.testing.assert_array_equal(found, found.T)
 
 
+def test_the_mean_and_the_scatter_follow_from_the_moment() -> None:
+    rows, weights = weighted_rows()
+    rows = rows * 0.1 + 0.3
+    moment = SecondMoment(noise=GaussianNoise(scale=1e-9), radius=RADIUS_SMALL, flat=0.3)
+    released = moment.measure(WeightedRows(rows=rows, weights=weights), 31.0, bit_source(5))
+    mean, scatter = moment.mean_and_scatter(released, float(weights.sum()))
+    expected = np.average(rows, axis=0, weights=weights)
+    np.testing.assert_allclose(mean, expected, rtol=1e-3)
+    np.testing.assert_allclose(scatter, np.cov(rows.T, aweights=weights, ddof=0) * weights.sum(), atol=2.0)
+
+
 @pytest.mark.parametrize("largest_weight", [1.0, 3.7, 31.0, 1e6])
-def test_a_record_adds_no_more_than_its_weighted_square_norm_to_the_second_moment(largest_weight: float) -> None:
+@pytest.mark.parametrize("radius", [RADIUS_SMALL, 0.7, 5.0])
+def test_a_record_adds_no_more_to_the_second_moment_than_its_price(largest_weight: float, radius: float) -> None:
     rows, weights = weighted_rows()
     weights = np.minimum(weights, largest_weight)
     rng = np.random.default_rng(3)
-    rows[:50] = RADIUS_SMALL * np.eye(5)[rng.integers(0, 5, 50)]
+    rows[:40] = RADIUS_SMALL * np.eye(5)[rng.integers(0, 5, 40)]
+    rows[40:45], rows[45:50] = 0.0, rows[45:50] * 1e-7
+    rows[50:55] *= (radius / np.linalg.norm(rows[50:55], axis=1))[:, None]
     weights[:25] = largest_weight
-    base = second_moment(rows[100:], weights[100:], 5.0, largest_weight)
-    step = (RADIUS_SMALL * np.sqrt(largest_weight) / 2.0**18) ** 2
+    base = second_moment(rows[100:], weights[100:], 5.0, largest_weight, radius)
+    step = max(radius * np.sqrt(largest_weight) / 2.0**18, np.sqrt(5.0 / 2.0**50)) ** 2
+    laws = {flat: SecondMoment(noise=GaussianNoise(scale=5.0), radius=radius, flat=flat) for flat in (0.0, 0.3, 1.0)}
+    used = []
     for trial in range(60):
         kept = np.append(np.arange(100, 400), trial)
         # The same bits make the same noise: what is left is the record's own matrix, in whole steps.
-        steps = np.rint((second_moment(rows[kept], weights[kept], 5.0, largest_weight) - base) / step)
-        frobenius = sum((Fraction(value) ** 2 for value in steps.ravel().tolist()), Fraction(0)) * Fraction(step) ** 2
-        bound = Fraction(float(weights[trial])) * square(rows[trial])
-        assert frobenius <= bound**2
+        both = second_moment(rows[kept], weights[kept], 5.0, largest_weight, radius)
+        whole = [int(value) for value in np.rint((both - base) / step).ravel().tolist()]
         # A matrix y y' of whole numbers: its trace is |y|^2, and so is its Frobenius norm.
-        whole = [int(value) for value in steps.ravel().tolist()]
-        assert sum(whole[::6]) ** 2 == sum(value**2 for value in whole)
+        assert sum(whole[::7]) ** 2 == sum(value**2 for value in whole)
+        with mp.workdps(40):
+            norm = mp.sqrt(square(rows[trial]).numerator) / mp.sqrt(square(rows[trial]).denominator)
+            contribution = sum(whole[::7]) * mp.mpf(step)
+            weight = mp.mpf(float(weights[trial]))
+            bound = weight * (min(norm, mp.mpf(radius)) ** 2 + mp.mpf(0.25) * mp.mpf(radius) ** 2)
+            assert contribution <= bound
+            for law in laws.values():
+                price = mp.mpf(float(law.profile(float(weights[trial]), np.nextafter(float(norm), 0.0))))
+                # Diagonal and off-diagonal noise make the squared shift that of the Frobenius norm.
+                assert contribution / 5 <= price
+                used.append(float(contribution / 5 / price))
+    assert max(used) > 0.99
+
+
+@pytest.mark.parametrize("flat", [0.0, 0.2, 1.0])
+def test_the_price_of_the_moment_bounds_the_squared_contribution_at_every_norm(flat: float) -> None:
+    radius = 0.7
+    constant, factor = SecondMoment.price(radius, flat)
+    norm = np.linspace(0.0, 4.0 * radius, 2000)
+    contribution = np.minimum(norm, radius) ** 2 + 0.25 * radius**2
+    assert np.all(contribution**2 <= (constant**2 + (factor * norm) ** 2) * (1.0 + 1e-14))
+    # Nothing below would do: it is attained at the clip, and without a flat part at norm zero.
+    assert np.min((constant**2 + (factor * norm) ** 2) / contribution**2) < 1.0 + 1e-2
 
 
 def test_the_noise_of_the_second_moment_is_round_in_the_frobenius_norm() -> None:
     d = 40
-    rounds = (Round(count_noise=GaussianNoise(scale=1.0), sum_noise=GaussianNoise(scale=1.0)),)
-    made = sample_of(np.zeros((1, d)), np.ones(1), rounds)
-    drawn = np.array(
-        [made.second_moment(GaussianNoise(scale=5.0), RADIUS_SMALL, 1.0, bit_source(seed)) for seed in range(50)]
-    )
-    upper = drawn[(slice(None), *np.triu_indices(d, 1))]
-    assert drawn[:, np.arange(d), np.arange(d)].std() == pytest.approx(5.0, rel=0.06)
+    moment = SecondMoment(noise=GaussianNoise(scale=5.0), radius=RADIUS_SMALL, flat=0.3)
+    content = WeightedRows(rows=np.zeros((1, d)), weights=np.ones(1))
+    drawn = np.array([moment.measure(content, 1.0, bit_source(seed)) for seed in range(50)])
+    drawn[:, d, d] -= (0.5 * RADIUS_SMALL) ** 2
+    upper = drawn[(slice(None), *np.triu_indices(d + 1, 1))]
+    assert drawn[:, np.arange(d + 1), np.arange(d + 1)].std() == pytest.approx(5.0, rel=0.06)
     assert upper.std() == pytest.approx(5.0 / np.sqrt(2.0), rel=0.02)

@@ -32,12 +32,13 @@ class Grid:
     """
 
     def __init__(self, rows: FloatArray, radius: float, bits: int) -> None:
-        self.per_unit = 2.0**bits / radius  # [note: lloyd-2]
+        self._most = 2.0**bits
+        self.per_unit = self._most / radius  # [note: lloyd-2]
         self.points = np.trunc(rows * self.per_unit)
 
     def of_centers(self, centers: FloatArray) -> FloatArray:
-        """Centers rounded to the grid."""
-        return np.rint(centers * self.per_unit)
+        """Centers rounded to the grid, and to the cube around the ball, on which scores are exact."""
+        return np.clip(np.rint(centers * self.per_unit), -self._most, self._most)
 
     def assign(self, centers: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
         """Index of the nearest center on the grid for each row, and its score; ties go to the first center."""

@@ -73,7 +73,7 @@ class SecondMoment:
 
     @property
     def profile(self) -> GaussianProfile:
-        """Loss of a record (MOMENT-PROFILE)."""
+        """Loss of a record (SECOND-MOMENT)."""
         constant, factor = self.price(self.radius, self.flat)
         scale = self.noise.scale * (1.0 - _MARGIN)  # [note: moment-3]
         profile = GaussianNoise(scale=scale / constant).count_profile()

@@ -78,22 +78,30 @@ def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: fl
     return np.asarray(np.sqrt(mean_square_norm * value / value.sum())[:, None] * vector)
 
 
-def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> FloatArray:
-    """Starting cells: Lloyd's algorithm on a Gaussian with the covariance that `spread` gives."""
+def start_from_spread(
+    spread: FloatArray, cells: int, radius: float, rng: Generator
+) -> tuple[FloatArray, float]:
+    """Starting cells: Lloyd's algorithm on a Gaussian with the covariance that `spread` gives, and its mean distance."""
     points = START_SPREAD * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
-    return into_ball(lloyd_on_model(points, cells, rng), radius)
+    return _started(points, cells, radius, rng)
+
+
+def _started(points: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:
+    centers = into_ball(lloyd_on_model(points, cells, rng), radius)
+    distance = np.square(points - centers[nearest(points, centers)]).sum(axis=1)
+    return centers, math.sqrt(float(distance.mean()))
 
 
 def start_from_sectors(
     means: FloatArray, share: FloatArray, spread: FloatArray, cells: int, radius: float, rng: Generator
-) -> FloatArray:
+) -> tuple[FloatArray, float]:
     """Starting cells: Lloyd's algorithm on sector means plus a Gaussian with the variance they do not explain."""
     total = float(np.square(spread).sum())
     explained = float(share @ np.square(means).sum(axis=1)) / max(total, 1e-300)
     points = means[rng.choice(len(means), MODEL_POINTS, p=share)]
     rest = math.sqrt(max(0.0, 1.0 - explained))
     points = points + rest * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
-    return into_ball(lloyd_on_model(into_ball(points, radius), cells, rng), radius)
+    return _started(into_ball(points, radius), cells, radius, rng)
 
 
 def denoise(stack: FloatArray, strength: FloatArray, last: int) -> tuple[FloatArray, FloatArray]:

@@ -25,7 +25,8 @@ _RELAXATION = 1.8
 
 # A clip is between these multiples of the mean distance of a cell. It grows slowly with the size of the cell, because
 # the bias of clipping matters more when the noise is small.
-_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 1.0, 6.0, 0.65
+import os
+_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = float(os.environ.get('X_LC',0.8)), 6.0, float(os.environ.get('X_CF',0.65))
 
 # Number of points that stand for the rows when cells are merged.
 _MODEL_POINTS = 3000
@@ -66,8 +67,9 @@ class Refinement:
     def run(self, mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Run all rounds from cells that a mean and the directions of the rows suggest."""
         plan = self.plan
-        start = mean + refine.start_from_spread(spread, plan.cells, plan.radius, self.rng)
-        self._start(spread, refine.into_ball(start, plan.radius))
+        start, distance = refine.start_from_spread(spread, plan.cells, plan.radius, self.rng)
+        rest=math.sqrt(max(plan.mean_square_norm-float(np.square(mean).sum()+np.square(spread).sum()),0.))
+        self._start(spread, refine.into_ball(mean + start, plan.radius), math.hypot(distance,rest))
         return self._run(plan.rounds)
 
     def run_from_sectors(self) -> tuple[FloatArray, FloatArray]:
@@ -97,14 +99,14 @@ class Refinement:
                 )
         return self.cells.centers, counts
 
-    def _start(self, spread: FloatArray, centers: FloatArray) -> None:
+    def _start(self, spread: FloatArray, centers: FloatArray, distance: float) -> None:
         n = len(centers)
         self.space = Space(radius=self.plan.radius, spread=spread, rng=self.rng)
         self.cells = Cells(
             centers=centers,
             sizes=np.full(n, self.plan.n_rows / n),
-            distances=np.full(n, self.plan.radius),
-            errors=np.full(n, self.plan.radius**2),
+            distances=np.full(n, distance),
+            errors=np.full(n, float(os.environ.get('X_E0',1.0)) * distance * self.plan.radius),
             measured=np.zeros(n, dtype=bool),
         )
 
@@ -112,7 +114,7 @@ class Refinement:
         """Measure sectors, the cells of random directions, and start from cells that fit their means."""
         plan = self.plan
         sectors = refine.directions(plan.cells, plan.n_features, plan.radius, self.rng)
-        self._start(np.eye(plan.n_features), sectors)
+        self._start(np.eye(plan.n_features), sectors, plan.radius)
         measured = self._measured(self._summarise(round_), round_)
         self.stack.clear()
         self.strength.clear()
@@ -123,14 +125,15 @@ class Refinement:
             # l1 norms give only a guess of the Euclidean norms. The sector means show a large part of their size.
             mean_square = max(mean_square, 1.5 * float(share @ np.square(measured.means).sum(axis=1)))
         spread = refine.spread_of_sectors(measured.means, share, mean_square)
-        self._start(spread, refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng))
+        start, distance = refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng)
+        self._start(spread, start, float(os.environ.get('X_PD',1.0))*distance)
 
     def _reach(self, round_: ResidualRound) -> float:
         """Typical reach of a record, that of the root mean square norm, per unit of Euclidean distance."""
         norm = math.sqrt(min(self.plan.mean_square_norm, self.plan.radius**2))
         reach = float(round_.reach(np.array([norm]))[0])
         # A residual that spreads over m directions has an l1 norm of about sqrt(2 m / pi) times its Euclidean norm.
-        return reach if round_.order == 2.0 else reach / math.sqrt(max(2.0 * self.space.dimension / math.pi, 1.0))
+        return reach if round_.order == 2.0 else reach / max(math.sqrt(2.0 * self.space.dimension / math.pi), float(os.environ.get('X_L1',1.0))*self.plan.n_features**0.25)
 
     def _summarise(self, round_: ResidualRound) -> ResidualSummary:
         """Run one round, with a clip for each cell from its size, its mean distance and the error of its center."""

@@ -22,7 +22,7 @@ from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.engines import WeightedRows
-from pais.errors import MismatchError
+from pais.errors import ConvergenceError, MismatchError
 from pais.mechanisms.kmeans.grid import Grid, most_bits
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw
 from pais.privacy.profiles import GaussianProfile, LinearProfile
@@ -33,11 +33,17 @@ _MARGIN = 2.0**-40
 # Weights are truncated to this many binary places, or fewer if totals would exceed 64-bit integers.
 _WEIGHT_BITS = 7
 
+# Before weights get fewer binary places than this, the grid of the rows becomes coarser.
+_LEAST_WEIGHT_BITS = 4
+
 # Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision.
 _NOISE_BITS = 33
 
 # Rows have at least this many steps from the origin to the radius, as a power of two.
 _LEAST_GRID_BITS = 8
+
+# Bounds on residuals are at least this share of the radius, so that nothing is divided by zero.
+_FLOOR = 2.0**-500
 
 # Noise beyond this many standard deviations has a negligible probability.
 _NOISE_ROOM = 64.0
@@ -84,6 +90,11 @@ class ResidualRound:
         validate.radius(self.radius)
         validate.number("flat", self.flat, rule="a number in [0, 1]", low=0, high=1, open_low=False, open_high=False)
         validate.flag("whole_rows", self.whole_rows)
+        if self.order not in (1.0, 2.0):
+            raise MismatchError(
+                f"residual_noise has order={self.order:g}, but residuals are measured in order 1 or 2. Pass "
+                "GaussianNoise, laplace_noise(b) or LpNoise(scale=b, p=2)."
+            )
         kinds = {isinstance(noise, GaussianNoise) for noise in self._laws}
         if len(kinds) > 1:
             raise MismatchError("a round mixes Gaussian and pure noise. Use one kind of noise.")
@@ -160,7 +171,7 @@ class ResidualSample:
         self._sums *= self._weights[:, None]
         self._squares = np.einsum("ij,ij->i", self._grid.points, self._grid.points)
         size = np.sqrt(self._squares) if first.order == 2.0 else np.abs(self._grid.points).sum(axis=1)
-        self._norms = size / self._grid.per_unit
+        self._norms = size / self._grid.per_unit  # [note: residual-5]
 
     def summarise(
         self, centers: FloatArray, clip: FloatArray, whole: NDArray[np.bool_], round_: ResidualRound, bits: BitSource
@@ -169,12 +180,17 @@ class ResidualSample:
 
         Centers, clips and the choice of cells whose rows are summed whole must be released or independent of the data.
         """
+        if not (np.all(np.isfinite(centers)) and np.all(np.isfinite(clip))):
+            raise ConvergenceError("a center or a clip is not a finite number. No value is returned.")
         k, d = centers.shape
+        # The price of a round of whole rows covers no residuals.
+        whole = whole | round_.whole_rows  # [note: residual-6]
         grid = self._grid.of_centers(centers)
         label, score = self._grid.assign(grid)
         # Distance over reach, in units of the clip of the cell.
         ratio = self._distances(label, score, grid, round_.order) / self._grid.per_unit
-        ratio /= (clip[label] * round_.reach(self._norms)) + 1e-300
+        # A bound below the floor is far below one step: whatever it bounds is truncated to zero.
+        ratio /= np.maximum(clip[label] * round_.reach(self._norms), _FLOOR * round_.radius)  # [note: residual-8]
         counts: IntArray = _total(label, k, self._weights)
         near = np.minimum(ratio, 1.0)
         distances: IntArray = _total(label, k, np.trunc(near * self._weights).astype(np.int64))  # [note: residual-3]
@@ -237,7 +253,10 @@ class Steps:
         noise = max(round_.residual_noise.deviation(d) for round_ in rounds)
         grid_bits = min(most_bits(d), max(_NOISE_BITS - _WEIGHT_BITS - math.ceil(math.log2(noise)), _LEAST_GRID_BITS))
         total = math.ceil(math.log2(max(4.0 * n_rows, 2.0 * largest_weight, _NOISE_ROOM * noise)))
-        return cls(grid_bits=grid_bits, weight_bits=min(_WEIGHT_BITS, _MOST_BITS - grid_bits - 1 - total))
+        room = _MOST_BITS - 1 - total  # [note: residual-7]
+        if room - grid_bits < _LEAST_WEIGHT_BITS:
+            grid_bits = min(grid_bits, max(room - _LEAST_WEIGHT_BITS, _LEAST_GRID_BITS))
+        return cls(grid_bits=grid_bits, weight_bits=min(_WEIGHT_BITS, room - grid_bits))
 
 
 def _total(label: NDArray[np.intp], k: int, values: IntArray, member: IntArray | None = None) -> IntArray:
