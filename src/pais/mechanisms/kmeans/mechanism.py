@@ -30,6 +30,11 @@ class KMeansValue:
     centers: FloatArray
     noisy_counts: FloatArray
 
+    @property
+    def effective_centers(self) -> int:
+        """Number of distinct centers. It is smaller than the number of clusters if noise hides some of them."""
+        return len(np.unique(self.centers, axis=0))
+
 
 @stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
 @dataclass(frozen=True, kw_only=True)

@@ -78,9 +78,7 @@ def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: fl
     return np.asarray(np.sqrt(mean_square_norm * value / value.sum())[:, None] * vector)
 
 
-def start_from_spread(
-    spread: FloatArray, cells: int, radius: float, rng: Generator
-) -> tuple[FloatArray, float]:
+def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:
     """Starting cells: Lloyd's algorithm on a Gaussian with the covariance that `spread` gives, and its mean distance."""
     points = START_SPREAD * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
     return _started(points, cells, radius, rng)

@@ -26,7 +26,8 @@ _RELAXATION = 1.8
 # A clip is between these multiples of the mean distance of a cell. It grows slowly with the size of the cell, because
 # the bias of clipping matters more when the noise is small.
 import os
-_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = float(os.environ.get('X_LC',0.8)), 6.0, float(os.environ.get('X_CF',0.65))
+
+_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = float(os.environ.get("X_LC", 0.8)), 6.0, float(os.environ.get("X_CF", 0.65))
 
 # Number of points that stand for the rows when cells are merged.
 _MODEL_POINTS = 3000
@@ -68,8 +69,8 @@ class Refinement:
         """Run all rounds from cells that a mean and the directions of the rows suggest."""
         plan = self.plan
         start, distance = refine.start_from_spread(spread, plan.cells, plan.radius, self.rng)
-        rest=math.sqrt(max(plan.mean_square_norm-float(np.square(mean).sum()+np.square(spread).sum()),0.))
-        self._start(spread, refine.into_ball(mean + start, plan.radius), math.hypot(distance,rest))
+        rest = math.sqrt(max(plan.mean_square_norm - float(np.square(mean).sum() + np.square(spread).sum()), 0.0))
+        self._start(spread, refine.into_ball(mean + start, plan.radius), math.hypot(distance, rest))
         return self._run(plan.rounds)
 
     def run_from_sectors(self) -> tuple[FloatArray, FloatArray]:
@@ -106,7 +107,7 @@ class Refinement:
             centers=centers,
             sizes=np.full(n, self.plan.n_rows / n),
             distances=np.full(n, distance),
-            errors=np.full(n, float(os.environ.get('X_E0',1.0)) * distance * self.plan.radius),
+            errors=np.full(n, float(os.environ.get("X_E0", 1.0)) * distance * self.plan.radius),
             measured=np.zeros(n, dtype=bool),
         )
 
@@ -126,14 +127,22 @@ class Refinement:
             mean_square = max(mean_square, 1.5 * float(share @ np.square(measured.means).sum(axis=1)))
         spread = refine.spread_of_sectors(measured.means, share, mean_square)
         start, distance = refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng)
-        self._start(spread, start, float(os.environ.get('X_PD',1.0))*distance)
+        self._start(spread, start, float(os.environ.get("X_PD", 1.0)) * distance)
 
     def _reach(self, round_: ResidualRound) -> float:
         """Typical reach of a record, that of the root mean square norm, per unit of Euclidean distance."""
         norm = math.sqrt(min(self.plan.mean_square_norm, self.plan.radius**2))
         reach = float(round_.reach(np.array([norm]))[0])
         # A residual that spreads over m directions has an l1 norm of about sqrt(2 m / pi) times its Euclidean norm.
-        return reach if round_.order == 2.0 else reach / max(math.sqrt(2.0 * self.space.dimension / math.pi), float(os.environ.get('X_L1',1.0))*self.plan.n_features**0.25)
+        return (
+            reach
+            if round_.order == 2.0
+            else reach
+            / max(
+                math.sqrt(2.0 * self.space.dimension / math.pi),
+                float(os.environ.get("X_L1", 1.0)) * self.plan.n_features**0.25,
+            )
+        )
 
     def _summarise(self, round_: ResidualRound) -> ResidualSummary:
         """Run one round, with a clip for each cell from its size, its mean distance and the error of its center."""
