@@ -10,6 +10,7 @@ from pais.accounting import Certificate, Release
 from pais.mechanisms import KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
+from pais.planning.quality import Quality
 from pais.privacy.guarantee import structure_concern
 
 
@@ -28,6 +29,11 @@ class Fit:
         if not isinstance(self.value, KMeansValue):
             return None
         return structure_concern(len(self.value.centers), self.value.effective_centers)
+
+    @property
+    def quality(self) -> Quality | None:
+        """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
+        return self.plan.quality_of(self.value)
 
     @classmethod
     def of(cls, plan: Plan, release: Release) -> Fit:
