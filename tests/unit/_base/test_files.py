@@ -156,19 +156,17 @@ def test_describe_of_a_user_class_is_part_of_its_dictionary() -> None:
 def edits(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Single changes that make a plan file show, or do, something else."""
     rounds = content["mechanism"]["rounds"]
-    louder, flatter, moment = (json.loads(json.dumps(content["mechanism"])) for _ in range(3))
-    louder["rounds"][0]["residual_noise"]["scale"] = 1.0
-    flatter["rounds"][-1]["whole_rows"] = not rounds[-1]["whole_rows"]
-    moment["second_moment"]["noise"]["scale"] *= 0.5
+    louder = [{**rounds[0], "residual_noise": {**rounds[0]["residual_noise"], "scale": 1.0}}, *rounds[1:]]
+    clipped = {**content["mechanism"]["second_moment"], "radius": 1e-3}
     return [
         {**content, "epsilon": 0.5},
         {**content, "epsilon": 2.0},
         {**content, "delta": 1e-9},
         {**content, "explanation": content["explanation"][:-1]},
         {**content, "by_norm": {**content["by_norm"], "epsilon": [0.0] * 11}},
-        {**content, "mechanism": louder},
-        {**content, "mechanism": flatter},
-        {**content, "mechanism": moment},
+        {**content, "mechanism": {**content["mechanism"], "rounds": louder}},
+        {**content, "mechanism": {**content["mechanism"], "rounds": [{**one, "flat": 0.5} for one in rounds]}},
+        {**content, "mechanism": {**content["mechanism"], "second_moment": clipped}},
         {**content, "mechanism": {**content["mechanism"], "n_clusters": 2}},
         {**content, "rule": {"rule": "uniform", "probability": 1.0, "radius": "infinity"}},
         {**content, "ball": {**content["ball"], "radius": 1.0}},
