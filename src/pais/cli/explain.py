@@ -107,7 +107,7 @@ def _plan(content: dict[str, Any]) -> str:
         for part in spent
     ]
     lines += _joint(content)
-    lines += ["", "How", *_how(content)]
+    lines += ["", "How", *_how(content), *_radius(content)]
     if content["expected_rows"] is not None:
         expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
         lines.append(
@@ -211,14 +211,36 @@ def _how(content: dict[str, Any]) -> list[str]:
     rounds = mechanism.get("rounds")
     if not isinstance(rounds, list):
         return [*lines, f"  Then: {mechanism['mechanism']}, with noise."]
-    first, last = (noise.get("sum_noise") or noise["residual_noise"] for noise in (rounds[0], rounds[-1]))
-    counts = rounds[-1]["count_noise"]
-    lines += [
-        f"  Then {mechanism['n_clusters']} clusters in {len(rounds)} rounds of noisy counts and sums:",
-        f"  {first['law']} noise of scale {first['scale']:.6g} on sums in the first round, {last['scale']:.6g} in the "
-        f"last; {counts['scale']:.6g} on counts in the last.",
+    counts, last = rounds[-1]["count_noise"], rounds[-1].get("sum_noise")
+    lines.append(f"  Then {mechanism['n_clusters']} clusters in {len(rounds)} rounds.")
+    if isinstance(mechanism.get("second_moment"), dict):
+        lines.append("  The first centers come from a noisy mean and second moment of the rows.")
+    if last is not None:
+        return [
+            *lines,
+            f"  Each round has noisy counts and sums: in the last, {counts['law']} noise of scale "
+            f"{counts['scale']:.6g} on counts, {last['law']} {last['scale']:.6g} on sums.",
+        ]
+    last = rounds[-1]["residual_noise"]
+    return [
+        *lines,
+        "  Each round has a noisy count, a noisy sum of distances and a noisy sum of residuals (row minus center)",
+        f"  for each cell: in the last, {counts['law']} noise of scale {counts['scale']:.6g} on counts, and "
+        f"{last['law']} {last['scale']:.6g} x clip on residuals.",
     ]
-    return lines
+
+
+def _radius(content: dict[str, Any]) -> list[str]:
+    """Explain how the plan chose the radius, if it did."""
+    choice = content.get("radius_choice")
+    # Plans of earlier versions do not contain this field.
+    if choice is None:
+        return []
+    noise, clipping = (validate.non_negative(name, choice[name]) for name in ("noise_per_row", "clipping_per_row"))
+    return [
+        "  The radius has the least predicted excess cost per row: "
+        f"{noise:.4g} from noise and {clipping:.4g} from clipping."
+    ]
 
 
 def _norm(order: object) -> str:

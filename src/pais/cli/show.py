@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +45,7 @@ SAMPLE_WARNING = (
 )
 HISTOGRAM_BINS = 12
 _BAR = 36
+_LINE = 100
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -75,7 +77,14 @@ def say(text: str) -> None:
 
 
 def print_json(content: dict[str, Any]) -> None:
-    typer.echo(json.dumps(content, indent=2))
+    """Print JSON, with short objects and lists on one line each."""
+    typer.echo(re.sub(r"[\[{]\n[^\[\]{}]*[\]}]", _on_one_line, json.dumps(content, indent=2)))
+
+
+def _on_one_line(match: re.Match[str]) -> str:
+    """Replace the line breaks of an object or list by spaces, if it is short. No text in JSON contains a line break."""
+    text = re.sub(r"\n *", " ", match.group())
+    return match.group() if len(text) > _LINE else f"{text[0]}{text[1:-1].strip()}{text[-1]}"
 
 
 @contextlib.contextmanager

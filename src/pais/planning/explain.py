@@ -136,14 +136,73 @@ def _in_words(described: dict[str, Any]) -> str:
 
 
 def _noise_lines(described: dict[str, Any]) -> list[str]:
-    lines = [f"5. mechanism  protected   {_in_words(described)}"]
-    for number, noise in enumerate(described.get("rounds", ()), 1):
-        count, total = noise["count_noise"], noise.get("sum_noise") or noise["residual_noise"]
-        lines.append(
-            f"              round {number:<2d}    {count['law']} noise {count['scale']:.6g} on counts, "
-            f"{total['law']} {total['scale']:.6g} on sums"
-        )
+    if "rounds" not in described:
+        return [f"5. mechanism  protected   {_in_words(described)}"]
+    lines = [f"5. mechanism  protected   {_phases_in_words(described)}"]
+    lines += [f"              {line}" for line in (*moment_lines(described), *round_lines(described))]
+    for number, noise in enumerate(described["rounds"], 1):
+        lines.append(f"              round {number:<2d}    {_round_in_words(noise)}")
     return lines
+
+
+def _phases_in_words(described: dict[str, Any]) -> str:
+    k, cells, explore = described["n_clusters"], described["cells"], described["exploring_rounds"]
+    total = len(described["rounds"])
+    if explore == 0:
+        return f"k-means, {total} rounds on {k} centers"
+    first = 0 if described["second_moment"] is not None else 1
+    sectors = f"1 round on {cells} sectors, " if first else ""
+    return (
+        f"k-means, {total} rounds: {sectors}{explore} on {cells} cells, which are then merged, "
+        f"{total - first - explore} on {k} centers"
+    )
+
+
+def moment_lines(described: dict[str, Any]) -> list[str]:
+    """What k-means releases before its rounds, if anything."""
+    moment = described.get("second_moment")
+    if moment is None:
+        return []
+    noise = moment["noise"]
+    return [
+        f"start       mean and second moment of the rows clipped to norm {moment['radius']:.6g}, {noise['law']} noise "
+        f"{noise['scale']:.6g}"
+    ]
+
+
+def round_lines(described: dict[str, Any]) -> list[str]:
+    """What each round of k-means releases for a cell."""
+    if described["exploring_rounds"] == 0:
+        return ["each round releases the number of rows and the sum of the rows of each cell, with noise"]
+    flat = described["rounds"][-1]["flat"]
+    return [
+        "each round releases for each cell, with noise: the number of rows, the sum of their distances to the center,",
+        "and the sum of their residuals (row minus center). Residuals longer than the clip of the cell are shortened.",
+        *([] if flat == 1.0 else ["The clip is smaller for rows of small norm, which are sampled less often."]),
+        "The clip follows from distances released before, so the noise on residuals shrinks with the cells.",
+    ]
+
+
+def _round_in_words(noise: dict[str, Any]) -> str:
+    count = noise["count_noise"]
+    if "sum_noise" in noise:
+        return f"{_noise_in_words(count)} on counts, {_noise_in_words(noise['sum_noise'])} on sums"
+    total, distance = noise["residual_noise"], noise["distance_noise"]
+    law = "" if total["law"] == count["law"] else f"{_law_in_words(total)} "
+    sums = (
+        f"{total['scale'] * noise['radius']:.6g} on sums of rows"
+        if noise["whole_rows"]
+        else f"{total['scale']:.6g} x clip on residuals"
+    )
+    return f"{_noise_in_words(count)} on counts, {distance['scale']:.6g} x clip on distances, {law}{sums}"
+
+
+def _law_in_words(noise: dict[str, Any]) -> str:
+    return f"l{noise['p']:g}" if noise["law"] == "lp" else str(noise["law"])
+
+
+def _noise_in_words(noise: dict[str, Any]) -> str:
+    return f"{_law_in_words(noise)} noise {noise['scale']:.6g}"
 
 
 # Consequence for the user if a condition of the paper does not hold.

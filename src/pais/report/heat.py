@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pais._base.numerics import FloatArray
-from pais.mechanisms import KMeans, KMeansValue
+from pais.mechanisms import KMeans, KMeansValue, Round
 from pais.report.text import escaped, number
 
 #: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
@@ -17,6 +17,8 @@ _WIDEST = 1.75
 # From this number of features, the names are written vertically; the printed table has this many columns per block.
 _UPRIGHT_FROM = 9
 _PRINTED_TOGETHER = 9
+
+_NOISE_HEAD = '<th scope="col">Noise</th>'
 
 
 def standardised(centers: FloatArray) -> FloatArray:
@@ -41,9 +43,11 @@ def heat_map(value: KMeansValue, mechanism: KMeans, names: Sequence[str]) -> str
     return f'{_legend()}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
 
 
-def noise_of_centers(value: KMeansValue, mechanism: KMeans) -> FloatArray:
-    """Standard deviation of one coordinate of each center due to the noise of the last round alone."""
+def noise_of_centers(value: KMeansValue, mechanism: KMeans) -> FloatArray | None:
+    """Standard deviation of one coordinate of each center due to noise; None if the release does not tell it."""
     last = mechanism.rounds[-1]
+    if not isinstance(last, Round):
+        return None
     filled = np.maximum(value.noisy_counts, last.count_noise.deviation(1))
     return np.asarray(last.sum_noise.deviation(mechanism.n_features) / filled)
 
@@ -66,14 +70,18 @@ def _table(value: KMeansValue, mechanism: KMeans, names: Sequence[str], start: i
         )
         lines.append(
             f'<tr><th scope="row"><b>{index}</b></th><td class="count">{number(count)}{doubt}</td>'
-            f'<td class="count">± {number(noise[index], 2)}</td>{cells}</tr>'
+            f"{'' if noise is None else _noise_cell(noise[index])}{cells}</tr>"
         )
     body = "\n".join(lines)
     return (
         '<table class="heat"><caption>Centers, ordered by noisy count</caption>\n<thead><tr><th scope="col">Center</th>'
-        f'<th scope="col">Noisy count</th><th scope="col">Noise</th>{head}</tr></thead>\n'
+        f'<th scope="col">Noisy count</th>{_NOISE_HEAD if noise is not None else ""}{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )
+
+
+def _noise_cell(noise: float) -> str:
+    return f'<td class="count">± {number(noise, 2)}</td>'
 
 
 def _cell(name: str, index: int, value: float, level: float) -> str:

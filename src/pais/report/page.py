@@ -10,7 +10,7 @@ from pathlib import Path
 from pais._base import validate
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
-from pais.report import sections
+from pais.report import rounds, sections
 from pais.report.style import style_sheet
 from pais.report.text import escaped, number, price
 
@@ -43,7 +43,7 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
         sections.budget(fit.certificate),
         sections.curves(fit),
         sections.sampling(fit),
-        sections.noise(fit),
+        rounds.noise(fit),
         sections.limits(fit),
         sections.certificate_json(fit.certificate),
     ]

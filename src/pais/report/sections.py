@@ -9,7 +9,7 @@ import numpy as np
 
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Certificate
-from pais.mechanisms import KMeans, NoiseLaw
+from pais.mechanisms import KMeans
 from pais.planning import KMeansFit, Plan, Survey, record_losses
 from pais.planning.explain import assumption_lines
 from pais.report.charts import LineChart, stacked_bar, swatch
@@ -246,48 +246,6 @@ def centers(fit: KMeansFit, names: Sequence[str]) -> str:
             "soft",
         ),
     )
-
-
-def noise(fit: KMeansFit) -> str:
-    """Render the standard deviations of the noise in each round."""
-    mechanism = _mechanism(fit)
-    d = mechanism.n_features
-    rows = []
-    if mechanism.moment_noise is not None:
-        moment = f"{mechanism.moment_noise.deviation(1):,.4g} on the second moment"
-        rows.append(("start", "directions of spread", "", moment))
-    for position, round_ in enumerate(mechanism.rounds):
-        rows.append(
-            (
-                str(position + 1),
-                _phase(mechanism, position),
-                f"{number(round_.count_noise.deviation(1))} ({_law(round_.count_noise)})",
-                f"{number(round_.sum_noise.deviation(d))} ({_law(round_.sum_noise)})",
-            )
-        )
-    return section(
-        "noise",
-        "Noise by round",
-        paragraph("Standard deviation of the noise on each count and on each coordinate of each sum."),
-        table("Noise added", ("Round", "Purpose", "on counts", "on sums"), rows, n_text=2),
-    )
-
-
-def _law(law: NoiseLaw) -> str:
-    described = law.to_dict()
-    name = described["law"]
-    return escaped(f"l{described['p']} law" if name == "lp" else name).replace(".0", "")
-
-
-def _phase(mechanism: KMeans, position: int) -> str:
-    if mechanism.explore == 0:
-        return f"move {mechanism.n_clusters} centers"
-    first = 1 if mechanism.moment_noise is None else 0
-    if position < first:
-        return f"start from {mechanism.cells} sectors"
-    if position < first + mechanism.explore:
-        return f"explore with {mechanism.cells} cells"
-    return f"polish {mechanism.n_clusters} centers"
 
 
 def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:

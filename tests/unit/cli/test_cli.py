@@ -196,7 +196,7 @@ def test_a_plan_in_json_is_short_and_the_file_holds_the_rest(tmp_path: Path) -> 
     path = tmp_path / "plan.json"
     stated = ("--radius", 10, "--norms", "0,3,5,10", "--n-rows", 1e5, "--n-features", 4)
     shown = pais("plan", "--n-clusters", 5, "--epsilon", 1, *stated, "--json", "--out", path).stdout
-    assert len(shown) < 6000 < 20 * len(shown) < len(path.read_text())
+    assert len(shown) < 8000 < 20 * len(shown) < len(path.read_text())
     content = strict_json(shown)
     assert content["mechanism"]["n_clusters"] == 5
     assert content["expected_rows"] > 0
@@ -266,7 +266,8 @@ def test_the_demo_compares_four_samplings_and_writes_a_report(monkeypatch: pytes
     assert [row["sampling"] for row in content["rows"]] == ["constrained", "coreset", "uniform", "none"]
     assert all(row["relative_cost"] > 0.9 for row in content["rows"])
     assert "not private" in content["reference"]["what"]
-    assert content["rows"][0]["noise"] == pytest.approx(content["rows"][3]["noise"], rel=1e-3)
+    constrained, coreset, uniform, whole_table = (row["noise"] for row in content["rows"])
+    assert whole_table < constrained < min(coreset, uniform)
     assert left_in(tmp_path / "out") == RELEASE
     shown = pais("demo", "--out", tmp_path / "out", "--repeats", 1, "--seed", 1)
     assert "NOT private" in shown.stdout

@@ -135,7 +135,10 @@ def test_the_page_holds_the_numbers_of_the_certificate(fit: KMeansFit) -> None:
         assert number(count) in text
     assert number(fit.plan.norms.expected_size(fit.plan.rule)) in text
     for round_ in fit.plan.mechanism.rounds:
-        assert number(round_.sum_noise.scale) in text
+        assert number(round_.count_noise.scale) in text
+        assert f"{number(round_.distance_noise.scale)} \u00d7 clip" in text
+        unit = 1.0 if not round_.whole_rows else round_.radius
+        assert number(round_.residual_noise.scale * unit) in text
 
 
 def test_a_loss_is_never_shown_smaller_than_it_is() -> None:
