@@ -94,15 +94,20 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray |
     beyond = np.abs(scaled) >= _MOST_STEPS
     doubtful |= beyond
     result: IntArray = np.where(beyond, 0.0, noise).astype(np.int64)
-    for row in np.flatnonzero(np.any(doubtful, axis=1)):
-        result[row] = _settled(law, tails, int(row), float(scales[row]), bits)
+    if law.n_uniforms(d) == d:
+        # Each coordinate depends on one uniform variable alone, so only the doubtful coordinates are computed again.
+        for row, column in np.argwhere(doubtful).tolist():
+            result[row, column] = _settled(law, tails, (row, slice(column, column + 1)), float(scales[row]), bits)[0]
+    else:
+        for row in np.flatnonzero(np.any(doubtful, axis=1)).tolist():
+            result[row] = _settled(law, tails, (row, slice(None)), float(scales[row]), bits)
     return result
 
 
-def _settled(law: Law, tails: Tails, row: int, scale_in_steps: float, bits: BitSource) -> list[int]:
-    """Compute one noise vector, drawing as many more bits as its rounding needs."""
-    known = [int(word) for word in tails.words[row]]
-    signs = tails.signs[row].tolist()
+def _settled(law: Law, tails: Tails, which: tuple[int, slice], scale_in_steps: float, bits: BitSource) -> list[int]:
+    """Compute one noise vector, or one coordinate of it, drawing as many more bits as its rounding needs."""
+    known = [int(word) for word in tails.words[which]]
+    signs = tails.signs[which].tolist()
     length = 64
     while True:
         known = [(word << 128) | int.from_bytes(bits.raw(16), "little") for word in known]
