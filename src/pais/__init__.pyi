@@ -21,6 +21,7 @@ from .errors import (
     MismatchError as MismatchError,
     PaisError as PaisError,
     PrivacyWarning as PrivacyWarning,
+    QualityWarning as QualityWarning,
     SpentError as SpentError,
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,

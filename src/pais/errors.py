@@ -77,5 +77,9 @@ class PrivacyWarning(UserWarning):
     """A guarantee is weak, or no ledger adds up the losses."""
 
 
+class QualityWarning(UserWarning):
+    """Noise hides the clusters of the rows, so a result has fewer distinct centers than the user asked for."""
+
+
 class ConvergenceError(PaisError, ArithmeticError):
     """A solver did not reach its tolerance. It returns no approximate result."""

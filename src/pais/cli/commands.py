@@ -222,6 +222,7 @@ def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | No
         paths = files.write_release(out, result, names)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
+    show.warn_of(result.concern)
     show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
 
 

@@ -17,6 +17,7 @@ from pais.errors import (
     MismatchError,
     PaisError,
     PrivacyWarning,
+    QualityWarning,
     SurveyWarning,
     UnreachableError,
 )
@@ -75,5 +76,5 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
     """Print a warning of this package. The text of any other warning may quote a value of a row."""
     from pais.cli.show import warn
 
-    if issubclass(category, (PrivacyWarning, SurveyWarning)):
+    if issubclass(category, (PrivacyWarning, QualityWarning, SurveyWarning)):
         warn(str(message))

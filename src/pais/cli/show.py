@@ -159,6 +159,7 @@ def release_or_json(
             {
                 "certificate": json.loads(fit.certificate.to_json()),
                 "columns": list(names),
+                "effective_centers": fit.value.effective_centers,
                 "expected_rows": fit.plan.expected_rows,
                 "files": paths,
             }
@@ -192,7 +193,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),
         ("features", listed(names)),
-        ("clusters", str(len(fit.value.centers))),
+        ("clusters", clusters(fit)),
     ]
     expected = plan.expected_rows
     if plan.norms is not None and expected is not None:
@@ -200,6 +201,12 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         facts.append(("rows kept", f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"))
     facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
     facts_table("Private k-means", facts)
+
+
+def clusters(fit: KMeansFit) -> str:
+    """Number of clusters, and how many of them are above the noise."""
+    wanted, effective = len(fit.value.centers), fit.value.effective_centers
+    return str(wanted) if effective == wanted else f"{wanted}, of which {effective} above the noise"
 
 
 def survey_summary(survey: Survey, out: Path | None) -> None:

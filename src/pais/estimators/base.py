@@ -22,9 +22,10 @@ from pais.data.engines import Engine
 from pais.data.engines.memory import MemoryEngine
 from pais.data.sources import is_streamed, source
 from pais.data.tables import Table, from_array, is_frame, read
-from pais.errors import DataError, SurveyWarning
+from pais.errors import DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
+from pais.privacy.guarantee import warn
 from pais.report import write_report
 
 # Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
@@ -46,6 +47,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         rows = self._streamed(X) if is_streamed(X) else self._held(X)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
+        warn(fitted.concern, QualityWarning)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "

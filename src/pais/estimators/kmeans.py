@@ -69,6 +69,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
+        In the units of the data.
+    effective_centers_ : int
+        Number of distinct centers. It is smaller than `n_clusters` if noise hides the clusters, and `fit` then issues a
+        `QualityWarning`.
     certificate_ : Certificate
         States what was released and the guarantee that it has; public.
     plan_ : Plan
@@ -155,6 +159,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     def _keep(self, fitted: Fit) -> None:
         self.cluster_centers_ = fitted.value.centers
+        self.effective_centers_ = fitted.value.effective_centers
         super()._keep(fitted)
 
     @without_sizes

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pais.accounting import Certificate, Release
+from pais.mechanisms import KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
+from pais.planning.quality import Quality
+from pais.privacy.guarantee import structure_concern
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,6 +22,18 @@ class Fit:
     certificate: Certificate
     plan: Plan
     survey: Survey | None
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if noise hides the clusters, from released values; else None."""
+        if not isinstance(self.value, KMeansValue):
+            return None
+        return structure_concern(len(self.value.centers), self.value.effective_centers)
+
+    @property
+    def quality(self) -> Quality | None:
+        """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
+        return self.plan.quality_of(self.value)
 
     @classmethod
     def of(cls, plan: Plan, release: Release) -> Fit:

@@ -16,7 +16,7 @@ from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, with_radius
-from pais.planning.rounds import K, Problem, plain_kmeans, schedule, unit_profile
+from pais.planning.rounds import Problem, plain_kmeans, schedule, unit_profile
 from pais.planning.settings import MechanismName, Settings
 from pais.privacy.amplification import kept_limit
 from pais.privacy.calibration import Calibration, Sampling, calibrate
@@ -162,7 +162,7 @@ class KMeansSettings(Settings):
             mean_square_norm=_mean_square_norm(self.mechanism, d, norms),
             kept=1.0,
             epsilon=float(self.epsilon),
-            flat=1.0 if self.sample_size is None else max(K("FLATMIN", 0.1), min(1.0, self.sample_size / norms.n_rows)),
+            flat=self._flat(norms.n_rows),
         )
         if self.algorithm == "paper":
             assert isinstance(unit, LinearProfile)
@@ -176,6 +176,17 @@ class KMeansSettings(Settings):
         calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
         noise, weight = _with_room(calibration, ball.radius)
         return rounds.mechanism(noise, weight), calibration.rule
+
+    def _flat(self, n_rows: float) -> float:
+        """Share of the price of the rounds that does not depend on the norm of a record.
+
+        The noise is smallest if it is 1, but then few rows can be left out. If the user states a small sample, the
+        share is small, so that rows with small norms can be sampled rarely.
+        """
+        if self.sample_size is None or self.sampling in ("uniform", "none"):
+            return 1.0
+        least = 0.1 if self.mechanism == "gaussian" else 0.2
+        return float(min(1.0, max(least, self.sample_size / n_rows)))
 
 
 def _with_room(calibration: Calibration, radius: float) -> tuple[float, float]:

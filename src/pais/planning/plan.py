@@ -21,9 +21,10 @@ from pais.accounting.price import certified_price, delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.errors import ArgumentError, MismatchError
-from pais.mechanisms import Mechanism
+from pais.mechanisms import KMeans, KMeansValue, Mechanism
 from pais.planning.explain import explain
 from pais.planning.losses import losses_if_kept, record_losses
+from pais.planning.quality import Quality, predicted_quality
 from pais.planning.radius import RadiusChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
@@ -129,6 +130,24 @@ class Plan:
     def expected_rows(self) -> float | None:
         """Expected number of rows in the sample, from the assumed norms. The actual number is secret."""
         return None if self.norms is None else self.norms.expected_size(self.rule)
+
+    @property
+    def quality(self) -> Quality | None:
+        """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
+        return self.quality_of(None)
+
+    def quality_of(self, value: object) -> Quality | None:
+        """The same after a release, whose value shows how much of the cost the centers explain."""
+        if not isinstance(self.mechanism, KMeans) or self.norms is None:
+            return None
+        return predicted_quality(
+            self.mechanism,
+            self.rule,
+            self.norms,
+            clipping=0.0 if self.radius_choice is None else self.radius_choice.clipping,
+            value=value if isinstance(value, KMeansValue) else None,
+            ball=self.ball,
+        )
 
     def __post_init__(self) -> None:
         require_parts(self.spent)

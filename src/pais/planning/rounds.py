@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,13 +15,21 @@ from pais.privacy.profiles import GaussianProfile, LinearProfile
 RHO = 0.225
 
 
-def K(name: str, default: float) -> float:
-    return float(os.environ.get("X_" + name, default))
+# Precision of a round over that of the round before it: early rounds need less.
+_GROWTH, _PURE_GROWTH = 1.25, 1.2
 
+# Norm to which rows are clipped for the second moment, in units of the root mean square norm.
+_MOMENT_CLIP = 1.2
 
-# Share of the precision of the sums that is spent on the second moment, which gives the starting centers.
-_MOMENT_SHARE = K("MOMENT", 0.03)
-_GROWTH = K("GROWTH", 1.25)
+# Share of the precision for the second moment: so much that directions with 1/6 of the variance stand out, within
+# these bounds.
+_MOMENT_TARGET, _LEAST_MOMENT, _MOST_MOMENT = 6.0, 0.03, 0.12
+
+# Largest number of cells, unless three for each cluster are more: so that a round takes little time.
+_MOST_CELLS = 200
+
+# Below this share that does not depend on the norm, whole rows are cheaper than residuals in the first round.
+_LEAST_FLAT_FIRST = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +95,7 @@ class Schedule:
     first_count: float
     count: float
     distance: float
+    whole: int
     moment: float = 0.0
 
     def mechanism(self, noise: float, largest_weight: float) -> KMeans:
@@ -104,14 +112,14 @@ class Schedule:
             n_rows=problem.n_rows,
             mean_square_norm=problem.mean_square_norm,
             # For pure noise: three scales of Laplace noise, expressed in standard deviations.
-            trust=K("TRUST", 0.7) if problem.mechanism == "gaussian" else K("PTRUST", 3.0 / math.sqrt(2.0)),
+            trust=0.7 if problem.mechanism == "gaussian" else 3.0 / math.sqrt(2.0),
             largest_weight=largest_weight,
         )
 
     def _moment(self, noise: float) -> SecondMoment:
         """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
         problem = self.problem
-        clip = min(problem.radius, K("RM", 1.2) * math.sqrt(problem.mean_square_norm))
+        clip = min(problem.radius, _MOMENT_CLIP * math.sqrt(problem.mean_square_norm))
         constant, factor = SecondMoment.price(clip, problem.flat)
         price = math.hypot(constant, factor * problem.radius)
         return SecondMoment(
@@ -127,14 +135,14 @@ class Schedule:
             return noise / (math.sqrt(share * part) if gaussian else share * part)
 
         rest = 1.0 - count - self.distance
-        small = GaussianNoise(scale=1.0) if gaussian else laplace_noise(1.0)
+        small = GaussianNoise if gaussian else LpNoise
         return ResidualRound(
-            count_noise=_scaled(small, scale(count)),
-            distance_noise=_scaled(small, scale(self.distance)),
+            count_noise=small(scale=scale(count)),
+            distance_noise=small(scale=scale(self.distance)),
             residual_noise=_sum_noise(problem.mechanism, scale(rest)),
             radius=problem.radius,
             flat=problem.flat,
-            whole_rows=t == 0 and (problem.flat < 0.3 or not gaussian),
+            whole_rows=t < self.whole,
         )
 
 
@@ -155,15 +163,15 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
     first_count = RHO / math.sqrt(d) / (1.0 + RHO / math.sqrt(d))
     count, total = noise / math.sqrt(first_count), noise * problem.radius / math.sqrt(1.0 - first_count)
     room = n / (15.0 * k * count)
-    per_cluster = max(1.0, min(1.5 * room**0.2, 3.0), K("CLIN", 0.2) * room)
-    most = max(3 * k + 4, K("CTOT", 200))
-    cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count), most)))
+    per_cluster = max(1.0, min(1.5 * room**0.2, 3.0), 0.2 * room)
+    cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count), max(3 * k + 4, _MOST_CELLS))))
     signal = n * math.sqrt(problem.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(K("TOFF", 6.5) + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, K("TMAX", 14))))
+    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 14)))
     distance = min(0.2, 0.1 / math.sqrt(d))
-    edge = noise * math.sqrt(2.0 * d) * 2.25 / n
-    moment = float(np.clip((K("MT", 6.0) * edge) ** 2, K("MMIN", 0.03), K("MMAX", 0.12)))
+    # Edge of the spectrum of its noise at the whole precision, over the trace of the second moment.
+    edge = noise * math.sqrt(2.0 * d) * SecondMoment.price(_MOMENT_CLIP, 1.0)[0] / n
+    moment = float(np.clip((_MOMENT_TARGET * edge) ** 2, _LEAST_MOMENT, _MOST_MOMENT))
     shares = _GROWTH ** np.arange(n_rounds)
     shares *= (1.0 - moment) / shares.sum()
     return Schedule(
@@ -174,6 +182,7 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
         first_count=first_count * (1.0 - distance),
         count=min(0.3, 0.3 / math.sqrt(d)),
         distance=distance,
+        whole=1 if problem.flat < _LEAST_FLAT_FIRST else 0,
         moment=moment,
     )
 
@@ -192,20 +201,24 @@ def _pure(problem: Problem) -> Schedule:
         2 * k * math.sqrt(d) * _sum_noise(problem.mechanism, problem.radius).deviation(d) / (budget * problem.n_rows)
     )
     level = center_noise / math.sqrt(problem.mean_square_norm)
-    n_rounds = int(np.clip(round(K("PT", 4.0) + 1.5 * math.log2(0.1 / level)), 2, 10))
-    later = K("PGROWTH", 1.2) ** np.arange(n_rounds - 1)
+    n_rounds = int(np.clip(round(5.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
+    later = _PURE_GROWTH ** np.arange(n_rounds - 1)
     first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
-    intercept = unit_profile(problem.mechanism, d, 1.0).intercept
-    count = intercept / (1.0 + intercept)
-    distance = K("PDIST", 0.3) * count
+    unit = unit_profile(problem.mechanism, d, 1.0)
+    assert isinstance(unit, LinearProfile)
+    count = unit.intercept / (1.0 + unit.intercept)
+    # With two rounds only, nothing can be gained from distances, and residuals would be larger than their clip.
+    few = n_rounds == 2
+    distance = (0.05 if few else 0.3) * count
     return Schedule(
         problem=problem,
         cells=(2 if level > 0.2 else 3) * k,
         explore=(n_rounds + 1) // 3 if n_rounds > 2 else 1,
         shares=(first, *((1.0 - first) * later / later.sum()).tolist()),
         first_count=count,
-        count=K("PCOUNT", 1.0) * count,
+        count=count,
         distance=distance,
+        whole=2 if few else 1,
     )
 
 
@@ -213,7 +226,3 @@ def _sum_noise(mechanism: MechanismName, scale: float) -> NoiseLaw:
     if mechanism == "gaussian":
         return GaussianNoise(scale=scale)
     return laplace_noise(scale) if mechanism == "laplace" else LpNoise(scale=scale, p=2.0)
-
-
-def _scaled(law: NoiseLaw, scale: float) -> NoiseLaw:
-    return GaussianNoise(scale=scale) if isinstance(law, GaussianNoise) else laplace_noise(scale)

@@ -36,7 +36,7 @@ _SHARE_POWER, _LARGEST_SHARE_FACTOR = -1.0 / 6.0, 2.0
 
 # The same for a Gaussian survey, as shares of the shift that (epsilon, delta) allow without sampling, and the largest
 # shift: at 1, a count has a noise of about one row.
-_FULL_SHIFT_SHARE, _NORMS_SHIFT_SHARE, _LARGEST_SHIFT = float(__import__("os").environ.get("X_C", 0.25)), 0.1, 1.0
+_FULL_SHIFT_SHARE, _NORMS_SHIFT_SHARE, _LARGEST_SHIFT = 0.25, 0.1, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

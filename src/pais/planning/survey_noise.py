@@ -51,12 +51,12 @@ class SurveyNoise:
     @property
     def scale_share(self) -> float:
         """Share of the first stage, the octaves of the norms."""
-        return float(__import__("os").environ.get("X_S1", 0.15)) if self.gaussian else 0.08
+        return 0.15 if self.gaussian else 0.08
 
     @property
     def center_share(self) -> float:
         """Share of the mean of the rows, if no center is stated. The norms about the center get the rest."""
-        return float(__import__("os").environ.get("X_S2", 0.45)) if self.gaussian else 0.4
+        return 0.45 if self.gaussian else 0.4
 
     @property
     def gaussian(self) -> bool:

@@ -1,4 +1,4 @@
-"""The default delta of a guarantee, and warnings about weak guarantees."""
+"""The default delta of a guarantee, and warnings about weak guarantees and useless results."""
 
 from __future__ import annotations
 
@@ -117,6 +117,17 @@ def delta_concern(delta: float, n_rows: float) -> str | None:
     )
 
 
+def structure_concern(n_clusters: int, effective_centers: int) -> str | None:
+    """Return a warning text if released centers are fewer than asked for because of noise, or None."""
+    if effective_centers >= n_clusters:
+        return None
+    centers = "one center is" if effective_centers <= 1 else f"only {effective_centers} centers are"
+    return (
+        f"noise hides the clusters: {centers} above the noise, and the others of n_clusters={n_clusters} repeat them. "
+        "Raise epsilon, ask for fewer clusters, use fewer columns, or collect more rows."
+    )
+
+
 # Calls of next() on one counter are atomic, so that threads count together.
 _fit_numbers = itertools.count(1)
 
@@ -137,11 +148,11 @@ def forget_fits() -> None:
     _fit_numbers = itertools.count(1)
 
 
-def warn(concern: str | None) -> None:
-    """Issue a `PrivacyWarning` that points to the first calling line outside this package."""
+def warn(concern: str | None, category: type[Warning] = PrivacyWarning) -> None:
+    """Issue a warning that points to the first calling line outside this package."""
     if concern is None:
         return
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "pais":
         level, frame = level + 1, frame.f_back
-    warnings.warn(concern, PrivacyWarning, stacklevel=level)
+    warnings.warn(concern, category, stacklevel=level)

@@ -13,7 +13,7 @@ from pais.mechanisms import KMeans
 from pais.planning import KMeansFit, Plan, Survey, record_losses
 from pais.planning.explain import assumption_lines
 from pais.report.charts import LineChart, stacked_bar, swatch
-from pais.report.heat import heat_map
+from pais.report.heat import heat_map, noise_of_centers
 from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table
 
 _CURVE_POINTS = 201
@@ -230,6 +230,12 @@ def _survey_note(fit: KMeansFit, n_rows: float) -> str:
 
 
 def centers(fit: KMeansFit, names: Sequence[str]) -> str:
+    noise = ""
+    if noise_of_centers(fit.value, _mechanism(fit)) is not None:
+        noise = (
+            " <b>Noise</b>: standard deviation of each coordinate of the center due to the noise of the last round. It "
+            "is a rough scale for meaningful differences; sampling and clipping add further error."
+        )
     return section(
         "centers",
         "Centers",
@@ -238,14 +244,14 @@ def centers(fit: KMeansFit, names: Sequence[str]) -> str:
             "center is its index in the model. Colours compare the centers within each feature. Values are in the "
             "units of the data."
         ),
+        "" if fit.concern is None else paragraph(escaped(_as_sentence(fit.concern)), "warning"),
         heat_map(fit.value, _mechanism(fit), names),
-        paragraph(
-            "<b>Noisy count</b>: number of rows of the cluster in the last round, with noise. <b>Noise</b>: standard "
-            "deviation of each coordinate of the center due to the noise of the last round. It is a rough scale for "
-            "meaningful differences; sampling and clipping add further error.",
-            "soft",
-        ),
+        paragraph("<b>Noisy count</b>: number of rows of the cluster in the last round, with noise." + noise, "soft"),
     )
+
+
+def _as_sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:

@@ -71,9 +71,10 @@ def test_certificates_hold_the_expected_entries_and_add_up(data: Path, tmp_path:
 def test_json_is_alone_on_stdout_and_parses(data: Path, surveyed: Path, tmp_path: Path) -> None:
     released = kmeans(data, tmp_path / "out", "--json", "--seed", 1)
     content = strict_json(released.stdout)
-    assert set(content) == {"certificate", "columns", "expected_rows", "files"}
+    assert set(content) == {"certificate", "columns", "effective_centers", "expected_rows", "files"}
     assert content["columns"] == ["height", "width"]
     assert 0 < content["expected_rows"] < 6000
+    assert content["effective_centers"] == 3
     assert set(content["certificate"]) == CERTIFICATE_KEYS
     assert content["certificate"] == strict_json((tmp_path / "out" / "certificate.json").read_text())
     assert set(content["files"]) == RELEASE
@@ -266,8 +267,8 @@ def test_the_demo_compares_four_samplings_and_writes_a_report(monkeypatch: pytes
     assert [row["sampling"] for row in content["rows"]] == ["constrained", "coreset", "uniform", "none"]
     assert all(row["relative_cost"] > 0.9 for row in content["rows"])
     assert "not private" in content["reference"]["what"]
-    constrained, coreset, uniform, whole_table = (row["noise"] for row in content["rows"])
-    assert whole_table < constrained < min(coreset, uniform)
+    constrained, _, uniform, all_rows = (row["noise"] for row in content["rows"])
+    assert all_rows < constrained < uniform
     assert left_in(tmp_path / "out") == RELEASE
     shown = pais("demo", "--out", tmp_path / "out", "--repeats", 1, "--seed", 1)
     assert "NOT private" in shown.stdout

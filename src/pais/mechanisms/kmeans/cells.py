@@ -70,7 +70,7 @@ class Space:
 def reallocate(cells: Cells, trusted: BoolArray, space: Space, *, count_noise: float, ratio: float) -> Cells:
     """Split the cells that gain most, with idle cells first, then with cells freed by the cheapest merges.
 
-    A split must gain more than `ratio` times what the merge loses. Idle cells that are left are placed beside busy ones.
+    A split must gain more than `ratio` times what the merge loses. Idle cells that are left go beside busy ones.
     """
     cells = cells.copy()
     idle = np.flatnonzero(~trusted).tolist()

@@ -26,9 +26,9 @@ def most_bits(d: int) -> int:
 class Grid:
     """Points in whole steps, truncated toward zero, so that no norm grows. Secret.
 
-    Every score x.c - |c|^2 / 2 of a point and a center is a whole number of halves below 2**53. It is exact in any order
-    of summation, so the cluster of a row depends only on that row and on released centers, not on its neighbours in
-    memory. The squared distances that follow from the scores are exact too.
+    Every score x.c - |c|^2 / 2 of a point and a center is a whole number of halves below 2**53. It is exact in any
+    order of summation. So the cluster of a row depends only on that row and on released centers, not on its neighbours
+    in memory. The squared distances that follow from the scores are exact too.
     """
 
     def __init__(self, rows: FloatArray, radius: float, bits: int) -> None:

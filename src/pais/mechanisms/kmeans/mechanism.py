@@ -30,6 +30,11 @@ class KMeansValue:
     centers: FloatArray
     noisy_counts: FloatArray
 
+    @property
+    def effective_centers(self) -> int:
+        """Number of distinct centers. It is below k if noise drowned clusters, and 1 if it drowned all rows."""
+        return len(np.unique(self.centers, axis=0))
+
 
 @stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
 @dataclass(frozen=True, kw_only=True)
@@ -122,12 +127,22 @@ class KMeans(Mechanism):
                 "Plan it for this ball and rule."
             )
         if self._is_plain:
-            count_lattice(self.rounds).require(extent.weight)
-            sum_lattice(self.rounds).require(extent.contribution)
+            count_lattice(self.plain_rounds).require(extent.weight)
+            sum_lattice(self.plain_rounds).require(extent.contribution)
 
     @property
     def _is_plain(self) -> bool:
         return self.explore == 0
+
+    @property
+    def plain_rounds(self) -> tuple[Round, ...]:
+        """The rounds of the algorithm of the paper."""
+        return tuple(round_ for round_ in self.rounds if isinstance(round_, Round))
+
+    @property
+    def residual_rounds(self) -> tuple[ResidualRound, ...]:
+        """The rounds of the refined algorithm."""
+        return tuple(round_ for round_ in self.rounds if isinstance(round_, ResidualRound))
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
         # Directions and restarts are chosen with public randomness.
@@ -135,14 +150,14 @@ class KMeans(Mechanism):
         # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.
         with one_blas_thread():
             if self._is_plain:
-                centers, counts = self._plain(LloydSample(content, ball, self.rounds), rng, bits)
+                centers, counts = self._plain(LloydSample(content, ball, self.plain_rounds), rng, bits)
             else:
                 centers, counts = self._refined(content, rng, bits)
         origin = 0.0 if ball.center is None else np.asarray(ball.center)
         return KMeansValue(centers=centers + origin, noisy_counts=counts)
 
     def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
-        sample = ResidualSample(content, self.rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
+        sample = ResidualSample(content, self.residual_rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
         refinement = Refinement(self, sample, rng, bits)
         if self.moment is None:
             return refinement.run_from_sectors()
@@ -155,7 +170,7 @@ class KMeans(Mechanism):
         """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""
         centers = refine.directions(self.n_clusters, self.n_features, self.radius, rng)
         counts = np.zeros(self.n_clusters)
-        for round_ in self.rounds:
+        for round_ in self.plain_rounds:
             summary = sample.summarise(centers, round_, bits)
             counts = summary.noisy_counts
             # Do not divide by a count that is within its noise; keep the old center instead.

@@ -35,7 +35,7 @@ _MARGIN = 2.0**-39
 @stored("moment", "second")
 @dataclass(frozen=True, kw_only=True)
 class SecondMoment:
-    """Noisy mean and second moment of the rows, clipped to a smaller radius. k-means takes its starting centers from it.
+    """Noisy mean and second moment of rows clipped to a smaller radius, from which k-means takes its starting centers.
 
     A constant column of half the radius is added to the rows. The second moment of the longer rows contains the sum and
     the number of the rows.

@@ -78,10 +78,8 @@ def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: fl
     return np.asarray(np.sqrt(mean_square_norm * value / value.sum())[:, None] * vector)
 
 
-def start_from_spread(
-    spread: FloatArray, cells: int, radius: float, rng: Generator
-) -> tuple[FloatArray, float]:
-    """Starting cells: Lloyd's algorithm on a Gaussian with the covariance that `spread` gives, and its mean distance."""
+def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:
+    """Starting cells by Lloyd's algorithm on a Gaussian with the covariance of `spread`; and their root mean square."""
     points = START_SPREAD * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
     return _started(points, cells, radius, rng)
 
@@ -150,6 +148,22 @@ def reseed(
     return moved
 
 
+def restore(
+    noisy: FloatArray, shrunk: FloatArray, left: FloatArray, strength: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Give back a part of what `denoise` removed, if its energy is more than that of noise.
+
+    The excess energy is the signal in directions that are too weak to be recognised one by one. Rows of larger strength
+    get more of it back. Returns the rows and the noise variance that remains in each.
+    """
+    removed, degrees = noisy - shrunk, noisy.shape[1] - left
+    excess = max(0.0, float(np.square(removed).sum() / max(float(degrees.sum()), 1e-9)) - 1.0)
+    square = np.square(strength)
+    gain = excess * square / square.mean()
+    gain = gain / (1.0 + gain)
+    return shrunk + gain[:, None] * removed, left + gain * degrees
+
+
 def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator, steps: int = 30, tries: int = 3) -> FloatArray:
     """Weighted greedy k-means++ and Lloyd on released cells. Runs all restarts at once and returns all, best first."""
     n, d = points.shape
@@ -185,7 +199,7 @@ def settle(candidates: FloatArray, points: FloatArray, mass: FloatArray, steps: 
             centers = np.where(size > 0.0, (member @ points) / np.maximum(size, 1e-300), centers)
         if cost < lowest:
             best, lowest = centers, cost
-    return best
+    return np.asarray(best)
 
 
 def _greedy_start(points: FloatArray, mass: FloatArray, k: int, rng: Generator, tries: int) -> NDArray[np.intp]:

@@ -25,8 +25,10 @@ _RELAXATION = 1.8
 
 # A clip is between these multiples of the mean distance of a cell. It grows slowly with the size of the cell, because
 # the bias of clipping matters more when the noise is small.
-import os
-_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = float(os.environ.get('X_LC',0.8)), 6.0, float(os.environ.get('X_CF',0.65))
+_LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 0.8, 6.0, 0.65
+
+# If the total of all counts is below this many standard deviations of its noise, the noise drowned the rows.
+_DROWNED = 2.0
 
 # Number of points that stand for the rows when cells are merged.
 _MODEL_POINTS = 3000
@@ -35,9 +37,10 @@ _MODEL_POINTS = 3000
 _WHOLE_FROM = 0.9
 
 # A cell is split if the gain is this many times the loss of the merge that frees a cell.
-import os
+_EXPLORING_RATIO, _POLISHING_RATIO = 3.0, 4.0
 
-_EXPLORING_RATIO, _POLISHING_RATIO = float(os.environ.get("X_ER", 3.0)), float(os.environ.get("X_PR", 4.0))
+# Number of ways to merge the cells that are compared.
+_CANDIDATES = 4
 
 
 @dataclass(kw_only=True)
@@ -68,45 +71,57 @@ class Refinement:
         """Run all rounds from cells that a mean and the directions of the rows suggest."""
         plan = self.plan
         start, distance = refine.start_from_spread(spread, plan.cells, plan.radius, self.rng)
-        rest=math.sqrt(max(plan.mean_square_norm-float(np.square(mean).sum()+np.square(spread).sum()),0.))
-        self._start(spread, refine.into_ball(mean + start, plan.radius), math.hypot(distance,rest))
-        return self._run(plan.rounds)
+        unseen = plan.mean_square_norm - float(np.square(mean).sum() + np.square(spread).sum())
+        distance = math.hypot(distance, math.sqrt(max(unseen, 0.0)))
+        # Allow for clusters that are far from all starting centers.
+        self._start(spread, refine.into_ball(mean + start, plan.radius), distance, distance * plan.radius)
+        return self._run(plan.residual_rounds)
 
     def run_from_sectors(self) -> tuple[FloatArray, FloatArray]:
         """Run all rounds from cells that fit the sectors that the first round measures."""
-        self._start_from_sectors(self.plan.rounds[0])
-        return self._run(self.plan.rounds[1:])
+        first, *others = self.plan.residual_rounds
+        self._start_from_sectors(first)
+        return self._run(tuple(others))
 
     def _run(self, rounds: tuple[ResidualRound, ...]) -> tuple[FloatArray, FloatArray]:
-        plan = self.plan
-        counts = np.zeros(plan.n_clusters)
+        plan, last = self.plan, len(rounds) - 1
         for t, round_ in enumerate(rounds):
-            last = len(rounds) - 1
             summary = self._summarise(round_)
             measured = self._measured(summary, round_)
-            self._update(measured, exploring=t < plan.explore, relax=plan.explore <= t < last)
-            counts = summary.noisy_counts
-            noise = round_.count_noise.deviation(1)
-            if t < plan.explore - 1:
-                self.cells = reallocate(
-                    self.cells, measured.trusted, self.space, count_noise=noise, ratio=_EXPLORING_RATIO
-                )
-            elif t == plan.explore - 1:
+            exploring = t < plan.explore
+            self._update(measured, exploring=exploring, relax=not exploring and t < last)
+            if t == plan.explore - 1:
                 counts = self._merge(measured.trusted)
-            elif t < last - 1:
-                self.cells = reallocate(
-                    self.cells, measured.trusted, self.space, count_noise=noise, ratio=_POLISHING_RATIO
-                )
-        return self.cells.centers, counts
+            else:
+                counts = summary.noisy_counts
+                if t < last - 1 or exploring:
+                    ratio = _EXPLORING_RATIO if exploring else _POLISHING_RATIO
+                    noise = round_.count_noise.deviation(1)
+                    self.cells = reallocate(self.cells, measured.trusted, self.space, count_noise=noise, ratio=ratio)
+        return self._distinct(counts, rounds[-1].count_noise.deviation(1)), counts
 
-    def _start(self, spread: FloatArray, centers: FloatArray, distance: float) -> None:
+    def _distinct(self, counts: FloatArray, count_noise: float) -> FloatArray:
+        """The centers, with those that no round measured on top of the nearest one that was.
+
+        If the total of the counts is within its noise, the noise drowned the rows, and all centers are at the origin.
+        """
+        cells = self.cells
+        if float(counts.sum()) <= _DROWNED * count_noise * math.sqrt(len(counts)):
+            return np.zeros_like(cells.centers)
+        centers = cells.centers.copy()
+        if np.any(cells.measured) and not np.all(cells.measured):
+            measured = cells.centers[cells.measured]
+            centers[~cells.measured] = measured[refine.nearest(centers[~cells.measured], measured)]
+        return centers
+
+    def _start(self, spread: FloatArray, centers: FloatArray, distance: float, error: float) -> None:
         n = len(centers)
         self.space = Space(radius=self.plan.radius, spread=spread, rng=self.rng)
         self.cells = Cells(
             centers=centers,
             sizes=np.full(n, self.plan.n_rows / n),
             distances=np.full(n, distance),
-            errors=np.full(n, float(os.environ.get('X_E0',1.0)) * distance * self.plan.radius),
+            errors=np.full(n, error),
             measured=np.zeros(n, dtype=bool),
         )
 
@@ -114,7 +129,7 @@ class Refinement:
         """Measure sectors, the cells of random directions, and start from cells that fit their means."""
         plan = self.plan
         sectors = refine.directions(plan.cells, plan.n_features, plan.radius, self.rng)
-        self._start(np.eye(plan.n_features), sectors, plan.radius)
+        self._start(np.eye(plan.n_features), sectors, plan.radius, plan.radius**2)
         measured = self._measured(self._summarise(round_), round_)
         self.stack.clear()
         self.strength.clear()
@@ -126,14 +141,17 @@ class Refinement:
             mean_square = max(mean_square, 1.5 * float(share @ np.square(measured.means).sum(axis=1)))
         spread = refine.spread_of_sectors(measured.means, share, mean_square)
         start, distance = refine.start_from_sectors(measured.means, share, spread, plan.cells, plan.radius, self.rng)
-        self._start(spread, start, float(os.environ.get('X_PD',1.0))*distance)
+        self._start(spread, start, distance, 0.0)
 
     def _reach(self, round_: ResidualRound) -> float:
         """Typical reach of a record, that of the root mean square norm, per unit of Euclidean distance."""
         norm = math.sqrt(min(self.plan.mean_square_norm, self.plan.radius**2))
         reach = float(round_.reach(np.array([norm]))[0])
+        if round_.order == 2.0:
+            return reach
         # A residual that spreads over m directions has an l1 norm of about sqrt(2 m / pi) times its Euclidean norm.
-        return reach if round_.order == 2.0 else reach / max(math.sqrt(2.0 * self.space.dimension / math.pi), float(os.environ.get('X_L1',1.0))*self.plan.n_features**0.25)
+        least: float = 1.5 * self.plan.n_features**0.25
+        return reach / max(math.sqrt(2.0 * self.space.dimension / math.pi), least)
 
     def _summarise(self, round_: ResidualRound) -> ResidualSummary:
         """Run one round, with a clip for each cell from its size, its mean distance and the error of its center."""
@@ -159,23 +177,7 @@ class Refinement:
         self.stack.append(sums / sum_noise[:, None])
         self.strength.append(size / sum_noise)
         shrunk, left = refine.denoise(np.vstack(self.stack), np.concatenate(self.strength), len(size))
-        if float(os.environ.get("X_DN", 4)) == 0 or (
-            float(os.environ.get("X_DN", 4)) == 2 and len(self.stack) > plan.explore
-        ):
-            shrunk, left = self.stack[-1], np.full(len(size), float(plan.n_features))
-        if float(os.environ.get("X_DN", 4)) >= 3:
-            rest = self.stack[-1] - shrunk
-            dof = plan.n_features - left
-            back = max(0.0, 1.0 - float(dof.sum() / max(np.square(rest).sum(), 1e-9)))
-            if float(os.environ.get("X_DN", 4)) == 4:
-                g = self.strength[-1] ** 2
-                g = g / g.mean()
-                snr = max(0.0, float(np.square(rest).sum() / max(dof.sum(), 1e-9)) - 1.0) * g
-                back = (snr / (1 + snr))[:, None]
-                left = left + back[:, 0] * dof
-            else:
-                left = left + back * dof
-            shrunk = shrunk + back * rest
+        shrunk, left = refine.restore(self.stack[-1], shrunk, left, self.strength[-1])
         return Measured(
             means=refine.into_ball(shrunk * (sum_noise / size)[:, None], plan.radius),
             errors=left * np.square(sum_noise / size) + 1e-12 * plan.radius**2,
@@ -227,7 +229,7 @@ class Refinement:
         )
 
     def _model(self, points: FloatArray, distances: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Points that stand for the rows of the cells: around each center, as far as the rows were, in any direction."""
+        """Points that stand for the rows of the cells: around each center, as far away as the rows were."""
         spread = self.space.spread / math.sqrt(float(np.square(self.space.spread).sum()))
         each = max(8, _MODEL_POINTS // len(points))
         offset = self.rng.standard_normal((len(points), each, len(spread))) @ spread
@@ -238,7 +240,7 @@ class Refinement:
         """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
         cells, k = self.cells, self.plan.n_clusters
         points, error, mass = cells.centers[trusted], cells.errors[trusted], np.maximum(cells.sizes[trusted], 1e-9)
-        candidates = refine.merge(points, mass, k, self.rng)[: int(os.environ.get("X_NC", 4))]
+        candidates = refine.merge(points, mass, k, self.rng)[:_CANDIDATES]
         model, model_mass = self._model(points, cells.distances[trusted], mass)
         centers = refine.into_ball(refine.settle(candidates, model, model_mass), self.plan.radius)
         label = refine.nearest(points, centers)

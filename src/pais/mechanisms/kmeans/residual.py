@@ -213,7 +213,8 @@ class ResidualSample:
         """Distance of each point to its center, in steps. The squares are exact; the root is correctly rounded."""
         if order == 2.0:
             square = self._squares - 2.0 * score
-            return np.sqrt(np.maximum(square, 0.0, out=square), out=square)
+            np.maximum(square, 0.0, out=square)
+            return np.asarray(np.sqrt(square, out=square))
         distance = np.empty(label.size)
         for start in range(0, label.size, 4096):
             block = slice(start, start + 4096)

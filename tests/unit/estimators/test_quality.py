@@ -1,0 +1,74 @@
+"""A fit says when noise hides the clusters."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+
+import numpy as np
+import pytest
+
+import pais
+from pais.accounting.digest import digest
+from pais.planning import KMeansFit
+from pais.privacy.guarantee import structure_concern
+from pais.report import report_html
+from tests.kmeans_cases import ROWS, stated
+
+CONCERN = "noise hides the clusters: only 2 centers are above the noise"
+
+
+def repeated(value: pais.KMeansValue, distinct: int) -> pais.KMeansValue:
+    """The same value with fewer distinct centers."""
+    index = np.minimum(np.arange(len(value.centers)), distinct - 1)
+    return dataclasses.replace(value, centers=value.centers[index])
+
+
+@pytest.fixture(scope="module")
+def fit() -> KMeansFit:
+    return pais.private_kmeans(ROWS, stated(), random_state=0)
+
+
+def test_concern_says_how_many_centers_are_above_the_noise_and_what_to_do() -> None:
+    assert structure_concern(5, 5) is None
+    assert "one center is above the noise" in (structure_concern(5, 1) or "")
+    text = structure_concern(5, 2) or ""
+    assert text.startswith(CONCERN)
+    for advice in ("Raise epsilon", "fewer clusters", "fewer columns", "more rows"):
+        assert advice in text
+
+
+def test_a_clear_fit_has_all_its_centers_and_no_concern(fit: KMeansFit) -> None:
+    assert fit.value.effective_centers == 5
+    assert fit.concern is None
+    assert "noise hides" not in report_html(fit)
+
+
+def test_a_drowned_fit_has_a_concern_and_its_report_shows_it(fit: KMeansFit) -> None:
+    drowned = dataclasses.replace(fit, value=repeated(fit.value, 2))
+    assert drowned.value.effective_centers == 2
+    assert (drowned.concern or "").startswith(CONCERN)
+    assert "Noise hides the clusters: only 2 centers" in report_html(drowned)
+
+
+def test_the_estimator_keeps_its_result_and_warns(monkeypatch: pytest.MonkeyPatch) -> None:
+    measure = pais.KMeans.measure
+    monkeypatch.setattr(pais.KMeans, "measure", lambda *arguments: repeated(measure(*arguments), 2))
+    model = pais.DPKMeans(n_clusters=5, epsilon=1.0, random_state=0)
+    with pytest.warns(pais.QualityWarning, match=CONCERN) as issued:
+        model.fit(ROWS)
+    assert issued[0].filename == __file__
+    assert model.effective_centers_ == 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pais.QualityWarning)
+        again = pais.DPKMeans(n_clusters=5, epsilon=1.0, random_state=0)
+        with pytest.raises(pais.QualityWarning):
+            again.fit(ROWS)
+    assert np.array_equal(again.cluster_centers_, model.cluster_centers_)
+
+
+def test_effective_centers_can_be_read_from_the_released_centers(fit: KMeansFit) -> None:
+    value = repeated(fit.value, 3)
+    copy = pais.KMeansValue(centers=value.centers.copy(), noisy_counts=value.noisy_counts)
+    assert copy.effective_centers == 3
+    assert digest(copy) == digest(value)
