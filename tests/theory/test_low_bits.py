@@ -89,7 +89,7 @@ def test_residuals_and_moments_of_k_means_are_whole_multiples_of_public_steps(me
     centers, clip = np.array([[1.0 / 3.0, 0.0], [-1.0, math.e]]), np.array([0.3, 4.0])
     moment = SecondMoment(noise=GaussianNoise(scale=7.0), radius=3.0, flat=0.2)
     # The steps follow from radius, noise, largest weight and number of rows.
-    side = max(3.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**50))
+    side = max(3.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**38))
     sizes = Steps.of((round_,), 2, 100.0, 5.0)
     small, step = 2.0**-sizes.weight_bits, 2.0**-sizes.weight_bits * 8.0 / 2.0**sizes.grid_bits
     for seed, rows in enumerate(DATA.values()):

@@ -301,6 +301,15 @@ def test_noise_for_another_norm_than_that_of_the_residuals_is_refused(p: float) 
 def test_a_round_does_not_mix_pure_and_gaussian_noise() -> None:
     with pytest.raises(pais.MismatchError, match="mixes"):
         round_of("l2", count_noise=GaussianNoise(scale=1.0))
+    settings: dict[str, Any] = {"n_clusters": 1, "n_features": 2, "radius": 1.0, "cells": 2, "explore": 1}
+    moment = pais.mechanisms.SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    pais.KMeans(rounds=(round_of("gaussian"),), moment=moment, **settings)
+    with pytest.raises(pais.MismatchError, match="mixes"):
+        pais.KMeans(rounds=(round_of("l2"),), moment=moment, **settings)
+    with pytest.raises(pais.MismatchError, match="mixes"):
+        pais.KMeans(rounds=(round_of("l2"), round_of("gaussian")), **settings)
+    with pytest.raises(pais.MismatchError):
+        pais.KMeans(rounds=(), moment=moment, **{**settings, "explore": 0})
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)

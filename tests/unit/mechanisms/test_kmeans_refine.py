@@ -90,8 +90,9 @@ def test_reseeding_equal_centers_without_spread() -> None:
 @pytest.mark.parametrize("moment", [np.zeros((4, 4)), -np.eye(4), np.diag([1e6, 1.0, 0.0, 0.0])])
 def test_a_start_is_made_of_any_second_moment_and_stays_in_the_ball(moment: np.ndarray) -> None:
     spread = refine.spread_of_moment(moment, 1.0, 1000.0, 2.0)
-    start = refine.start_from_spread(spread, 12, 3.0, np.random.default_rng(0))
+    start, distance = refine.start_from_spread(spread, 12, 3.0, np.random.default_rng(0))
     assert start.shape == (12, 4)
+    assert distance >= 0.0
     assert np.all(np.linalg.norm(start, axis=1) <= 3.0 * (1 + 1e-12))
 
 

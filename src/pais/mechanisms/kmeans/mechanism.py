@@ -84,6 +84,9 @@ class KMeans(Mechanism):
             orders.add(self.moment.noise.order)
         if len(orders) != 1:
             raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
+        kinds = {isinstance(round_.profile, GaussianProfile) for round_ in self.rounds}
+        if len(kinds) != 1 or (self.moment is not None and kinds != {True}):
+            raise MismatchError("k-means mixes Gaussian and pure noise. Use one kind of noise.")
 
     def _validate(self) -> None:
         """Check the numbers: they may come from a file."""

@@ -22,6 +22,9 @@ from pais.privacy.profiles import GaussianProfile
 _MOMENT_BITS = 18
 _MOMENT_ROWS = 2**16
 
+# Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision.
+_NOISE_BITS = 38
+
 # Constant column that is added to the rows, in units of the radius.
 _COLUMN = 0.5
 
@@ -79,6 +82,11 @@ class SecondMoment:
         profile = GaussianNoise(scale=scale / constant).count_profile()
         return profile if factor == 0.0 else profile + GaussianNoise(scale=scale / factor).sum_profile()
 
+    def step(self, largest_weight: float) -> float:
+        """Step of the rows times the roots of their weights: of 18 bits, or coarser where the noise is large."""
+        finest = self.radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS
+        return max(finest, math.sqrt(self.noise.scale / 2.0**_NOISE_BITS))
+
     def measure(self, content: WeightedRows, largest_weight: float, bits: BitSource) -> FloatArray:
         """Noisy sum of w u u' over the rows with weights w, where u is a clipped row with the constant column.
 
@@ -87,8 +95,7 @@ class SecondMoment:
         and the contribution |y|^2 is never more than w |u|^2.
         """
         d = content.rows.shape[1] + 1
-        # The lower bound on the step keeps the noise, counted in steps, within the range of an integer.
-        step = max(self.radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS, math.sqrt(self.noise.scale / 2.0**50))
+        step = self.step(largest_weight)
         total = np.zeros((d, d), dtype=np.int64)
         for start in range(0, content.rows.shape[0], _MOMENT_ROWS):
             block = slice(start, start + _MOMENT_ROWS)
