@@ -22,6 +22,9 @@ _ROWS_FOLLOW = 2.0
 # Cost of the best centers over the mean square norm, as long as nothing is released.
 _WITHIN = 0.25
 
+# Decimal places of a prediction in files and texts.
+_DIGITS = 5
+
 # The least share that released centers can show: below it, the difference of two noisy numbers is too small.
 _LEAST_WITHIN = 0.01
 
@@ -50,19 +53,18 @@ class Quality:
         return 1.0 + self.noise + self.sampling + self.clipping
 
     def to_dict(self) -> dict[str, Any]:
+        """The prediction as a dictionary, for files, without digits that only rounding errors decide."""
         return {
-            "predicted_cost_over_best": self.ratio,
-            "noise": self.noise,
-            "sampling": self.sampling,
-            "clipping": self.clipping,
+            "predicted_cost_over_best": round(self.ratio, _DIGITS),
+            "noise": round(self.noise, _DIGITS),
+            "sampling": round(self.sampling, _DIGITS),
+            "clipping": round(self.clipping, _DIGITS),
         }
 
     def __str__(self) -> str:
-        return (
-            f"cost about {self.ratio:.3g} times that of k-means without noise "
-            f"(noise {100 * self.noise:.2g} %, sampling {100 * self.sampling:.2g} %, "
-            f"clipping {100 * self.clipping:.2g} %)"
-        )
+        causes = ("noise", "sampling", "clipping")
+        parts = ", ".join(f"{cause} {100.0 * self.to_dict()[cause]:.2g} %" for cause in causes)
+        return f"cost about {self.ratio:.3g} times that of k-means without noise ({parts})"
 
 
 def predicted_quality(
@@ -70,8 +72,9 @@ def predicted_quality(
 ) -> Quality | None:
     """Predict the quality of a plan, or of a fit if its released value is given; None for the algorithm of the paper.
 
-    A center of n/k rows has the noise of the polishing rounds together. Its clip is about the mean distance of its rows,
-    so the noise over the cost does not depend on that distance. `clipping` is the mean square length that is cut off.
+    A center of n/k rows has the noise of the polishing rounds together. Its clip is about the mean distance of its
+    rows, so the noise over the cost does not depend on that distance. `clipping` is the mean square length that is cut
+    off.
     """
     rounds = mechanism.residual_rounds
     if not rounds:
@@ -87,7 +90,7 @@ def predicted_quality(
     return Quality(
         noise=min(_ROWS_FOLLOW * noise, 1.0 / within - 1.0),
         sampling=_ROWS_FOLLOW * k * (weight - 1.0) / n,
-        clipping=clipping / (within * norms.mean_square_norm),
+        clipping=clipping / (within * _mean_square_norm(norms)),
     )
 
 
@@ -96,4 +99,9 @@ def _share_within(value: KMeansValue, norms: NormDistribution, ball: Ball) -> fl
     origin = 0.0 if ball.center is None else np.asarray(ball.center)
     mass = np.maximum(value.noisy_counts, 1e-9)
     explained = float(np.average(np.square(value.centers - origin).sum(axis=1), weights=mass))
-    return float(np.clip(1.0 - explained / norms.mean_square_norm, _LEAST_WITHIN, 1.0))
+    return float(np.clip(1.0 - explained / _mean_square_norm(norms), _LEAST_WITHIN, 1.0))
+
+
+def _mean_square_norm(norms: NormDistribution) -> float:
+    """Mean square of the norms; never zero."""
+    return max(norms.mean_square_norm, 1e-12 * norms.radius**2)

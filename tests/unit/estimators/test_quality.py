@@ -13,6 +13,7 @@ from pais.accounting.digest import digest
 from pais.planning import KMeansFit
 from pais.privacy.guarantee import structure_concern
 from pais.report import report_html
+from pais.report.text import number
 from tests.kmeans_cases import ROWS, stated
 
 CONCERN = "noise hides the clusters: only 2 centers are above the noise"
@@ -49,6 +50,24 @@ def test_a_drowned_fit_has_a_concern_and_its_report_shows_it(fit: KMeansFit) -> 
     assert drowned.value.effective_centers == 2
     assert (drowned.concern or "").startswith(CONCERN)
     assert "Noise hides the clusters: only 2 centers" in report_html(drowned)
+
+
+def test_plan_fit_report_and_model_show_the_predicted_quality(fit: KMeansFit) -> None:
+    quality = fit.quality
+    assert quality is not None
+    assert 1.0 < quality.ratio < 1.2
+    assert f"7. quality    public      predicted: {fit.plan.quality}" in fit.plan.explain()
+    assert fit.plan.to_dict()["predicted_quality"] == fit.plan.quality.to_dict()  # type: ignore[union-attr]
+    page = report_html(fit)
+    assert "Predicted quality" in page
+    assert f"{number(quality.ratio, 3)} \u00d7" in page
+    model = pais.DPKMeans(n_clusters=5, epsilon=1.0, random_state=0).fit(ROWS)
+    assert model.quality_ == model.fit_.quality
+    # The paper's algorithm has no prediction.
+    paper = pais.private_kmeans(ROWS, stated("l2", algorithm="paper"), random_state=0)
+    assert paper.quality is None
+    assert "Predicted quality" not in report_html(paper)
+    assert "7. quality" not in paper.plan.explain()
 
 
 def test_the_estimator_keeps_its_result_and_warns(monkeypatch: pytest.MonkeyPatch) -> None:
