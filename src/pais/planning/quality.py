@@ -63,8 +63,13 @@ class Quality:
 
     def __str__(self) -> str:
         causes = ("noise", "sampling", "clipping")
-        parts = ", ".join(f"{cause} {100.0 * self.to_dict()[cause]:.2g} %" for cause in causes)
-        return f"cost about {self.ratio:.3g} times that of k-means without noise ({parts})"
+        parts = ", ".join(f"{cause} {_percent(self.to_dict()[cause])}" for cause in causes)
+        ratio = f"{self.ratio:.3f}" if self.ratio < 10.0 else f"{self.ratio:.3g}"
+        return f"cost about {ratio} times that of k-means without noise ({parts})"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %" if share >= 0.1 else f"{100.0 * share:.2g} %"
 
 
 def predicted_quality(
@@ -99,7 +104,9 @@ def _share_within(value: KMeansValue, norms: NormDistribution, ball: Ball) -> fl
     origin = 0.0 if ball.center is None else np.asarray(ball.center)
     mass = np.maximum(value.noisy_counts, 1e-9)
     explained = float(np.average(np.square(value.centers - origin).sum(axis=1), weights=mass))
-    return float(np.clip(1.0 - explained / _mean_square_norm(norms), _LEAST_WITHIN, 1.0))
+    # If noise hides clusters, the centers do not show what the best centers would leave.
+    most = 1.0 if value.effective_centers == len(value.centers) else _WITHIN
+    return float(np.clip(1.0 - explained / _mean_square_norm(norms), _LEAST_WITHIN, most))
 
 
 def _mean_square_norm(norms: NormDistribution) -> float:

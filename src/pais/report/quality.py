@@ -18,7 +18,7 @@ def quality(fit: KMeansFit) -> str:
     if predicted is None:
         return ""
     parts = predicted.to_dict()
-    rows = [(cause, percent(parts[name]), remedy) for name, cause, remedy in _CAUSES]
+    rows = [(cause, remedy, percent(parts[name])) for name, cause, remedy in _CAUSES]
     return section(
         "quality",
         "Predicted quality",
@@ -28,8 +28,9 @@ def quality(fit: KMeansFit) -> str:
         ),
         table(
             "Excess cost by cause",
-            ("Cause", "excess cost", "What lowers it"),
+            ("Cause", "What lowers it", "excess cost"),
             rows,
+            n_text=2,
         ),
         paragraph(
             "This is a rough prediction from public and released values. It costs no privacy. The measured cost is not "
