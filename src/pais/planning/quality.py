@@ -78,8 +78,7 @@ def predicted_quality(
     """Predict the quality of a plan, or of a fit if its released value is given; None for the algorithm of the paper.
 
     A center of n/k rows has the noise of the polishing rounds together. Its clip is about the mean distance of its
-    rows, so the noise over the cost does not depend on that distance. `clipping` is the mean square length that is cut
-    off.
+    rows, so the noise over the cost does not depend on that distance. `clipping` is the mean square length cut off.
     """
     rounds = mechanism.residual_rounds
     if not rounds:
