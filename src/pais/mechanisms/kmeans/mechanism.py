@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,7 +108,7 @@ class KMeans(Mechanism):
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
 
-    @functools.cached_property
+    @property
     def profile(self) -> LinearProfile | GaussianProfile:
         profiles = [round_.profile for round_ in self.rounds]
         if self.moment is not None:
