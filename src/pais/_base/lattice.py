@@ -66,7 +66,7 @@ class Law(Protocol):
     """A noise distribution of scale 1, as a function of uniform variables."""
 
     def n_uniforms(self, d: int) -> int:
-        """Number of uniform variables for one noise vector of d coordinates."""
+        """Number of uniform variables for one noise vector of d coordinates; d if each has its own."""
 
     def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
         """Return one noise vector for each row of `tails`, and a bound on their absolute error."""
@@ -94,15 +94,19 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray |
     beyond = np.abs(scaled) >= _MOST_STEPS
     doubtful |= beyond
     result: IntArray = np.where(beyond, 0.0, noise).astype(np.int64)
+    # With one uniform variable for each coordinate, coordinates are independent and are settled one by one.
+    single = law.n_uniforms(d) == d
     for row in np.flatnonzero(np.any(doubtful, axis=1)):
-        result[row] = _settled(law, tails, int(row), float(scales[row]), bits)
+        for part in np.flatnonzero(doubtful[row])[:, None] if single else [np.arange(tails.words.shape[1])]:
+            own = Tails(signs=tails.signs[row, part], words=tails.words[row, part])
+            result[row, part if single else slice(None)] = _settled(law, own, float(scales[row]), bits)
     return result
 
 
-def _settled(law: Law, tails: Tails, row: int, scale_in_steps: float, bits: BitSource) -> list[int]:
+def _settled(law: Law, tails: Tails, scale_in_steps: float, bits: BitSource) -> list[int]:
     """Compute one noise vector, drawing as many more bits as its rounding needs."""
-    known = [int(word) for word in tails.words[row]]
-    signs = tails.signs[row].tolist()
+    known = [int(word) for word in tails.words]
+    signs = tails.signs.tolist()
     length = 64
     while True:
         known = [(word << 128) | int.from_bytes(bits.raw(16), "little") for word in known]
