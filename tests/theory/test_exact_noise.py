@@ -116,10 +116,6 @@ class Cornered:
     def bits(self) -> Scripted:
         return Scripted(self.words, self.portions)
 
-    def bits_of_the_first(self) -> Scripted:
-        """More bits of the first uniform variable only."""
-        return Scripted(self.words, self.portions[:: len(self.words)])
-
 
 def cornered(
     law: NoiseLaw,
@@ -194,12 +190,12 @@ def test_a_draw_at_a_rounding_boundary_is_decided_by_its_exact_value(
     # The same 64 bits, and another result: no computation on those bits alone can be right for both.
     assert below.words == above.words
     assert abs(below.rounded[0] - above.rounded[0]) == 1
-    # Independent coordinates are settled one by one, and the others are not in doubt.
-    single = law.n_uniforms(d) == d
+    # If each coordinate has a uniform variable of its own, only the first coordinate, which is at a boundary, needs bits.
+    alone = law.n_uniforms(d) == d
     for draw in (below, above):
-        bits = draw.bits_of_the_first() if single else draw.bits()
+        bits = Scripted(draw.words, draw.portions[::d]) if alone else draw.bits()
         assert rounded_noise(law, (1, d), STEPS, bits)[0].tolist() == draw.rounded
-        assert bits.portions_read == rounds * (1 if single else law.n_uniforms(d))
+        assert bits.portions_read == rounds * (1 if alone else law.n_uniforms(d))
 
 
 @dataclass(frozen=True, kw_only=True)

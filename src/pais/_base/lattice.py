@@ -66,7 +66,7 @@ class Law(Protocol):
     """A noise distribution of scale 1, as a function of uniform variables."""
 
     def n_uniforms(self, d: int) -> int:
-        """Number of uniform variables for one noise vector of d coordinates; d if each has its own."""
+        """Number of uniform variables for one noise vector of d coordinates."""
 
     def evaluate(self, tails: Tails) -> tuple[FloatArray, FloatArray]:
         """Return one noise vector for each row of `tails`, and a bound on their absolute error."""
@@ -94,19 +94,20 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray |
     beyond = np.abs(scaled) >= _MOST_STEPS
     doubtful |= beyond
     result: IntArray = np.where(beyond, 0.0, noise).astype(np.int64)
-    # With one uniform variable for each coordinate, coordinates are independent and are settled one by one.
-    single = law.n_uniforms(d) == d
-    for row in np.flatnonzero(np.any(doubtful, axis=1)):
-        for part in np.flatnonzero(doubtful[row])[:, None] if single else [np.arange(tails.words.shape[1])]:
-            own = Tails(signs=tails.signs[row, part], words=tails.words[row, part])
-            result[row, part if single else slice(None)] = _settled(law, own, float(scales[row]), bits)
+    if law.n_uniforms(d) == d:
+        # Each coordinate depends on one uniform variable alone, so only the doubtful coordinates are computed again.
+        for row, column in np.argwhere(doubtful).tolist():
+            result[row, column] = _settled(law, tails, (row, slice(column, column + 1)), float(scales[row]), bits)[0]
+    else:
+        for row in np.flatnonzero(np.any(doubtful, axis=1)).tolist():
+            result[row] = _settled(law, tails, (row, slice(None)), float(scales[row]), bits)
     return result
 
 
-def _settled(law: Law, tails: Tails, scale_in_steps: float, bits: BitSource) -> list[int]:
-    """Compute one noise vector, drawing as many more bits as its rounding needs."""
-    known = [int(word) for word in tails.words]
-    signs = tails.signs.tolist()
+def _settled(law: Law, tails: Tails, which: tuple[int, slice], scale_in_steps: float, bits: BitSource) -> list[int]:
+    """Compute one noise vector, or one coordinate of it, drawing as many more bits as its rounding needs."""
+    known = [int(word) for word in tails.words[which]]
+    signs = tails.signs[which].tolist()
     length = 64
     while True:
         known = [(word << 128) | int.from_bytes(bits.raw(16), "little") for word in known]

@@ -113,6 +113,10 @@ def _plan(content: dict[str, Any]) -> str:
         lines.append(
             f"  About {expected:,.0f} of {n_rows:,.0f} rows are expected to be kept ({expected / n_rows:.1%})."
         )
+    quality = content.get("predicted_quality")
+    if quality is not None:
+        ratio = validate.positive("predicted_cost_over_best", quality["predicted_cost_over_best"])
+        lines.append(f"  The cost is predicted to be about {ratio:.3g} times that of k-means without noise.")
     lines.append("")
     lines.append("  norm           kept with probability   epsilon of such a record")
     rows = content["by_norm"]

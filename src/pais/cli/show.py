@@ -161,6 +161,7 @@ def release_or_json(
                 "columns": list(names),
                 "effective_centers": fit.value.effective_centers,
                 "expected_rows": fit.plan.expected_rows,
+                "predicted_quality": None if fit.quality is None else fit.quality.to_dict(),
                 "files": paths,
             }
         )
@@ -194,6 +195,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         ("randomness", certificate.note),
         ("features", listed(names)),
         ("clusters", clusters(fit)),
+        *([] if fit.quality is None else [("predicted", str(fit.quality))]),
     ]
     expected = plan.expected_rows
     if plan.norms is not None and expected is not None:

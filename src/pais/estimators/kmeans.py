@@ -73,6 +73,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     effective_centers_ : int
         Number of distinct centers. It is smaller than `n_clusters` if noise hides the clusters, and `fit` then issues a
         `QualityWarning`.
+    quality_ : Quality
+        Rough prediction of the cost of these centers over that of k-means without noise, from released values:
+        `ratio`, and the parts of the excess due to `noise`, `sampling` and `clipping`.
     certificate_ : Certificate
         States what was released and the guarantee that it has; public.
     plan_ : Plan
@@ -160,6 +163,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     def _keep(self, fitted: Fit) -> None:
         self.cluster_centers_ = fitted.value.centers
         self.effective_centers_ = fitted.value.effective_centers
+        self.quality_ = fitted.quality
         super()._keep(fitted)
 
     @without_sizes

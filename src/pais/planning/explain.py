@@ -37,6 +37,7 @@ def explain(plan: Plan) -> str:
         *_joint_lines(plan),
         *kept_lines(plan),
         *_together_lines(plan),
+        *_quality_lines(plan),
         "",
         "   norm / radius   kept with probability   epsilon of such a record   epsilon if it is known to be kept",
     ]
@@ -83,6 +84,12 @@ def _delta_lines(delta: DeltaChoice) -> list[str]:
     if delta.basis in (STATED, PURE_NOISE):
         return []
     return [f"              noise calibrated for delta {raised(delta.used, 3)}: the {delta.basis}"]
+
+
+def _quality_lines(plan: Plan) -> list[str]:
+    """The predicted cost of the result, for k-means."""
+    quality = plan.quality
+    return [] if quality is None else [f"7. quality    public      predicted: {quality}"]
 
 
 def _together_lines(plan: Plan) -> list[str]:

@@ -16,9 +16,9 @@ from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, with_radius
-from pais.planning.rounds import Problem, plain_kmeans, schedule, unit_profile
+from pais.planning.rounds import Problem, Schedule, plain_kmeans, schedule, unit_profile
 from pais.planning.settings import MechanismName, Settings
-from pais.privacy.amplification import kept_limit
+from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.guarantee import chosen_delta
 from pais.privacy.joint import kept_limit_of_rounds
@@ -40,6 +40,10 @@ _PAPER_QUANTILE = 0.975
 
 # Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
+
+# From this number of planned rounds on, the noise no longer limits the result. Then less of the price is independent of
+# the norm, so that fewer rows are kept.
+_MANY_ROUNDS, _FLAT_FOR_SPEED = 11, 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,13 +173,27 @@ class KMeansSettings(Settings):
             calibration = calibrated(unit)
             noise, weight = _with_room(calibration, ball.radius)
             return plain_kmeans(problem, unit, noise, weight, self.n_iterations), calibration.rule
-        # A first guess of the noise decides the number of rounds and cells; then the noise of these is calibrated.
-        guess = calibrated(schedule(problem, 1.0).mechanism(1.0, 1.0).profile)
-        problem = replace(problem, kept=min(1.0, guess.sample_size / norms.n_rows))
-        rounds = schedule(problem, guess.noise)
+        rounds = self._guessed(problem, delta)
         calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+        problem = replace(rounds.problem, kept=min(1.0, calibration.sample_size / norms.n_rows))
+        better = schedule(problem, calibration.noise)
+        if (better.cells, better.shares) != (rounds.cells, rounds.shares):
+            rounds, calibration = better, calibrated(better.mechanism(1.0, 1.0).profile)
         noise, weight = _with_room(calibration, ball.radius)
         return rounds.mechanism(noise, weight), calibration.rule
+
+    def _guessed(self, problem: Problem, delta: float) -> Schedule:
+        """The rounds for the noise that this problem will need, roughly: more if a small sample is stated."""
+        if self.mechanism != "gaussian":
+            return schedule(problem, 1.0)
+        kept = 1.0 if self.sample_size is None else min(1.0, self.sample_size / problem.n_rows)
+        growth = max(0.0, 0.4 + 0.3 * math.log10(problem.epsilon))
+        noise = kept**-growth / largest_shift(problem.epsilon, delta)
+        rounds = schedule(problem, noise)
+        if self.sample_size is None and len(rounds.shares) >= _MANY_ROUNDS:
+            # The noise is negligible, so a smaller sample saves time at no loss.
+            rounds = schedule(replace(problem, flat=_FLAT_FOR_SPEED), noise)
+        return rounds
 
     def _flat(self, n_rows: float) -> float:
         """Share of the price of the rounds that does not depend on the norm of a record.

@@ -248,6 +248,7 @@ class Plan:
             "mechanism": self.mechanism.to_dict(),
             "rule": self.rule.to_dict(),
             "ball": self.ball.to_dict(),
+            "predicted_quality": None if self.quality is None else self.quality.to_dict(),
             "radius_choice": None if self.radius_choice is None else self.radius_choice.to_dict(),
             "norms": None if self.norms is None else self.norms.to_dict(),
             "by_norm": {

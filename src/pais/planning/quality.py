@@ -22,6 +22,9 @@ _ROWS_FOLLOW = 2.0
 # Cost of the best centers over the mean square norm, as long as nothing is released.
 _WITHIN = 0.25
 
+# Decimal places of a prediction in files and texts.
+_DIGITS = 5
+
 # The least share that released centers can show: below it, the difference of two noisy numbers is too small.
 _LEAST_WITHIN = 0.01
 
@@ -50,19 +53,23 @@ class Quality:
         return 1.0 + self.noise + self.sampling + self.clipping
 
     def to_dict(self) -> dict[str, Any]:
+        """The prediction as a dictionary, for files, without digits that only rounding errors decide."""
         return {
-            "predicted_cost_over_best": self.ratio,
-            "noise": self.noise,
-            "sampling": self.sampling,
-            "clipping": self.clipping,
+            "predicted_cost_over_best": round(self.ratio, _DIGITS),
+            "noise": round(self.noise, _DIGITS),
+            "sampling": round(self.sampling, _DIGITS),
+            "clipping": round(self.clipping, _DIGITS),
         }
 
     def __str__(self) -> str:
-        return (
-            f"cost about {self.ratio:.3g} times that of k-means without noise "
-            f"(noise {100 * self.noise:.2g} %, sampling {100 * self.sampling:.2g} %, "
-            f"clipping {100 * self.clipping:.2g} %)"
-        )
+        causes = ("noise", "sampling", "clipping")
+        parts = ", ".join(f"{cause} {_percent(self.to_dict()[cause])}" for cause in causes)
+        ratio = f"{self.ratio:.3f}" if self.ratio < 10.0 else f"{self.ratio:.3g}"
+        return f"cost about {ratio} times that of k-means without noise ({parts})"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %" if share >= 0.1 else f"{100.0 * share:.2g} %"
 
 
 def predicted_quality(
@@ -87,7 +94,7 @@ def predicted_quality(
     return Quality(
         noise=min(_ROWS_FOLLOW * noise, 1.0 / within - 1.0),
         sampling=_ROWS_FOLLOW * k * (weight - 1.0) / n,
-        clipping=clipping / (within * norms.mean_square_norm),
+        clipping=clipping / (within * _mean_square_norm(norms)),
     )
 
 
@@ -96,4 +103,11 @@ def _share_within(value: KMeansValue, norms: NormDistribution, ball: Ball) -> fl
     origin = 0.0 if ball.center is None else np.asarray(ball.center)
     mass = np.maximum(value.noisy_counts, 1e-9)
     explained = float(np.average(np.square(value.centers - origin).sum(axis=1), weights=mass))
-    return float(np.clip(1.0 - explained / norms.mean_square_norm, _LEAST_WITHIN, 1.0))
+    # If noise hides clusters, the centers do not show what the best centers would leave.
+    most = 1.0 if value.effective_centers == len(value.centers) else _WITHIN
+    return float(np.clip(1.0 - explained / _mean_square_norm(norms), _LEAST_WITHIN, most))
+
+
+def _mean_square_norm(norms: NormDistribution) -> float:
+    """Mean square of the norms; never zero."""
+    return max(norms.mean_square_norm, 1e-12 * norms.radius**2)

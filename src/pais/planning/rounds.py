@@ -25,9 +25,6 @@ _MOMENT_CLIP = 1.2
 # these bounds.
 _MOMENT_TARGET, _LEAST_MOMENT, _MOST_MOMENT = 6.0, 0.03, 0.12
 
-# Largest number of cells, unless three for each cluster are more: so that a round takes little time.
-_MOST_CELLS = 200
-
 # Below this share that does not depend on the norm, whole rows are cheaper than residuals in the first round.
 _LEAST_FLAT_FIRST = 0.3
 
@@ -152,7 +149,7 @@ def schedule(problem: Problem, noise: float) -> Schedule:
 
 
 def _gaussian(problem: Problem, noise: float) -> Schedule:
-    """Schedule for Gaussian noise: up to three cells per cluster, and a start from a noisy second moment.
+    """Schedule for Gaussian noise: up to 2.5 cells per cluster, and a start from a noisy second moment.
 
     The number of rounds depends on the noise. The gain of a round falls geometrically with the number of rounds, and
     the cost of its share falls as the square of the signal-to-noise ratio, so the number of rounds grows with the
@@ -163,11 +160,11 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
     first_count = RHO / math.sqrt(d) / (1.0 + RHO / math.sqrt(d))
     count, total = noise / math.sqrt(first_count), noise * problem.radius / math.sqrt(1.0 - first_count)
     room = n / (15.0 * k * count)
-    per_cluster = max(1.0, min(1.5 * room**0.2, 3.0), 0.2 * room)
-    cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count), max(3 * k + 4, _MOST_CELLS))))
+    per_cluster = max(1.0, min(1.5 * room**0.2, 2.5))
+    cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count))))
     signal = n * math.sqrt(problem.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 14)))
+    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 11)))
     distance = min(0.2, 0.1 / math.sqrt(d))
     # Edge of the spectrum of its noise at the whole precision, over the trace of the second moment.
     edge = noise * math.sqrt(2.0 * d) * SecondMoment.price(_MOMENT_CLIP, 1.0)[0] / n
@@ -177,7 +174,7 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
     return Schedule(
         problem=problem,
         cells=cells,
-        explore=min(n_rounds - 1, max(4, (n_rounds + 1) // 2)),
+        explore=min(n_rounds - 1, max(4, n_rounds // 2)),
         shares=tuple(shares.tolist()),
         first_count=first_count * (1.0 - distance),
         count=min(0.3, 0.3 / math.sqrt(d)),

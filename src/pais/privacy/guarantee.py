@@ -121,10 +121,14 @@ def structure_concern(n_clusters: int, effective_centers: int) -> str | None:
     """Return a warning text if released centers are fewer than asked for because of noise, or None."""
     if effective_centers >= n_clusters:
         return None
-    centers = "one center is" if effective_centers <= 1 else f"only {effective_centers} centers are"
+    centers = (
+        f"all n_clusters={n_clusters} centers are the same noisy mean"
+        if effective_centers <= 1
+        else f"only {effective_centers} of n_clusters={n_clusters} centers are above the noise; the others repeat them"
+    )
     return (
-        f"noise hides the clusters: {centers} above the noise, and the others of n_clusters={n_clusters} repeat them. "
-        "Raise epsilon, ask for fewer clusters, use fewer columns, or collect more rows."
+        f"noise hides the clusters: {centers}. Raise epsilon, ask for fewer clusters, use fewer columns, or collect "
+        "more rows."
     )
 
 

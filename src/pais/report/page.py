@@ -10,7 +10,7 @@ from pathlib import Path
 from pais._base import validate
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
-from pais.report import rounds, sections
+from pais.report import quality, rounds, sections
 from pais.report.style import style_sheet
 from pais.report.text import escaped, number, price
 
@@ -40,6 +40,7 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
         sections.banner(fit),
         sections.guarantee(fit),
         sections.centers(fit, names),
+        quality.quality(fit),
         sections.budget(fit.certificate),
         sections.curves(fit),
         sections.sampling(fit),

@@ -71,10 +71,18 @@ def test_certificates_hold_the_expected_entries_and_add_up(data: Path, tmp_path:
 def test_json_is_alone_on_stdout_and_parses(data: Path, surveyed: Path, tmp_path: Path) -> None:
     released = kmeans(data, tmp_path / "out", "--json", "--seed", 1)
     content = strict_json(released.stdout)
-    assert set(content) == {"certificate", "columns", "effective_centers", "expected_rows", "files"}
+    assert set(content) == {
+        "certificate",
+        "columns",
+        "effective_centers",
+        "expected_rows",
+        "files",
+        "predicted_quality",
+    }
     assert content["columns"] == ["height", "width"]
     assert 0 < content["expected_rows"] < 6000
     assert content["effective_centers"] == 3
+    assert 1.0 < content["predicted_quality"]["predicted_cost_over_best"] < 2.0
     assert set(content["certificate"]) == CERTIFICATE_KEYS
     assert content["certificate"] == strict_json((tmp_path / "out" / "certificate.json").read_text())
     assert set(content["files"]) == RELEASE

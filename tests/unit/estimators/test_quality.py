@@ -13,9 +13,10 @@ from pais.accounting.digest import digest
 from pais.planning import KMeansFit
 from pais.privacy.guarantee import structure_concern
 from pais.report import report_html
+from pais.report.text import number
 from tests.kmeans_cases import ROWS, stated
 
-CONCERN = "noise hides the clusters: only 2 centers are above the noise"
+CONCERN = "noise hides the clusters: only 2 of n_clusters=5 centers are above the noise"
 
 
 def repeated(value: pais.KMeansValue, distinct: int) -> pais.KMeansValue:
@@ -31,7 +32,7 @@ def fit() -> KMeansFit:
 
 def test_concern_says_how_many_centers_are_above_the_noise_and_what_to_do() -> None:
     assert structure_concern(5, 5) is None
-    assert "one center is above the noise" in (structure_concern(5, 1) or "")
+    assert "all n_clusters=5 centers are the same noisy mean" in (structure_concern(5, 1) or "")
     text = structure_concern(5, 2) or ""
     assert text.startswith(CONCERN)
     for advice in ("Raise epsilon", "fewer clusters", "fewer columns", "more rows"):
@@ -48,7 +49,33 @@ def test_a_drowned_fit_has_a_concern_and_its_report_shows_it(fit: KMeansFit) -> 
     drowned = dataclasses.replace(fit, value=repeated(fit.value, 2))
     assert drowned.value.effective_centers == 2
     assert (drowned.concern or "").startswith(CONCERN)
-    assert "Noise hides the clusters: only 2 centers" in report_html(drowned)
+    assert "Noise hides the clusters: only 2 of n_clusters=5 centers" in report_html(drowned)
+
+
+def test_a_fit_of_too_few_rows_is_one_repeated_center_and_no_good_quality() -> None:
+    model = pais.DPKMeans(n_clusters=5, epsilon=0.05, random_state=0)
+    with pytest.warns(pais.QualityWarning, match="all n_clusters=5 centers are the same noisy mean"):
+        model.fit(ROWS[:300])
+    assert model.effective_centers_ == 1
+    assert model.quality_.ratio > 2.0
+
+
+def test_plan_fit_report_and_model_show_the_predicted_quality(fit: KMeansFit) -> None:
+    quality = fit.quality
+    assert quality is not None
+    assert 1.0 < quality.ratio < 1.2
+    assert f"7. quality    public      predicted: {fit.plan.quality}" in fit.plan.explain()
+    assert fit.plan.to_dict()["predicted_quality"] == fit.plan.quality.to_dict()  # type: ignore[union-attr]
+    page = report_html(fit)
+    assert "Predicted quality" in page
+    assert f"{number(quality.ratio, 3)} \u00d7" in page
+    model = pais.DPKMeans(n_clusters=5, epsilon=1.0, random_state=0).fit(ROWS)
+    assert model.quality_ == model.fit_.quality
+    # The paper's algorithm has no prediction.
+    paper = pais.private_kmeans(ROWS, stated("l2", algorithm="paper"), random_state=0)
+    assert paper.quality is None
+    assert "Predicted quality" not in report_html(paper)
+    assert "7. quality" not in paper.plan.explain()
 
 
 def test_the_estimator_keeps_its_result_and_warns(monkeypatch: pytest.MonkeyPatch) -> None:

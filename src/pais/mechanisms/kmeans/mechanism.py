@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -108,7 +109,7 @@ class KMeans(Mechanism):
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
 
-    @property
+    @functools.cached_property
     def profile(self) -> LinearProfile | GaussianProfile:
         profiles = [round_.profile for round_ in self.rounds]
         if self.moment is not None:

@@ -101,9 +101,12 @@ class SecondMoment:
             block = slice(start, start + _MOMENT_ROWS)
             rows, root = content.rows[block], np.sqrt(content.weights[block]) * (1.0 - _MARGIN / 4.0) / step
             clip = self.radius / np.maximum(norms_of(rows, 2.0), self.radius)
-            whole = np.column_stack([rows * (clip * root)[:, None], _COLUMN * self.radius * root])
-            whole = np.trunc(whole)  # [note: moment-1]
-            total += (whole.T @ whole).astype(np.int64)
+            whole = rows * (clip * root)[:, None]
+            np.trunc(whole, out=whole)  # [note: moment-1]
+            column = np.trunc(_COLUMN * self.radius * root)
+            total[:-1, :-1] += (whole.T @ whole).astype(np.int64)
+            total[:-1, -1] += (whole.T @ column).astype(np.int64)
+            total[-1, -1] += int(column @ column)
         lattice = Lattice(step=step * step)
         above = np.triu_indices(d, 1)
         off_diagonal = GaussianNoise(scale=self.noise.scale / math.sqrt(2.0))  # [note: moment-2]

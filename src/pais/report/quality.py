@@ -1,0 +1,40 @@
+"""The section of the report about the predicted quality of a fit."""
+
+from __future__ import annotations
+
+from pais.planning import KMeansFit
+from pais.report.text import TIMES, number, paragraph, percent, section, table
+
+_CAUSES = (
+    ("noise", "noise on the centers", "a larger epsilon, fewer clusters, fewer columns, more rows"),
+    ("sampling", "rows that are not in the sample", "a larger sample size"),
+    ("clipping", "rows beyond the radius", "a larger epsilon, more rows, or a stated radius"),
+)
+
+
+def quality(fit: KMeansFit) -> str:
+    """Render the predicted cost over that of k-means without noise, by cause."""
+    predicted = fit.quality
+    if predicted is None:
+        return ""
+    parts = predicted.to_dict()
+    rows = [(cause, remedy, percent(parts[name])) for name, cause, remedy in _CAUSES]
+    return section(
+        "quality",
+        "Predicted quality",
+        paragraph(
+            "The sum of squared distances to these centers is predicted to be about "
+            f"<strong>{number(predicted.ratio, 3)} {TIMES}</strong> that of k-means without noise on all rows."
+        ),
+        table(
+            "Excess cost by cause",
+            ("Cause", "What lowers it", "excess cost"),
+            rows,
+            n_text=2,
+        ),
+        paragraph(
+            "This is a rough prediction from public and released values. It costs no privacy. The measured cost is not "
+            "private, so it is not on this page.",
+            "soft",
+        ),
+    )
