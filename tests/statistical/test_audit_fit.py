@@ -37,7 +37,9 @@ def test_planted_fault_is_caught_and_the_right_fit_is_not_refuted(case: Case) ->
 
 
 def test_bound_of_a_right_fit_is_informative_at_large_epsilon() -> None:
-    report = pais.audit(usual(epsilon=8.0), pair=PAIR, runs=400, random_state=0)
+    # With enough rows beside the record that the noise drowns neither them nor a cell of the record.
+    pair = pais.NeighbourPair.of([1.0], [[0.5]] * 20)
+    report = pais.audit(usual(epsilon=8.0), pair=pair, runs=400, random_state=0)
     assert 1.0 < report.lower_bound <= 8.0
     assert report.target == "a whole fit of DPKMeans"
 

@@ -59,8 +59,8 @@ def records_of(round_: ResidualRound, cells: Cells, d: int, rng: np.random.Gener
 
 
 def weights_of(n: int, rng: np.random.Generator) -> Floats:
-    """Weights on a step of 2**-7, right beside one, and anywhere."""
-    steps = 1.0 + rng.integers(0, 128 * 39, n) / 128.0
+    """Weights on a step, right beside one, and anywhere."""
+    steps = 1.0 + rng.integers(0, 1024 * 39, n) / 1024.0
     near = np.stack([steps, np.nextafter(steps, 100.0), np.maximum(np.nextafter(steps, 0.0), 1.0)])
     near = np.vstack([near, 1.0 + 39.0 * rng.random(n), np.full(n, LARGEST), np.ones(n)])
     return np.asarray(near[rng.integers(0, len(near), n), np.arange(n)])
@@ -400,7 +400,13 @@ def test_contributions_totals_and_noise_fit_into_integers(
         assert sizes.weight_bits >= 4
 
 
-def test_a_billion_rows_keep_the_places_of_their_weights() -> None:
+@pytest.mark.parametrize("n_rows", [1e3, 1e6, 1e8])
+def test_weights_lose_less_than_a_thousandth(n_rows: float) -> None:
+    """Noisy counts are below the true ones by what truncation takes from the weights."""
+    assert residual.Steps.of((planned(30.0),), 20, n_rows, 5.0).weight_bits == 10
+
+
+def test_a_trillion_rows_keep_the_places_of_their_weights() -> None:
     sizes = residual.Steps.of((planned(0.5),), 2, 1e12, 1.0)
     assert sizes.weight_bits == 4
     assert sizes.grid_bits >= 14

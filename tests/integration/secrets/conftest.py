@@ -58,9 +58,10 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     monkeypatch.setattr(Grid, "assign", assigned)
     monkeypatch.setattr(ResidualSample, "__init__", prepared)
     monkeypatch.setattr(residual, "_total", added)
-    # Noisy counts in steps of 2**-7 would now and then equal one of the many true counts by chance.
+    # Noisy counts in steps of 2**-10 would now and then equal one of the many true counts by chance.
     monkeypatch.setattr(residual, "_WEIGHT_BITS", 24)
     monkeypatch.setattr(residual, "_NOISE_BITS", 44)
+    monkeypatch.setattr(residual, "_JOINT_NOISE_BITS", 44)
     return known
 
 

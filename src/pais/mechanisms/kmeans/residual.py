@@ -31,13 +31,14 @@ from pais.privacy.profiles import GaussianProfile, LinearProfile
 _MARGIN = 2.0**-40
 
 # Weights are truncated to this many binary places, or fewer if totals would exceed 64-bit integers.
-_WEIGHT_BITS = 7
+_WEIGHT_BITS = 10
 
 # Before weights get fewer binary places than this, the grid of the rows becomes coarser.
 _LEAST_WEIGHT_BITS = 4
 
-# Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision.
-_NOISE_BITS = 33
+# Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision. Vectors
+# whose coordinates are not independent are computed again as a whole, so they must need it less often.
+_NOISE_BITS, _JOINT_NOISE_BITS = 36, 30
 
 # Rows have at least this many steps from the origin to the radius, as a power of two.
 _LEAST_GRID_BITS = 8
@@ -252,7 +253,9 @@ class Steps:
     def of(cls, rounds: tuple[ResidualRound, ...], d: int, n_rows: float, largest_weight: float) -> Steps:
         """As fine as the noise and 64-bit integers allow."""
         noise = max(round_.residual_noise.deviation(d) for round_ in rounds)
-        grid_bits = min(most_bits(d), max(_NOISE_BITS - _WEIGHT_BITS - math.ceil(math.log2(noise)), _LEAST_GRID_BITS))
+        single = rounds[0].residual_noise.n_uniforms(d) == d
+        places = (_NOISE_BITS if single else _JOINT_NOISE_BITS) - _WEIGHT_BITS
+        grid_bits = min(most_bits(d), max(places - math.ceil(math.log2(noise)), _LEAST_GRID_BITS))
         total = math.ceil(math.log2(max(4.0 * n_rows, 2.0 * largest_weight, _NOISE_ROOM * noise)))
         room = _MOST_BITS - 1 - total  # [note: residual-7]
         if room - grid_bits < _LEAST_WEIGHT_BITS:
