@@ -77,13 +77,13 @@ def draw_centers(axes: Axes, rows: FloatArray, plain: FloatArray, private: Float
 def draw_costs(axes: Axes, costs: dict[float, list[float]]) -> None:
     lower, middle, upper = np.array([np.quantile(values, [0.25, 0.5, 0.75]) for values in costs.values()]).T
     axes.axhline(0.0, color=NOT_PRIVATE, linewidth=2.0)
-    axes.text(EPSILONS[-1], -0.4, "scikit-learn, not private", color=NOT_PRIVATE, ha="right", va="top")
+    axes.text(EPSILONS[-1], -0.1, "scikit-learn, not private", color=NOT_PRIVATE, ha="right", va="top")
     axes.fill_between(EPSILONS, lower, upper, color=PRIVATE, alpha=0.2, linewidth=0)
     axes.plot(EPSILONS, middle, color=PRIVATE, marker="X", linewidth=2.0)
     for epsilon, cost in zip(EPSILONS, middle, strict=True):
         axes.annotate(f"{cost:.1f} %", (epsilon, cost), (4, 7), textcoords="offset points", color=PRIVATE)
     axes.set_xscale("log")
-    axes.set_ylim(-2.0, None)
+    axes.set_ylim(-0.5, None)
     axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     axes.minorticks_off()
     axes.set_xlabel("epsilon (smaller is more private)")

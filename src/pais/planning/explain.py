@@ -158,11 +158,9 @@ def _phases_in_words(described: dict[str, Any]) -> str:
     if explore == 0:
         return f"k-means, {total} rounds on {k} centers"
     first = 0 if described["second_moment"] is not None else 1
-    sectors = f"1 round on {cells} sectors, " if first else ""
-    return (
-        f"k-means, {total} rounds: {sectors}{explore} on {cells} cells, which are then merged, "
-        f"{total - first - explore} on {k} centers"
-    )
+    sectors = f"1 on {cells} sectors, " if first else ""
+    polish = f", {total - first - explore} on {k} centers" if total > first + explore else ""
+    return f"k-means, {total} rounds: {sectors}{explore} on {cells} cells, which are then merged{polish}"
 
 
 def moment_lines(described: dict[str, Any]) -> list[str]:
