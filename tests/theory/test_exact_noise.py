@@ -190,7 +190,7 @@ def test_a_draw_at_a_rounding_boundary_is_decided_by_its_exact_value(
     # The same 64 bits, and another result: no computation on those bits alone can be right for both.
     assert below.words == above.words
     assert abs(below.rounded[0] - above.rounded[0]) == 1
-    # If each coordinate has a uniform variable of its own, only the first coordinate, which is at a boundary, needs bits.
+    # If each coordinate has a uniform variable of its own, only the first one, which is at a boundary, needs bits.
     alone = law.n_uniforms(d) == d
     for draw in (below, above):
         bits = Scripted(draw.words, draw.portions[::d]) if alone else draw.bits()

@@ -103,18 +103,18 @@ class KMeans(Mechanism):
             validate.instance("moment", self.moment, SecondMoment, "Pass a SecondMoment, or None.")
         if type(self.explore) is not int:
             raise ArgumentError("explore is not an integer. Pass a number of rounds, or 0.")
-        if not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
+        # Without a second moment, the first round measures sectors and neither explores nor polishes.
+        n_rounds = len(self.rounds) - (self.explore > 0 and self.moment is None)
+        if not 0 <= self.explore <= n_rounds or self.cells < self.n_clusters:
             raise ArgumentError(
-                f"explore={self.explore!r} and cells={self.cells!r} do not fit {len(self.rounds)} rounds and "
+                f"explore={self.explore!r} and cells={self.cells!r} do not fit {n_rounds} rounds and "
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
 
-    @functools.cached_property
+    @property
     def profile(self) -> LinearProfile | GaussianProfile:
-        profiles = [round_.profile for round_ in self.rounds]
-        if self.moment is not None:
-            profiles.append(self.moment.profile)
-        return add_profiles(profiles)
+        # Kept by value, never on the object: rounds that are exchanged later must not have the old price.
+        return _profile(self.rounds, self.moment)
 
     @property
     def order(self) -> float:
@@ -179,3 +179,12 @@ class KMeans(Mechanism):
             moved = summary.noisy_sums / np.where(filled, counts, 1.0)[:, None]
             centers = np.where(filled[:, None], refine.into_ball(moved, self.radius), centers)
         return centers, counts
+
+
+@functools.lru_cache(maxsize=16)
+def _profile(
+    rounds: tuple[ResidualRound, ...] | tuple[Round, ...], moment: SecondMoment | None
+) -> LinearProfile | GaussianProfile:
+    """Loss of a record in all rounds and in the second moment."""
+    profiles = [round_.profile for round_ in rounds]
+    return add_profiles(profiles if moment is None else [*profiles, moment.profile])
