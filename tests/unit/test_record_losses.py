@@ -19,6 +19,6 @@ def test_record_losses_stay_within_the_plan(mechanism: str, delta: float) -> Non
         losses = pais.record_losses(plan, sizes)
         assert losses.shape == (5000,)
         assert losses.max() <= 1.0 + 1e-9
-        if sampling == "uniform":
-            assert np.median(losses) < 0.8
+        # With uniform sampling, the rounds charge all records alike, because that needs the least noise.
+        assert np.median(losses) > 0.9
         assert "losses" not in repr(plan)

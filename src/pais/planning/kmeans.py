@@ -190,7 +190,8 @@ class KMeansSettings(Settings):
         growth = max(0.0, 0.4 + 0.3 * math.log10(problem.epsilon))
         noise = kept**-growth / largest_shift(problem.epsilon, delta)
         rounds = schedule(problem, noise)
-        if self.sample_size is None and len(rounds.shares) >= _MANY_ROUNDS:
+        sampled = self.sample_size is None and self.sampling not in ("uniform", "none")
+        if sampled and len(rounds.shares) >= _MANY_ROUNDS:
             # The noise is negligible, so a smaller sample saves time at no loss.
             rounds = schedule(replace(problem, flat=_FLAT_FOR_SPEED), noise)
         return rounds
