@@ -112,8 +112,11 @@ class KMeans(Mechanism):
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
-        # Kept by value, never on the object: rounds that are exchanged later must not have the old price.
-        return _profile(self.rounds, self.moment)
+        # Not kept on the object: rounds that are exchanged later must not have the old price.
+        profiles = [round_.profile for round_ in self.rounds]
+        if self.moment is not None:
+            profiles.append(self.moment.profile)
+        return add_profiles(profiles)
 
     @property
     def order(self) -> float:
@@ -178,12 +181,3 @@ class KMeans(Mechanism):
             moved = summary.noisy_sums / np.where(filled, counts, 1.0)[:, None]
             centers = np.where(filled[:, None], refine.into_ball(moved, self.radius), centers)
         return centers, counts
-
-
-@functools.lru_cache(maxsize=16)
-def _profile(
-    rounds: tuple[ResidualRound, ...] | tuple[Round, ...], moment: SecondMoment | None
-) -> LinearProfile | GaussianProfile:
-    """Loss of a record in all rounds and in the second moment."""
-    profiles = [round_.profile for round_ in rounds]
-    return add_profiles(profiles if moment is None else [*profiles, moment.profile])
