@@ -369,6 +369,14 @@ def test_a_round_is_read_back_from_its_description(mechanism: str) -> None:
     assert again.profile(2.0, 0.3) == made.profile(2.0, 0.3)
 
 
+def test_rounds_that_end_before_the_cells_are_merged_are_refused() -> None:
+    """The first of the pure rounds measures sectors. One round would release cells instead of clusters, or nothing."""
+    settings: dict[str, Any] = {"n_clusters": 1, "n_features": 2, "radius": 1.0, "cells": 2, "explore": 1}
+    pais.KMeans(rounds=(round_of("l2"),) * 2, **settings)
+    with pytest.raises(pais.ArgumentError, match="do not fit 0 rounds"):
+        pais.KMeans(rounds=(round_of("l2"),), **settings)
+
+
 # -- steps of 64 bits ---------------------------------------------------------------------------------------------
 
 
@@ -439,3 +447,12 @@ def test_large_noise_has_its_deviation() -> None:
     with without_noise() as (_, scales):
         sample.summarise(*cells, round_, bit_source(0))
     assert scales[2][0] < 2.0**60
+
+
+def test_the_price_is_that_of_the_rounds_at_hand() -> None:
+    """A price that was kept on the object would stay when its rounds are exchanged after the certificate."""
+    settings: dict[str, Any] = {"n_clusters": 1, "n_features": 2, "radius": 1.0, "cells": 2, "explore": 1}
+    made = pais.KMeans(rounds=(round_of("l2"),) * 2, **settings)
+    before = float(made.profile(1.0, 0.5))
+    object.__setattr__(made, "rounds", (round_of("l2"),) * 4)
+    assert float(made.profile(1.0, 0.5)) == pytest.approx(2.0 * before, rel=1e-12)

@@ -102,14 +102,17 @@ class KMeans(Mechanism):
             validate.instance("moment", self.moment, SecondMoment, "Pass a SecondMoment, or None.")
         if type(self.explore) is not int:
             raise ArgumentError("explore is not an integer. Pass a number of rounds, or 0.")
-        if not 0 <= self.explore <= len(self.rounds) or self.cells < self.n_clusters:
+        # Without a second moment, the first round measures sectors and neither explores nor polishes.
+        n_rounds = len(self.rounds) - (self.explore > 0 and self.moment is None)
+        if not 0 <= self.explore <= n_rounds or self.cells < self.n_clusters:
             raise ArgumentError(
-                f"explore={self.explore!r} and cells={self.cells!r} do not fit {len(self.rounds)} rounds and "
+                f"explore={self.explore!r} and cells={self.cells!r} do not fit {n_rounds} rounds and "
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
+        # Not kept on the object: rounds that are exchanged later must not have the old price.
         profiles = [round_.profile for round_ in self.rounds]
         if self.moment is not None:
             profiles.append(self.moment.profile)
