@@ -25,10 +25,11 @@ class Fit:
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if noise hides the clusters, from released values; else None."""
+        """Text of a warning if noise hides the clusters or costs much, from released values; else None."""
         if not isinstance(self.value, KMeansValue):
             return None
-        return structure_concern(len(self.value.centers), self.value.effective_centers)
+        ratio = 1.0 if self.quality is None else self.quality.ratio
+        return structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
 
     @property
     def quality(self) -> Quality | None:

@@ -16,7 +16,7 @@ from pais.mechanisms import GaussianNoise, NoiseLaw
 _EMPTY_OCTAVE_RISK = 0.02
 
 # The outermost bin shown has more rows from it outwards than this many standard deviations of their noise.
-_SEEN_TAIL = 1.5
+_SEEN_TAIL = 2.5
 
 # Where the number of rows outwards is known this well, in standard deviations, it shows how fast the tail falls.
 _CLEAR_TAIL = 6.0

@@ -144,7 +144,7 @@ class Plan:
             self.mechanism,
             self.rule,
             self.norms,
-            clipping=0.0 if self.radius_choice is None else self.radius_choice.clipping,
+            clipping=None if self.radius_choice is None else self.radius_choice.clipping,
             value=value if isinstance(value, KMeansValue) else None,
             ball=self.ball,
         )

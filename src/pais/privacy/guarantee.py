@@ -117,10 +117,19 @@ def delta_concern(delta: float, n_rows: float) -> str | None:
     )
 
 
-def structure_concern(n_clusters: int, effective_centers: int) -> str | None:
-    """Return a warning text if released centers are fewer than asked for because of noise, or None."""
-    if effective_centers >= n_clusters:
+#: Predicted cost over that of k-means without noise from which a fit warns.
+POOR_RATIO = 2.0
+
+
+def structure_concern(n_clusters: int, effective_centers: int, *, predicted_ratio: float = 1.0) -> str | None:
+    """Return a warning text if centers are fewer than asked for, or predicted to be poor, because of noise; or None."""
+    if effective_centers >= n_clusters and predicted_ratio < POOR_RATIO:
         return None
+    if effective_centers >= n_clusters:
+        return (
+            f"the cost is predicted to be {predicted_ratio:.2g} times that of k-means without noise. Raise epsilon, "
+            "ask for fewer clusters, use fewer columns, or collect more rows."
+        )
     centers = (
         f"all n_clusters={n_clusters} centers are the same noisy mean"
         if effective_centers <= 1

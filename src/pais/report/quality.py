@@ -8,7 +8,8 @@ from pais.report.text import TIMES, number, paragraph, percent, section, table
 _CAUSES = (
     ("noise", "noise on the centers", "a larger epsilon, fewer clusters, fewer columns, more rows"),
     ("sampling", "rows that are not in the sample", "a larger sample size"),
-    ("clipping", "rows beyond the radius", "a larger epsilon, more rows, or a stated radius"),
+    ("search", "a local optimum, as without privacy", "another fit, if the budget allows"),
+    ("clipping", "rows beyond the radius", "a larger epsilon, more rows, or a larger stated radius"),
 )
 
 
@@ -18,7 +19,10 @@ def quality(fit: KMeansFit) -> str:
     if predicted is None:
         return ""
     parts = predicted.to_dict()
-    rows = [(cause, remedy, percent(parts[name])) for name, cause, remedy in _CAUSES]
+    rows = [
+        (cause, remedy, "not predicted" if parts[name] is None else percent(parts[name]))
+        for name, cause, remedy in _CAUSES
+    ]
     return section(
         "quality",
         "Predicted quality",
@@ -33,8 +37,8 @@ def quality(fit: KMeansFit) -> str:
             n_text=2,
         ),
         paragraph(
-            "This is a rough prediction from public and released values. It costs no privacy. The measured cost is not "
-            "private, so it is not on this page.",
+            "This is a rough prediction from public and released values. It costs no privacy. It does not see a few "
+            "extreme rows that carry much of the cost. The measured cost is not private, so it is not on this page.",
             "soft",
         ),
     )

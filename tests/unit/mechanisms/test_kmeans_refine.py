@@ -1,4 +1,4 @@
-"""Denoising, merging and reseeding of centers: functions of released numbers alone."""
+"""Denoising and merging of centers: functions of released numbers alone."""
 
 from __future__ import annotations
 
@@ -58,33 +58,6 @@ def test_merging_finds_groups_of_cells_and_weighs_them() -> None:
 def test_merging_equal_cells(value: float) -> None:
     merged = refine.merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))[0]
     np.testing.assert_allclose(merged, value)
-
-
-@pytest.mark.parametrize("n_trusted", [1, 2, 9])
-def test_reseeded_centers_are_near_large_clusters_and_inside_the_ball(n_trusted: int) -> None:
-    rng = np.random.default_rng(0)
-    centers = refine.directions(10, 4, 4.0, rng) * 2.0  # on the sphere of radius 4
-    trusted = np.arange(10) < n_trusted
-    counts = np.where(trusted, 100.0, -3.0)
-    for _ in range(20):
-        moved = refine.reseed(centers, counts, trusted, np.eye(4), 4.0, rng)
-        assert np.all(np.linalg.norm(moved, axis=1) <= 4.0 * (1 + 1e-12))
-        np.testing.assert_array_equal(moved[trusted], centers[trusted])
-        gap = np.linalg.norm(moved[~trusted][:, None] - centers[trusted][None], axis=2).min(axis=1)
-        assert np.all(gap < 4.0)
-        assert np.all(gap > 0.0)
-
-
-def test_reseeding_equal_centers_without_spread() -> None:
-    moved = refine.reseed(
-        np.zeros((4, 3)),
-        np.array([-1.0, -2.0, 0.0, 0.0]),
-        np.array([True, True, False, False]),
-        np.zeros((1, 3)),
-        1.0,
-        np.random.default_rng(0),
-    )
-    np.testing.assert_array_equal(moved, np.zeros((4, 3)))
 
 
 @pytest.mark.parametrize("moment", [np.zeros((4, 4)), -np.eye(4), np.diag([1e6, 1.0, 0.0, 0.0])])

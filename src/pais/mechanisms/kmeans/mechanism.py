@@ -32,7 +32,10 @@ class KMeansValue:
 
     @property
     def effective_centers(self) -> int:
-        """Number of distinct centers. It is below k if noise drowned clusters, and 1 if it drowned all rows."""
+        """Number of distinct centers. It is below k if noise drowned clusters, and 1 if it drowned all rows.
+
+        The other centers are copies, so that there are always k rows.
+        """
         return len(np.unique(self.centers, axis=0))
 
 

@@ -1,8 +1,7 @@
 """Post-processing of released counts and sums into good centers, at no privacy cost because no function reads a row.
 
 Each function takes released or public values. The techniques are: shrink singular values by the known noise, combine
-rounds according to how far centers moved beyond the noise, merge many cells into k centers, and move unused centers
-beside centers of large clusters.
+rounds according to how far centers moved beyond the noise, and merge many cells into k centers.
 """
 
 from __future__ import annotations
@@ -123,29 +122,6 @@ def denoise(stack: FloatArray, strength: FloatArray, last: int) -> tuple[FloatAr
     gain = (strength[-last:] / strength.mean())[:, None] * gain
     gain = gain / (1.0 + gain)
     return (stack[-last:] @ right * gain) @ right.T, gain.sum(axis=1)
-
-
-def reseed(
-    centers: FloatArray, counts: FloatArray, trusted: BoolArray, spread: FloatArray, radius: float, rng: Generator
-) -> FloatArray:
-    """Move untrusted centers beside trusted ones with a large count and a distant nearest neighbour.
-
-    The new distance is a quarter of the median distance of a trusted center to its nearest neighbour.
-    """
-    idle = np.flatnonzero(~trusted)
-    good = centers[trusted]
-    square = np.einsum("ij,ij->i", good, good)
-    gap = np.maximum(square[:, None] + square - 2.0 * good @ good.T, 0.0)
-    np.fill_diagonal(gap, np.inf)
-    isolation = gap.min(axis=1) if len(good) > 1 else np.full(1, (0.4 * radius) ** 2)
-    share = np.zeros(len(centers))
-    share[trusted] = np.maximum(counts[trusted], 1e-9) * np.maximum(isolation, 1e-12 * radius**2)
-    beside = rng.choice(len(centers), len(idle), p=share / share.sum())
-    step = rng.standard_normal((len(idle), len(spread))) @ spread
-    step /= np.maximum(np.linalg.norm(step, axis=1, keepdims=True), 1e-300)
-    moved = centers.copy()
-    moved[idle] = into_ball(centers[beside] + 0.25 * math.sqrt(float(np.median(isolation))) * step, radius)
-    return moved
 
 
 def restore(
