@@ -55,7 +55,7 @@ class Ball:
 
     def shift(self, rows: NDArray[np.generic]) -> FloatArray:
         """Return the rows as a C-contiguous float64 array, relative to the center."""
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             block = rows.astype(np.float64, order="C", copy=False)
         return block if self.center is None else block - np.asarray(self.center)
 
@@ -79,14 +79,14 @@ class Ball:
         value within `rough_slack` leads to the same result.
         """
         squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
         return settled(power, lambda index: shifted[index])
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Compute norms from powers. Overwrites the powers."""
         norm = np.sqrt(power, out=power) if self.order == 2.0 else power
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             norm *= 1.0 + (n_features + 16) * ULP  # [note: ball-1]
         # Squares below 1e-308 underflow; this term accounts for them.
         norm += _UNDERFLOW  # [note: ball-2]
@@ -95,7 +95,7 @@ class Ball:
     def clip(self, shifted: FloatArray) -> FloatArray:
         """Scale shifted rows outside the ball back to just inside it. Rows that are not finite become NaN."""
         d = shifted.shape[1]
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             norm = rough_norms_of(shifted, self.order)
         near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
         if near.size == 0:

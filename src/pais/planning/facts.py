@@ -143,7 +143,9 @@ class Survey:
 class Facts:
     """Public facts about the rows: the ball that bounds them and the distribution of their norms.
 
-    `survey` is the survey that released some of them, or None if the user stated all of them.
+    `survey` is the survey that released some of them, or None if the user stated all of them. If you fit again with the
+    facts of a Gaussian survey, charge a ledger that holds the fit that made the survey, or choose epsilon without
+    looking at it: the joint price of survey and fit holds for an epsilon that was fixed beforehand.
     """
 
     ball: Ball

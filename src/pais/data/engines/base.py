@@ -25,8 +25,8 @@ from pais.privacy.rules import Rule
 #: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
 READ_ALL_FROM = 0.3
 
-#: Decorator: turn off overflow and invalid-value warnings about rows, in the thread that calls the function.
-quiet = np.errstate(over="ignore", invalid="ignore")
+#: Decorator: turn off all warnings about the arithmetic on rows, in the thread that calls the function.
+quiet = np.errstate(all="ignore")
 
 
 class Fold(ABC):

@@ -191,7 +191,7 @@ class ColumnBlock(Block):
     def _powers(self, ball: Ball) -> FloatArray:
         """Return sums of squares (order 2) or of absolute values (order 1), with NaN for rows that are not finite."""
         power = np.empty(self.n_rows)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             for start in range(0, self.n_rows, _PIECE_ROWS):
                 piece = slice(start, min(start + _PIECE_ROWS, self.n_rows))
                 size = piece.stop - start

@@ -93,9 +93,9 @@ class KMeans(Mechanism):
     def _validate(self) -> None:
         """Check the numbers: they may come from a file."""
         for name in ("n_clusters", "n_features", "cells"):
-            validate.count(name, getattr(self, name))
+            object.__setattr__(self, name, validate.count(name, getattr(self, name)))
         for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight"):
-            validate.positive(name, getattr(self, name))
+            object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
         kind = Round if self.explore == 0 else ResidualRound
         for round_ in self.rounds:
             validate.instance("an entry of rounds", round_, kind, "Pass Round for explore=0, else ResidualRound.")
@@ -151,6 +151,9 @@ class KMeans(Mechanism):
         return tuple(round_ for round_ in self.rounds if isinstance(round_, ResidualRound))
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> KMeansValue:
+        if any(round_.radius != ball.radius for round_ in self.residual_rounds):
+            # A plan is certified for its rounds; they may have been exchanged since.
+            raise MismatchError("a round was planned for another radius than that of the ball. Plan again.")
         # Directions and restarts are chosen with public randomness.
         rng = np.random.default_rng(int.from_bytes(bits.raw(16), "little"))
         # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.

@@ -57,8 +57,8 @@ class SecondMoment:
 
     def __post_init__(self) -> None:
         validate.instance("noise", self.noise, GaussianNoise, "Pass a GaussianNoise.")
-        validate.radius(self.radius)
-        validate.number("flat", self.flat, rule="a number in [0, 1]", low=0, high=1, open_low=False, open_high=False)
+        object.__setattr__(self, "radius", validate.radius(self.radius))
+        object.__setattr__(self, "flat", validate.share("flat", self.flat))
 
     def to_dict(self) -> dict[str, Any]:
         return to_dict(self, "moment")

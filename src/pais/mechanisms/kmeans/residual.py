@@ -88,8 +88,8 @@ class ResidualRound:
     def __post_init__(self) -> None:
         for name in ("count_noise", "distance_noise", "residual_noise"):
             validate.instance(name, getattr(self, name), NoiseLaw, "Pass laplace_noise(b), LpNoise or GaussianNoise.")
-        validate.radius(self.radius)
-        validate.number("flat", self.flat, rule="a number in [0, 1]", low=0, high=1, open_low=False, open_high=False)
+        object.__setattr__(self, "radius", validate.radius(self.radius))
+        object.__setattr__(self, "flat", validate.share("flat", self.flat))
         validate.flag("whole_rows", self.whole_rows)
         if self.order not in (1.0, 2.0):
             raise MismatchError(
@@ -193,7 +193,7 @@ class ResidualSample:
         # A bound below the floor is far below one step: whatever it bounds is truncated to zero.
         ratio /= np.maximum(clip[label] * round_.reach(self._norms), _FLOOR * round_.radius)  # [note: residual-8]
         counts: IntArray = _total(label, k, self._weights)
-        near = np.minimum(ratio, 1.0)
+        near = np.fmin(ratio, 1.0)
         distances: IntArray = _total(label, k, np.trunc(near * self._weights).astype(np.int64))  # [note: residual-3]
         sums = self._residual_sums(label, ratio, grid, whole)
         lattice = Lattice(step=self._weight_lattice.step / self._grid.per_unit)
