@@ -296,3 +296,14 @@ def test_an_empty_sample_gives_centers_in_the_ball(mechanism: str, sampling: str
         value = pais.run(fit.plan, np.zeros((1, 6)), random_state=seed).value
         assert isinstance(value, pais.KMeansValue)
         assert np.all(np.linalg.norm(value.centers, axis=1) <= radius * (1 + 1e-12))
+
+
+def test_rows_that_the_noise_drowns_give_one_center_in_every_run() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.eye(10)[rng.integers(0, 10, (300, 3))].reshape(300, -1)
+    one_center = np.square(rows).sum()
+    for seed in range(60):
+        fitted = pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=8, epsilon=0.02), random_state=seed)
+        assert fitted.value.effective_centers == 1
+        distance = np.square(rows[:, None, :] - fitted.value.centers).sum(axis=2).min(axis=1)
+        assert distance.sum() <= 1.05 * one_center

@@ -28,7 +28,7 @@ _RELAXATION = 1.8
 _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 0.8, 6.0, 0.65
 
 # If the total of all counts is below this many standard deviations of its noise, the noise drowned the rows.
-_DROWNED = 2.0
+_DROWNED = 1.0
 
 # Number of points that stand for the rows when cells are merged.
 _MODEL_POINTS = 3000
@@ -103,11 +103,14 @@ class Refinement:
     def _distinct(self, counts: FloatArray, count_noise: float) -> FloatArray:
         """The centers, with those that no round measured on top of the nearest one that was.
 
-        If the total of the counts is within its noise, the noise drowned the rows, and all centers are at the origin.
+        If the total of the counts is within its noise, the noise drowned the rows, and all centers are at their mean. If
+        the number of rows that was planned for is within that noise too, nothing is known: they are at the origin.
         """
-        cells = self.cells
-        if float(counts.sum()) <= _DROWNED * count_noise * math.sqrt(len(counts)):
+        cells, noise = self.cells, count_noise * math.sqrt(len(counts))
+        if self.plan.n_rows <= noise:
             return np.zeros_like(cells.centers)
+        if float(counts.sum()) <= _DROWNED * noise:
+            return np.tile(np.average(cells.centers, axis=0, weights=np.maximum(cells.sizes, 1e-9)), (len(counts), 1))
         centers = cells.centers.copy()
         if np.any(cells.measured) and not np.all(cells.measured):
             measured = cells.centers[cells.measured]
