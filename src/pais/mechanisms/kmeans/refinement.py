@@ -103,8 +103,8 @@ class Refinement:
     def _distinct(self, counts: FloatArray, count_noise: float) -> FloatArray:
         """The centers, with those that no round measured on top of the nearest one that was.
 
-        If the total of the counts is within its noise, the noise drowned the rows, and all centers are at their mean. If
-        the number of rows that was planned for is within that noise too, nothing is known: they are at the origin.
+        If the total of the counts is within its noise, the noise drowned the rows, and all centers are at their mean.
+        If the number of rows that was planned for is within that noise too, nothing is known: they are at the origin.
         """
         cells, noise = self.cells, count_noise * math.sqrt(len(counts))
         if self.plan.n_rows <= noise:
