@@ -49,7 +49,7 @@ class DearSurvey(pais.DPKMeans):
 class UnchargedSurvey(DearSurvey):
     """The survey counts as a stated fact: the release gets all of epsilon, and no price of the survey is refused."""
 
-    share = 4.0
+    share = 8.0
 
     def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
         def uncharged(*arguments: Any) -> pais.Facts:
