@@ -177,7 +177,8 @@ class KMeansSettings(Settings):
         calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
         problem = replace(rounds.problem, kept=min(1.0, calibration.sample_size / norms.n_rows))
         better = schedule(problem, calibration.noise)
-        if (better.cells, better.shares) != (rounds.cells, rounds.shares):
+        # One round or a few cells more or less hardly matter, and a second calibration takes as long as a small fit.
+        if abs(len(better.shares) - len(rounds.shares)) > 1 or not 0.8 <= better.cells / rounds.cells <= 1.25:
             rounds, calibration = better, calibrated(better.mechanism(1.0, 1.0).profile)
         noise, weight = _with_room(calibration, ball.radius)
         return rounds.mechanism(noise, weight), calibration.rule
