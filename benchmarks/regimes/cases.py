@@ -45,7 +45,7 @@ class Case:
     Attributes
     ----------
     stated : str
-        Facts that the fit is told; a survey pays for the others.
+        Facts that the settings state. A survey releases the others.
     delta_power : float, optional
         delta = n ** -delta_power; None leaves delta to the package.
     goal : float, optional

@@ -1,4 +1,4 @@
-"""What a worker process does: identify a set, compute its floor, and run one fit. It holds one set at a time."""
+"""Work of one process: load a set, compute its floor, and run one fit. It holds one set at a time."""
 
 from __future__ import annotations
 

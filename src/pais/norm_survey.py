@@ -97,7 +97,7 @@ def survey(
 def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
     """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
 
-    For a Gaussian mechanism the survey has Gaussian noise and no price of its own. The accounts must be `Prepaid`.
+    For a Gaussian mechanism, the survey has Gaussian noise and is not priced alone. The accounts must be `Prepaid`.
 
     With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
     together with a radius, because the expected sample size and the number of rounds follow from them.

@@ -43,7 +43,7 @@ class Part:
     follows : bool
         Whether the rule or the noise was chosen using the result of an earlier release on these rows.
     shift : float
-        Gaussian shift of a survey that has no price of its own. It counts in the price of each release that is planned
+        Gaussian shift of a survey that is not priced alone. It counts in the price of each release that is planned
         from the survey: see `Plan.survey_shift`. 0 for all other releases.
     """
 
@@ -68,7 +68,7 @@ class Part:
         validate.flag("follows", self.follows)
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
         if self.shift > 0.0 and (self.epsilon > 0.0 or self.delta > 0.0):
-            raise ArgumentError("a part has a shift or a price of its own, not both. Leave out one of them.")
+            raise ArgumentError("a part states a shift or a price, not both. Leave out one of them.")
         if not isinstance(self.release, str) or not self.release.isprintable():
             raise ArgumentError("release is not printable text. Leave it out.")
 
@@ -127,9 +127,9 @@ def require_parts(spent: object) -> None:
 
 
 def require_prices(parts: Iterable[Part]) -> None:
-    """Raise if a part has no price of its own, which no ledger can record."""
+    """Raise if a part states a shift and no price. A ledger records prices only."""
     if any(part.shift > 0.0 for part in parts):
-        raise MismatchError("a survey with a shift has no price of its own. Charge the plan that was made from it.")
+        raise MismatchError("a survey with a shift is not priced alone. Charge the plan that was made from it.")
 
 
 def survey_shift(spent: tuple[Part, ...]) -> float:

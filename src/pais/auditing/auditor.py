@@ -84,8 +84,8 @@ def audit(
     Guarantee. The bound is wrong with probability at most ``1 - confidence``. Pair, statistic and threshold are chosen
     on the first half of the runs alone. On the second half, each of the two directions gets half of the risk, and each
     of its two frequencies gets an exact Clopper-Pearson bound for half of that: `tests/statistical/test_audit.py`. The
-    same file checks that the audit detects seven known mistakes, and `tests/statistical/test_audit_fit.py` checks that
-    it detects five faults in the steps of a fit. No ledger is charged.
+    same file checks that the audit detects known mistakes, and `tests/statistical/test_audit_fit.py` checks that
+    it detects faults in the steps of a fit. No ledger is charged.
 
     Assumes. The runs are independent. A small bound proves nothing: other tables and events may give a larger one.
 

@@ -28,7 +28,7 @@ def explanation(path: Path) -> dict[str, Any]:
     kind = "certificate" if "parts" in content else content.get("kind")
     try:
         text = {"plan": _plan, "survey": _survey, "certificate": _certificate}[str(kind)](content)
-        # A survey with a shift has no price of its own.
+        # A survey with a shift is not priced alone.
         epsilon, delta = (None, None) if kind == "survey" and content.get("shift") else _price(content)
         return {
             "kind": kind,

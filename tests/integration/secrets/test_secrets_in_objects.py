@@ -114,7 +114,7 @@ def test_fitted_model_holds_no_row_and_no_true_count(
         warnings.simplefilter("always")
         model = fitted(inputs(kind, tmp_path), **ROUTES[route])
     assert len(secrets.samples) == 1
-    # The rounds told their true counts, distances and sums to the search.
+    # The search knows the true counts, distances and sums of the rounds.
     assert secrets.rounds >= 2
     assert len(secrets.real) > 100
     # Large enough to be searched for in texts.
