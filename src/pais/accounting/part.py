@@ -129,7 +129,7 @@ def require_parts(spent: object) -> None:
 def require_prices(parts: Iterable[Part]) -> None:
     """Raise if a part states a shift and no price. A ledger records prices only."""
     if any(part.shift > 0.0 for part in parts):
-        raise MismatchError("a survey with a shift is not priced alone. Charge the plan that was made from it.")
+        raise MismatchError("a survey with a shift has no price of its own. Charge the plan that was made from it.")
 
 
 def survey_shift(spent: tuple[Part, ...]) -> float:
