@@ -256,7 +256,7 @@ class Thin(Work):
         return self.thinning.keep(block, self.screen, self._bits)
 
     def _kept_units(self, block: Block, members: Members) -> KeptRows:
-        """Sample the units of a block. A unit's draw depends on its id alone, so a second attempt keeps the same units."""
+        """Sample the units of a block. A draw depends on the id alone, so another attempt keeps the same units."""
         identify = seeded_identity if self.seeded is not None else UnitHash(self.key).words
         sample = UnitThinning(members=members, thinning=self.thinning, identify=identify)
         sample.measure(block)
