@@ -103,8 +103,8 @@ def readability_concern(readable: Readability, names: tuple[str, ...] | None) ->
     rest = f" and {len(drowned) - _MOST_NAMES} more" if len(drowned) > _MOST_NAMES else ""
     return (
         f"noise drowns {len(drowned)} of {len(readable.features)} features: {shown}{rest}. No two centers differ in "
-        "them by more than the noise, whose size is that of the largest columns. State public bounds, so that all columns "
-        f"have one size, for example columns={{{drowned[0]!r}: (low, high), ...}}, or leave these columns out."
+        "them by more than the noise, whose size is that of the largest columns. State public bounds, so that all "
+        f"columns have one size, for example columns={{{drowned[0]!r}: (low, high), ...}}, or leave these columns out."
     )
 
 
