@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pais.accounting import Certificate, Release
-from pais.mechanisms import KMeansValue
+from pais.mechanisms import KMeans, KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
 from pais.planning.quality import Quality
+from pais.planning.readability import Readability, readability, readability_concern
 from pais.privacy.guarantee import structure_concern
 
 
@@ -25,11 +26,25 @@ class Fit:
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if noise hides the clusters or costs much, from released values; else None."""
+        """Text of a warning if noise hides clusters or features or costs much, from released values; else None."""
         if not isinstance(self.value, KMeansValue):
             return None
         ratio = 1.0 if self.quality is None else self.quality.ratio
-        return structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
+        concern = structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
+        if concern is not None or self.readable is None:
+            return concern
+        # With a schema, all columns have about one size already.
+        named = None if getattr(self.plan, "schema", None) is not None else self.plan.columns
+        return readability_concern(self.readable, named)
+
+    @property
+    def readable(self) -> Readability | None:
+        """Which clusters and features stand above the noise, from released values; None if not k-means."""
+        mechanism = self.plan.mechanism
+        if not isinstance(self.value, KMeansValue) or not isinstance(mechanism, KMeans):
+            return None
+        count_noise = mechanism.rounds[-1].count_noise.deviation(1)
+        return readability(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
 
     @property
     def quality(self) -> Quality | None:
