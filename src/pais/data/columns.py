@@ -22,6 +22,9 @@ Missing = Literal["drop", "error", "refuse"]
 # Largest number of column names shown in a message.
 _SHOWN = 8
 
+# The same for columns that the user has to leave out or convert.
+_SHOWN_TO_CORRECT = 60
+
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
@@ -180,10 +183,10 @@ class Layout:
         return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = _SHOWN) -> str:
     """Join column names on one line; of many names, show only the first few. Column names are public."""
-    more = len(names) - _SHOWN
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_SHOWN])} and {more} more"
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
 def require_columns(names: Sequence[str], where: str) -> None:
@@ -194,8 +197,10 @@ def require_columns(names: Sequence[str], where: str) -> None:
 def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:
     """Raise one error that lists all columns that are not numeric, given by title and type."""
     if others:
-        shown = listed([f"{title} (type {kind})" for title, kind in others])
-        raise DataError(f"column(s) {shown} of {where} are not numeric. Leave them out or convert them.")
+        shown = listed([f"{title} (type {kind})" for title, kind in others], most=_SHOWN_TO_CORRECT)
+        raise DataError(
+            f"column(s) {shown} of {where} are not numeric. Name the columns to use with `columns`, or convert these."
+        )
 
 
 def type_name(kind: pa.DataType) -> str:
