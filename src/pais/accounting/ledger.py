@@ -13,7 +13,7 @@ from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
 from pais.accounting.individual import RecordLosses, losses_of_rows
-from pais.accounting.part import Part, require_prices
+from pais.accounting.part import Part, require_one_unit, require_prices
 from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
 from pais.errors import ArgumentError, BudgetError, MismatchError
 
@@ -136,6 +136,8 @@ class Ledger:
 
         def decide(entries: tuple[Entry, ...]) -> Entry:
             self._require(entries, price)  # [note: ledger-1]
+            # [note: ledger-6]
+            require_one_unit([*(part.unit for part in known), *(unit for each in entries for unit in each.units)])
             return entry
 
         self._store.append(decide)

@@ -51,5 +51,6 @@ class Fit:
                 above_noise=price.what == "survey",
                 name=price.release,
                 columns=plan.columns,
+                unit=plan.unit,
             )
         return cls(value=release.value, certificate=release.certificate, plan=plan, survey=survey)

@@ -19,6 +19,7 @@ from pais.data.ball import Ball, require_width
 from pais.data.columns import listed
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
+from pais.data.units import Unit
 from pais.errors import DataError
 from pais.privacy.rules import Rule
 
@@ -107,11 +108,17 @@ class Engine(ABC):
 
     names: tuple[str, ...] | None
     n_features: int
+    unit: Unit | None = None
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
         columns = f"{self.n_features} column(s)" if self.names is None else listed(self.names)
         return f"<{type(self).__name__}: {columns}>"
+
+    @property
+    def unit_column(self) -> str:
+        """The column that names the units; empty if single rows are protected."""
+        return "" if self.unit is None else self.unit.column
 
     @property
     def titles(self) -> tuple[str, ...]:
