@@ -43,6 +43,7 @@ from .mechanisms import (
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
+    gaussian_noise as gaussian_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey

@@ -329,7 +329,7 @@ def accounts(ledger: Ledger | Accounts | None) -> Accounts:
     if isinstance(ledger, Accounts):
         return ledger
     if ledger is not None:
-        validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
+        validate.instance("ledger", ledger, Ledger, "Pass pais.Ledger(epsilon=...) or pais.Ledger(path=...).")
     with _active_lock:
         charged = [*_active] if ledger is None else [ledger, *_active]
     # Two ledger objects on the same file are the same ledger and must be charged once.

@@ -23,6 +23,9 @@ Missing = Literal["drop", "error", "refuse"]
 # Largest number of column names shown in a message.
 _SHOWN = 8
 
+# The same for columns that the user has to leave out or convert.
+_SHOWN_TO_CORRECT = 60
+
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
@@ -201,10 +204,10 @@ def _with_ids(batch: pa.RecordBatch, column: str, where: str) -> pa.RecordBatch:
     return batch if ids.null_count == 0 else batch.filter(ids.is_valid())
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = _SHOWN) -> str:
     """Join column names on one line; of many names, show only the first few. Column names are public."""
-    more = len(names) - _SHOWN
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_SHOWN])} and {more} more"
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
 def require_columns(names: Sequence[str], where: str) -> None:
@@ -215,8 +218,10 @@ def require_columns(names: Sequence[str], where: str) -> None:
 def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:
     """Raise one error that lists all columns that are not numeric, given by title and type."""
     if others:
-        shown = listed([f"{title} (type {kind})" for title, kind in others])
-        raise DataError(f"column(s) {shown} of {where} are not numeric. Leave them out or convert them.")
+        shown = listed([f"{title} (type {kind})" for title, kind in others], most=_SHOWN_TO_CORRECT)
+        raise DataError(
+            f"column(s) {shown} of {where} are not numeric. Name the columns to use with `columns`, or convert these."
+        )
 
 
 def type_name(kind: pa.DataType) -> str:

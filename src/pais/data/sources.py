@@ -16,7 +16,7 @@ from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
-from pais.data.tables import as_table, from_array, is_frame
+from pais.data.tables import as_table, from_array, is_frame, require_table
 from pais.data.units import Unit
 from pais.errors import ArgumentError
 
@@ -119,6 +119,7 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
         from pais.data.engines.spark import SparkEngine
 
         return SparkEngine(data, selection, on_rows=on_rows)
+    require_table(data)
     if hasattr(data, "__arrow_c_stream__"):
         table = as_table(data, selection)
         layout = Layout.of(table.schema, selection, "the source")

@@ -68,12 +68,25 @@ def as_table(source: object, columns: Columns) -> pa.Table:
     return table
 
 
+def require_table(source: object) -> None:
+    """Raise if there is nothing to read, or a single column instead of a table."""
+    if source is None:
+        raise DataError("the data is None. Pass an array, a table or the path of a file.")
+    if isinstance(source, (pa.Array, pa.ChunkedArray)) or _is_class(source, "Series", "pandas", "polars"):
+        raise DataError(
+            "the data is a single column, not a table. Select it with two pairs of brackets, such as df[['age']], or "
+            "put it into a table."
+        )
+
+
 def is_frame(source: object, *libraries: str) -> bool:
     """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
+    return _is_class(source, "DataFrame", *libraries)
+
+
+def _is_class(source: object, name: str, *libraries: str) -> bool:
     homes = tuple(f"{library}." for library in libraries)
-    return any(
-        kind.__name__ == "DataFrame" and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__
-    )
+    return any(kind.__name__ == name and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__)
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:

@@ -251,8 +251,8 @@ class Plan:
             raise ArgumentError(f"the plan is for {planned} features, not {rows.n_features}. Choose other columns.")
         if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
             raise MismatchError(
-                "the plan was made for other columns, or in another order. Pass the same columns in the same order "
-                f"(--columns {','.join(self.columns or ())}), or survey and plan again."
+                "the plan was made for other columns, or in another order. Choose these columns in this order, or "
+                f"survey and plan again: {', '.join(self.columns or ())}."
             )
 
     def to_dict(self) -> dict[str, Any]:
