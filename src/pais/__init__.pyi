@@ -11,6 +11,7 @@ from .accounting import (
 from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
 from .data.ball import Ball as Ball
 from .data.cost import cost as cost
+from .data.schema import Schema as Schema
 from .data.sources import source as source
 from .errors import (
     ArgumentError as ArgumentError,
