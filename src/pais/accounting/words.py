@@ -20,6 +20,12 @@ def unit_of(neighbours: str) -> str:
     return neighbours.removeprefix("one ").removesuffix(" added or removed")
 
 
+def units_of(neighbours: str) -> str:
+    """What a number of records counts: "rows", or for instance "units (customer_id)"."""
+    unit = unit_of(neighbours)
+    return "rows" if unit == "row" else f"units ({unit})"
+
+
 def price_in_words(content: Mapping[str, Any]) -> str:
     """Epsilon and delta, rounded up."""
     return f"epsilon {raised(content['epsilon'])}, delta {raised(content['delta'], 3)}"
