@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -170,7 +170,7 @@ class KMeans(Mechanism):
         return refinement.run(mean, refine.spread_of_moment(scatter, self.moment.noise.scale, self.n_rows, left))
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
-        return replace(value, noisy_counts=value.noisy_counts * max_rows)
+        return value.multiplied(max_rows)
 
     def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> KMeansValue:
         """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""
