@@ -68,6 +68,7 @@ class SparkEngine(Engine):
         self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        self.require_masses(fold)
         reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
         table = self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=())
         contents = [io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content")]
