@@ -19,7 +19,8 @@ from pais.data.ball import Ball, require_width
 from pais.data.columns import listed
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
-from pais.errors import DataError
+from pais.data.schema import Schema
+from pais.errors import DataError, MismatchError
 from pais.privacy.rules import Rule
 
 #: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
@@ -107,6 +108,8 @@ class Engine(ABC):
 
     names: tuple[str, ...] | None
     n_features: int
+    #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
+    schema: Schema | None = None
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
@@ -134,6 +137,17 @@ class Engine(ABC):
     def held(self) -> Engine:
         """Return an engine with the same rows in memory; by default, this engine itself."""
         return self
+
+    def with_schema(self, schema: Schema) -> Engine:
+        """Return an engine with the same rows, in which the open columns of the schema are resolved."""
+        if self.schema is None or not self.schema.may_become(schema):
+            raise MismatchError(
+                "the rows were opened with another schema. Pass columns= of this schema to pais.source."
+            )
+        return self if self.schema == schema else self._rescaled(schema)
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        raise NotImplementedError
 
     def require_width(self, ball: Ball) -> None:
         """Raise `DataError` if the center and the rows differ in the number of columns."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, row_bits
 from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
+from pais.data.columns import Columns
 from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, join
 from pais.data.engines.blocks import RowBlock
+from pais.data.schema import Schema
 
 # Large enough that the overhead of the calls on a block is small compared with reading it.
 _BLOCK_BYTES = 1 << 24
@@ -32,8 +35,11 @@ class MemoryEngine(Engine):
         names: tuple[str, ...] | None = None,
         carried: pa.Table | None = None,
         identity: NDArray[np.uint64] | None = None,
+        columns: Columns | None = None,
     ) -> None:
         self._rows = rows
+        self._columns = Columns() if columns is None else columns
+        self.schema = self._columns.schema
         self._carried, self._identity = carried, identity
         self.names = names
         self.n_features = int(self._rows.shape[1])
@@ -58,6 +64,18 @@ class MemoryEngine(Engine):
             positions = [start + part.index for start, part in zip(starts, kept, strict=True)]
             carried = self._carried.take(pa.array(np.concatenate(positions)))
         return join(kept, self.n_features, carried)
+
+    @without_sizes
+    def _rescaled(self, schema: Schema) -> Engine:
+        assert self.schema is not None
+        engine = copy.copy(self)
+        engine._columns = replace(self._columns, schema=schema)
+        engine.schema = schema
+        rows = self.schema.rescaled(self._rows, schema)
+        for position, numbers in enumerate(engine._columns.filled(list(rows.T))):
+            rows[:, position] = numbers
+        engine._rows = rows
+        return engine
 
     def _step(self, n_bytes: int) -> int:
         return max(1, n_bytes // (8 * self.n_features))

@@ -68,13 +68,15 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
 class Reading:
     """How to turn batches into blocks. Batches hold the features, then the key if one is used, then carried columns.
 
-    With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do.
+    With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do. With `encoded`, the
+    features are the coordinates of scaled vectors already.
     """
 
     layout: Layout
     by_rows: bool = False
     keyed: bool = False
     numbering: Numbering | None = None
+    encoded: bool = False
 
     @property
     def features(self) -> list[str]:
@@ -83,6 +85,8 @@ class Reading:
     def block(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
         layout, names = self.layout, self.features
+        if layout.columns.schema is not None:
+            return self._vectors(batch)
         widths = dict(zip(layout.features, layout.widths, strict=True))
         columns = [_fixed(batch.column(position), widths[name]) for position, name in enumerate(names)]
         numbers = pa.RecordBatch.from_arrays(columns, names=names)
@@ -96,6 +100,29 @@ class Reading:
         if self.by_rows or layout.by_rows or self.numbering is not None:
             return RowBlock(layout.rows(numbers), identity), carried
         return ColumnBlock(layout.numbers(numbers), identity), carried
+
+    def _vectors(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
+        """Return the scaled vectors of a batch, whose features have the types of the source or are encoded already."""
+        layout, n_features = self.layout, len(self.layout.names if self.encoded else self.features)
+        cells = batch.select(list(range(n_features)))
+        carried = batch.select(list(range(n_features + self.keyed, batch.num_columns)))
+        columns = [_doubles(column) for column in cells.columns] if self.encoded else layout.numbers(self._named(cells))
+        identity = np.zeros(batch.num_rows, dtype=np.uint64)
+        if self.keyed:
+            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(n_features)], names=[layout.columns.key]))
+            identity = identity if keys is None else keys
+        if self.numbering is not None:
+            identity = self.numbering.of(np.column_stack(columns))
+        if self.by_rows or self.numbering is not None:
+            return RowBlock(np.column_stack(columns), identity), carried
+        return ColumnBlock(columns, identity), carried
+
+    def _named(self, cells: pa.RecordBatch) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(cells.columns, names=self.features)
+
+
+def _doubles(column: pa.Array) -> FloatArray:
+    return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
 def _fixed(column: pa.Array, width: int) -> pa.Array:
@@ -170,6 +197,23 @@ class Converting(Work):
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _columns(batch)
         return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self.names})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Work):
+    """Replace features by scaled vectors, one column per coordinate, for frames that are sorted by them later."""
+
+    layout: Layout
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = list(dict.fromkeys(self.layout.features))
+        cells = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
+        # Adding zero turns -0.0 into 0.0, so both zeros make equal rows.
+        vectors = {
+            f"f{position}": pa.array(numbers + 0.0) for position, numbers in enumerate(self.layout.numbers(cells))
+        }
+        others = dict(list(_columns(batch).items())[len(names) :])
+        return pa.RecordBatch.from_pydict(vectors | others)
 
 
 @dataclass(kw_only=True)
