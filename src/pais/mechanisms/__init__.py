@@ -1,8 +1,9 @@
 """Mechanisms: computations on weighted rows that add noise."""
 
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.kmeans import KMeans, KMeansValue, ResidualRound, Round, SecondMoment
-from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
+from pais.mechanisms.exact_price import exact_epsilon
+from pais.mechanisms.kmeans import KMeans, KMeansValue, ReleasedCells, ResidualRound, Round, SecondMoment
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
@@ -15,11 +16,14 @@ __all__ = [
     "MeanValue",
     "Mechanism",
     "NoiseLaw",
+    "ReleasedCells",
     "ResidualRound",
     "Round",
     "SecondMoment",
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",
+    "exact_epsilon",
+    "gaussian_noise",
     "laplace_noise",
 ]

@@ -20,6 +20,7 @@ from pais.data.columns import listed
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
 from pais.data.schema import Schema
+from pais.data.units import Unit
 from pais.errors import DataError, MismatchError
 from pais.privacy.rules import Rule
 
@@ -108,6 +109,7 @@ class Engine(ABC):
 
     names: tuple[str, ...] | None
     n_features: int
+    unit: Unit | None = None
     #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
     schema: Schema | None = None
 
@@ -115,6 +117,11 @@ class Engine(ABC):
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
         columns = f"{self.n_features} column(s)" if self.names is None else listed(self.names)
         return f"<{type(self).__name__}: {columns}>"
+
+    @property
+    def unit_column(self) -> str:
+        """The column that names the units; empty if single rows are protected."""
+        return "" if self.unit is None else self.unit.column
 
     @property
     def titles(self) -> tuple[str, ...]:
