@@ -53,6 +53,7 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="generator" content="pais">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escaped(title)}</title>
 <style>
