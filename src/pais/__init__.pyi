@@ -11,6 +11,8 @@ from .accounting import (
 from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
 from .data.ball import Ball as Ball
 from .data.cost import cost as cost
+from .data.example import example_people as example_people
+from .data.schema import Schema as Schema
 from .data.sources import source as source
 from .errors import (
     ArgumentError as ArgumentError,
@@ -37,6 +39,7 @@ from .mechanisms import (
     MeanValue as MeanValue,
     Mechanism as Mechanism,
     NoiseLaw as NoiseLaw,
+    ReleasedCells as ReleasedCells,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
@@ -50,6 +53,7 @@ from .planning import (
     KMeansFit as KMeansFit,
     KMeansSettings as KMeansSettings,
     Plan as Plan,
+    Readability as Readability,
     Survey as Survey,
     plan_kmeans as plan_kmeans,
     record_losses as record_losses,

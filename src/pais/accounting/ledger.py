@@ -13,6 +13,7 @@ from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
 from pais.accounting.individual import RecordLosses, losses_of_rows
+from pais.accounting.ledger_card import DescribedLedger
 from pais.accounting.part import Part, require_one_unit, require_prices
 from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
 from pais.errors import ArgumentError, BudgetError, MismatchError
@@ -20,7 +21,7 @@ from pais.errors import ArgumentError, BudgetError, MismatchError
 _BY_HAND = "stated by hand"
 
 
-class Ledger:
+class Ledger(DescribedLedger):
     """The budget of one set of rows: every release from them is checked against it and recorded in it.
 
     Parameters

@@ -93,7 +93,7 @@ def numbers_of_text(column: pa.Array) -> pa.Array:
     trimmed = pc.ascii_trim(column, characters=_BLANKS)
     numbers = pc.cast(_matching(trimmed, _NUMBER), pa.float64())
     for value, words in _TRUTHS.items():
-        numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words)), pa.scalar(value), numbers)
+        numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words, trimmed.type)), pa.scalar(value), numbers)
     return numbers
 
 

@@ -18,6 +18,7 @@ from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
 from pais.data.columns import Columns, Layout, require_columns
 from pais.data.headers import is_csv, require_header
+from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
 
@@ -106,6 +107,8 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
             numbers = numbers_of_objects(cells, len(cells))
             text = columns.features is None and is_text(cells, numbers)
             converted[position] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
+        elif columns.unit is not None and name == columns.unit.column:
+            converted[position] = ids_of_objects(cells)
         else:
             converted[position] = whole_numbers_of_objects(cells) if name == columns.key else pa.nulls(len(cells))
     typed = frame.copy(deep=False)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +31,8 @@ _MOST_ROWS = 1 << 20
 _MOST_WORDS = 16
 
 _LANES = 4
-_BLANKS = " \t\n\v\f\r"
+#: Characters that are removed around an id.
+BLANKS = " \t\n\v\f\r"
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
@@ -93,7 +96,7 @@ def normalised(column: pa.Array, where: str) -> pa.Array:
     if pa.types.is_floating(kind):
         return _whole_numbers(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
-        trimmed = pc.ascii_trim(column.cast(pa.large_string()), characters=_BLANKS)
+        trimmed = pc.ascii_trim(column.cast(pa.large_string()), characters=BLANKS)
         return pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, trimmed.type), trimmed)
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return column.cast(pa.large_binary())
@@ -112,6 +115,21 @@ def require_ids(kind: pa.DataType, unit: Unit, features: Sequence[str], where: s
             "nothing about a person."
         )
     normalised(pa.nulls(0, kind), where)
+
+
+def ids_of_objects(cells: Iterable[object]) -> pa.Array:
+    """Convert Python objects to ids cell by cell: integers and text by their text, and null for anything else."""
+
+    def text(cell: object) -> str | None:
+        if isinstance(cell, (float, np.floating)) and math.isfinite(cell) and float(cell).is_integer():
+            return str(int(cell))
+        if isinstance(cell, (str, uuid.UUID)) or (
+            isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.bool_))
+        ):
+            return str(cell)
+        return None
+
+    return pa.array([text(cell) for cell in cells], type=pa.large_string())
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:

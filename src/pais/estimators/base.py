@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -96,6 +98,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Write a self-contained HTML report about the fit. It contains public values only."""
         check_is_fitted(self)
         return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
+
+    def explain(self) -> str:
+        """Describe the fit in words: what was released, how far it can be read, and the certificate."""
+        check_is_fitted(self)
+        return self.fit_.explain()
+
+    def _repr_html_inner(self) -> Any:
+        """HTML for notebooks: a card with the results once fitted, and the parameters before, as in scikit-learn."""
+        return self._html_card() if hasattr(self, "fit_") else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options)
+        if hasattr(self, "fit_") and get_config()["display"] == "diagram":
+            bundle["text/html"] = self._html_card()
+        return bundle
+
+    def _html_card(self) -> str:
+        card = self.fit_._card()
+        return replace(card, kind=type(self).__name__).html()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -2,7 +2,7 @@
 
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.exact_price import exact_epsilon
-from pais.mechanisms.kmeans import KMeans, KMeansValue, ResidualRound, Round, SecondMoment
+from pais.mechanisms.kmeans import KMeans, KMeansValue, ReleasedCells, ResidualRound, Round, SecondMoment
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
@@ -16,6 +16,7 @@ __all__ = [
     "MeanValue",
     "Mechanism",
     "NoiseLaw",
+    "ReleasedCells",
     "ResidualRound",
     "Round",
     "SecondMoment",

@@ -9,17 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from pais._base import files, validate
+from pais._base.cards import Card, Carded
+from pais._base.numerics import raised
 from pais._version import __version__
 from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
 from pais.data.ball import Ball
+from pais.data.columns import listed
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
+from pais.planning.explain import survey_text
 from pais.privacy.norms import NormDistribution
 
 
-@dataclass(frozen=True, kw_only=True)
-class Survey:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Survey(Carded):
     """Result of a survey. It is public.
 
     A survey with Laplace noise costs each record `epsilon`. A survey with Gaussian noise, which a fit runs for itself,
@@ -92,6 +96,35 @@ class Survey:
             release=self.name,
             shift=self.shift,
             unit="" if self.unit is None else self.unit.column,
+        )
+
+    def explain(self) -> str:
+        """Describe the survey in words: its price, and the facts that it released."""
+        return survey_text(self.to_dict())
+
+    def _card(self) -> Card:
+        radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
+        price = (
+            f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one row moves the result by at most "
+            "that many standard deviations of its noise)"
+            if self.shift > 0.0
+            else f"epsilon {raised(self.epsilon)}"
+        )
+        paid = "paid for by its fit" if self.shift > 0.0 else price
+        center = "the origin" if self.ball.center is None else f"{len(self.ball.center)} numbers, stated or surveyed"
+        return Card(
+            kind="Survey",
+            summary=f"{n_rows} rows within norm {radius}; {paid}",
+            facts=(
+                ("price", price),
+                ("rows", f"{n_rows}, noisy"),
+                ("radius", f"{radius} (l{self.ball.order:g} norm)"),
+                ("center", center),
+                ("mean square norm", f"{self.norms.mean_square_norm:.4g}"),
+                *([] if self.columns is None else [("columns", listed(self.columns))]),
+                *([] if self.above_noise else [("caution", "nothing was above the noise: these are assumptions")]),
+            ),
+            alarm="" if self.secure_randomness else SEEDED,
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pais._base import files, validate
+from pais._base.cards import Card, Carded
 from pais._version import __version__
 from pais.accounting import Certificate, Part
 from pais.accounting.amounts import sum_up
@@ -23,7 +24,7 @@ from pais.data.engines import Engine
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
-from pais.planning.explain import explain
+from pais.planning.explain import explain, plan_card
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.planning.quality import Quality, predicted_quality
 from pais.planning.radius import RadiusChoice
@@ -39,8 +40,8 @@ NEIGHBOURS = "one row added or removed"
 AT_COST: Any = object()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Plan(Carded):
     """Everything that is decided before a row is read. Public.
 
     Attributes
@@ -209,6 +210,9 @@ class Plan:
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""
         return explain(self)
+
+    def _card(self) -> Card:
+        return plan_card(self, NEIGHBOURS)
 
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""

@@ -13,6 +13,7 @@ from pais._base.randomness import BitSource, KeyedBits, row_bits
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index
 from pais.data.engines.members import Members, UnitThinning
+from pais.data.units import seeded_identity
 
 T = TypeVar("T")
 CarriedAt = Callable[[Index], pa.Table]
@@ -50,7 +51,8 @@ class LocalEngine(Engine):
 
     def _thin_units(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws = row_bits(bits)
-        sample = UnitThinning(members=self._with_members(), thinning=thinning, seeded=isinstance(draws, KeyedBits))
+        identify = seeded_identity if isinstance(draws, KeyedBits) else None
+        sample = UnitThinning(members=self._with_members(), thinning=thinning, identify=identify)
         self._over_blocks(lambda block, _: sample.measure(block))
         sample.draw(draws)
 

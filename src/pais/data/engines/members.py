@@ -6,10 +6,12 @@ unit is kept as a whole, with the probability of its norm.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.hashing import HashIndex
@@ -18,7 +20,7 @@ from pais._base.numerics import ULP, FloatArray, round_down
 from pais._base.randomness import RowBits, bernoulli
 from pais.data.engines.base import KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, Index
-from pais.data.units import Unit, UnitHash, seeded_identity
+from pais.data.units import Unit, UnitHash
 from pais.errors import DataError
 
 #: Largest number of units of a source. An index of so many takes about 6 GB.
@@ -82,17 +84,20 @@ class Members:
 
 @dataclass(kw_only=True, repr=False)
 class UnitThinning:
-    """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block."""
+    """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
+
+    `identify` returns identities of units, which key the draws. Without it, the draws take the next bits of a source.
+    """
 
     members: Members
     thinning: Thinning
-    seeded: bool
+    identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
 
     def __post_init__(self) -> None:
         size = self.members.size
         self._squares = np.zeros(size, dtype=np.int64)
-        # Without a seed, the draws do not depend on identities.
-        self._identity = np.zeros(size if self.seeded else 0, dtype=np.uint64)
+        empty = np.zeros(0, dtype=np.uint64) if self.identify is None else self.identify(pa.nulls(0, pa.int64()))
+        self._identity = np.zeros((size, *empty.shape[1:]), dtype=np.uint64)
         self._weights = np.zeros(size)
         self._lock = Lock()
 
@@ -105,7 +110,7 @@ class UnitThinning:
         share = np.minimum(norm.take(usable) / ball.radius * (1.0 + 4 * ULP), 1.0)
         steps = np.ceil(share * share * (1.0 + 4 * ULP) * 2.0**_SQUARE_BITS).astype(np.int64)  # [note: units-3]
         numbers = numbers.take(usable)
-        identity = seeded_identity(block.units)[usable] if self.seeded else None
+        identity = None if self.identify is None else self.identify(block.units)[usable]
         with self._lock:
             np.add.at(self._squares, numbers, steps)
             if identity is not None:
@@ -119,14 +124,12 @@ class UnitThinning:
         return np.minimum(np.sqrt(square) * (1.0 + 8 * ULP) * radius, radius)
 
     @quiet
-    def draw(self, bits: RowBits, identity: NDArray[np.uint64] | None = None) -> None:
+    def draw(self, bits: RowBits) -> None:
         """Keep each unit independently with the probability of its norm, and set the weights of its rows."""
-        if identity is None:
-            identity = self._identity if self.seeded else np.zeros(self.members.size, dtype=np.uint64)
         unit = self.members.unit
         for start in range(0, self.members.size, _CHUNK):
             piece = slice(start, min(start + _CHUNK, self.members.size))
-            probability, ids = self.thinning.rule.evaluate(self.norms(piece)), identity[piece]
+            probability, ids = self.thinning.rule.evaluate(self.norms(piece)), self._identity[piece]
             kept = bernoulli(
                 probability,
                 bits.first(ids),
