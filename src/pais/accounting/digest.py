@@ -14,8 +14,9 @@ def digest(value: object) -> str | None:
     """Return the SHA-256 of a released value in a canonical form, or None if this kind of value is not supported.
 
     Supported are numbers, texts, arrays of numbers, tuples, lists, dictionaries with text keys, and dataclasses of
-    these. The digest is the same on every machine. Numbers are hashed as little-endian doubles, so numbers that round
-    to the same double have the same digest, while 0.0 and -0.0 have different digests.
+    these. A field of a dataclass with the metadata ``{"fingerprint": False}`` is left out. The digest is the same on
+    every machine. Numbers are hashed as little-endian doubles, so numbers that round to the same double have the same
+    digest, while 0.0 and -0.0 have different digests.
 
     Examples
     --------
@@ -34,7 +35,7 @@ def digest(value: object) -> str | None:
 def _feed(sha: Any, value: object) -> None:
     """Hash a value with a mark for its kind and with its length, so that successive values cannot run together."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
+        names = [field.name for field in dataclasses.fields(value) if field.metadata.get("fingerprint", True)]
         _feed(sha, {name: getattr(value, name) for name in names})
     elif isinstance(value, dict) and all(isinstance(key, str) for key in value):
         sha.update(b"{" + struct.pack("<q", len(value)))

@@ -1,7 +1,7 @@
 """Mechanisms: computations on weighted rows that add noise."""
 
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.kmeans import KMeans, KMeansValue, ResidualRound, Round, SecondMoment
+from pais.mechanisms.kmeans import KMeans, KMeansValue, ReleasedCells, ResidualRound, Round, SecondMoment
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
@@ -15,6 +15,7 @@ __all__ = [
     "MeanValue",
     "Mechanism",
     "NoiseLaw",
+    "ReleasedCells",
     "ResidualRound",
     "Round",
     "SecondMoment",

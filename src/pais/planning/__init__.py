@@ -5,6 +5,7 @@ from pais.planning.fit import Fit
 from pais.planning.kmeans import KMeansSettings, plan_kmeans
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.planning.plan import AT_COST, Plan
+from pais.planning.readability import Readability
 from pais.planning.settings import Settings
 
 #: The name of a fit of k-means.
@@ -17,6 +18,7 @@ __all__ = [
     "KMeansFit",
     "KMeansSettings",
     "Plan",
+    "Readability",
     "Settings",
     "Survey",
     "losses_if_kept",

@@ -9,10 +9,11 @@ from typing import Any
 from pais._base.cards import Card, Carded
 from pais.accounting import Certificate, Release
 from pais.accounting.certificate import value_in_words
-from pais.mechanisms import KMeansValue
+from pais.mechanisms import KMeans, KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
 from pais.planning.quality import Quality
+from pais.planning.readability import Readability, readability, readability_concern
 from pais.privacy.guarantee import structure_concern
 
 
@@ -27,11 +28,25 @@ class Fit(Carded):
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if noise hides the clusters or costs much, from released values; else None."""
+        """Text of a warning if noise hides clusters or features or costs much, from released values; else None."""
         if not isinstance(self.value, KMeansValue):
             return None
         ratio = 1.0 if self.quality is None else self.quality.ratio
-        return structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
+        concern = structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
+        if concern is not None or self.readable is None:
+            return concern
+        # With a schema, all columns have about one size already.
+        named = None if getattr(self.plan, "schema", None) is not None else self.plan.columns
+        return readability_concern(self.readable, named)
+
+    @property
+    def readable(self) -> Readability | None:
+        """Which clusters and features stand above the noise, from released values; None if not k-means."""
+        mechanism = self.plan.mechanism
+        if not isinstance(self.value, KMeansValue) or not isinstance(mechanism, KMeans):
+            return None
+        count_noise = mechanism.rounds[-1].count_noise.deviation(1)
+        return readability(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
 
     @property
     def quality(self) -> Quality | None:
@@ -41,16 +56,27 @@ class Fit(Carded):
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""
         sentences = [f"This fit released {self._value_in_words()}. It may be published."]
-        sentences += [] if self.quality is None else [f"Predicted: {self.quality}."]
-        sentences += [] if self.concern is None else [f"Caution: {self.concern}"]
+        sentences += [f"{fact[:1].upper()}{fact[1:].removesuffix('.')}." for _, fact in self._findings()]
         return "\n".join([*sentences, "", self.certificate.explain()])
 
     def _card(self) -> Card:
-        card, value = self.certificate._card(), self._value_in_words()
-        facts = [("released", value)]
-        facts += [] if self.quality is None else [("predicted", str(self.quality))]
-        facts += [] if self.concern is None else [("caution", self.concern)]
-        return replace(card, kind="Fit", summary=f"{value}; {card.summary}", facts=(*facts, *card.facts))
+        card = self.certificate._card()
+        return replace(
+            card,
+            kind="Fit",
+            summary=f"{self._value_in_words()}; {card.summary}",
+            facts=(*self._findings(), *card.facts),
+        )
+
+    def _findings(self) -> list[tuple[str, str]]:
+        """How far the value can be read: the verdict, the predicted cost and the concern, as far as they are known."""
+        readable = self.readable
+        findings = [
+            ("verdict", None if readable is None else readable.verdict),
+            ("predicted", None if self.quality is None else str(self.quality)),
+            ("caution", self.concern),
+        ]
+        return [(label, text) for label, text in findings if text is not None]
 
     def _value_in_words(self) -> str:
         if not isinstance(self.value, KMeansValue):

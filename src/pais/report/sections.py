@@ -60,8 +60,8 @@ def guarantee(fit: KMeansFit) -> str:
         "The guarantee",
         paragraph(
             f"Adding or removing <strong>any one {escaped(unit)}</strong> {verb} the probability of any outcome by at "
-            f"most a factor of e<sup>epsilon</sup> = <strong>{factor}</strong>{extra}. This covers everything on this page "
-            "together, whatever else a reader knows or computes."
+            f"most a factor of e<sup>epsilon</sup> = <strong>{factor}</strong>{extra}. This covers everything on this "
+            "page together, whatever else a reader knows or computes."
         ),
         f'<dl class="facts">{boxes}</dl>',
         paragraph(kept_sentence(certificate)),

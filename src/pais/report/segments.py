@@ -12,7 +12,7 @@ from pais.report.view import View
 
 def verdict(fit: KMeansFit) -> str:
     """Render the answer to the first question of a reader: how much of this can be read above the noise."""
-    readable = fit.readability
+    readable = fit.readable
     if readable is None:
         return ""
     share = (sum(readable.centers) + sum(readable.features)) / (len(readable.centers) + len(readable.features))
@@ -58,7 +58,7 @@ def pictures(fit: KMeansFit, view: View) -> str:
     if len(value.centers) > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
         charts.append(centers_map(projection, value.noisy_counts, view.centers, view.names))
-    elbow = fit.elbow
+    elbow = getattr(fit, "elbow", None)
     if elbow is not None and len(elbow) > 1:
         charts.append(
             elbow_chart([point.n_clusters for point in elbow], [point.cost for point in elbow], len(value.centers))

@@ -1,8 +1,9 @@
 """Private k-means on one weighted sample."""
 
 from pais.mechanisms.kmeans.lloyd import Round
-from pais.mechanisms.kmeans.mechanism import KMeans, KMeansValue
+from pais.mechanisms.kmeans.mechanism import KMeans
 from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.mechanisms.kmeans.residual import ResidualRound
+from pais.mechanisms.kmeans.value import KMeansValue, ReleasedCells
 
-__all__ = ["KMeans", "KMeansValue", "ResidualRound", "Round", "SecondMoment"]
+__all__ = ["KMeans", "KMeansValue", "ReleasedCells", "ResidualRound", "Round", "SecondMoment"]

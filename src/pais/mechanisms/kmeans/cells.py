@@ -33,6 +33,8 @@ class Cells:
         Estimated mean distance of the rows to the center.
     errors : array
         Expected squared error of the center; of its parent's center, if it has not been measured.
+    noise : array
+        Variance of each coordinate of the center due to the noise of the rounds, without any shrinkage.
     measured : array of bool
         Whether a round has measured the center.
     """
@@ -41,6 +43,7 @@ class Cells:
     sizes: FloatArray
     distances: FloatArray
     errors: FloatArray
+    noise: FloatArray
     measured: BoolArray
 
     def copy(self) -> Cells:
@@ -92,14 +95,14 @@ def reallocate(cells: Cells, trusted: BoolArray, space: Space, *, count_noise: f
         step = 0.5 * cells.distances[j] / math.sqrt(space.dimension) * space.direction()
         cells.centers[i], cells.centers[j] = cells.centers[j] + step, cells.centers[j] - step
         cells.sizes[i] = cells.sizes[j] = cells.sizes[j] / 2.0
-        cells.distances[i], cells.errors[i] = cells.distances[j], cells.errors[j]
+        cells.distances[i], cells.errors[i], cells.noise[i] = cells.distances[j], cells.errors[j], cells.noise[j]
         cells.measured[[i, j]] = False
     if idle:
         share = np.where(trusted, cells.sizes, 0.0)
         for i, j in zip(idle, space.rng.choice(len(share), len(idle), p=share / share.sum()), strict=True):
             cells.centers[i] = cells.centers[j] + 0.25 * cells.distances[j] * space.direction()
             cells.sizes[i], cells.distances[i] = cells.sizes[j] / 2.0, cells.distances[j]
-            cells.errors[i], cells.measured[i] = cells.errors[j], False
+            cells.errors[i], cells.noise[i], cells.measured[i] = cells.errors[j], cells.noise[j], False
     cells.centers = into_ball(cells.centers, space.radius)
     return cells
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.files import stored
-from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
@@ -20,23 +19,8 @@ from pais.mechanisms.kmeans.lloyd import LloydSample, Round, add_profiles, count
 from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.mechanisms.kmeans.refinement import Refinement
 from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample
+from pais.mechanisms.kmeans.value import KMeansValue
 from pais.privacy.profiles import GaussianProfile, LinearProfile
-
-
-@dataclass(frozen=True, kw_only=True)
-class KMeansValue:
-    """Released centers, in the coordinates of the rows, and the noisy counts of their clusters in the last round."""
-
-    centers: FloatArray
-    noisy_counts: FloatArray
-
-    @property
-    def effective_centers(self) -> int:
-        """Number of distinct centers. It is below k if noise drowned clusters, and 1 if it drowned all rows.
-
-        The other centers are copies, so that there are always k rows.
-        """
-        return len(np.unique(self.centers, axis=0))
 
 
 @stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
@@ -159,13 +143,12 @@ class KMeans(Mechanism):
         # The matrices are small, so BLAS threads would only wait for each other. Rows are already split over threads.
         with one_blas_thread():
             if self._is_plain:
-                centers, counts = self._plain(LloydSample(content, ball, self.plain_rounds), rng, bits)
+                value = self._plain(LloydSample(content, ball, self.plain_rounds), rng, bits)
             else:
-                centers, counts = self._refined(content, rng, bits)
-        origin = 0.0 if ball.center is None else np.asarray(ball.center)
-        return KMeansValue(centers=centers + origin, noisy_counts=counts)
+                value = self._refined(content, rng, bits)
+        return value if ball.center is None else value.moved(np.asarray(ball.center))
 
-    def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
+    def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> KMeansValue:
         sample = ResidualSample(content, self.residual_rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
         refinement = Refinement(self, sample, rng, bits)
         if self.moment is None:
@@ -175,15 +158,21 @@ class KMeans(Mechanism):
         left = max(self.mean_square_norm - float(np.square(mean).sum()), 0.05 * self.mean_square_norm)
         return refinement.run(mean, refine.spread_of_moment(scatter, self.moment.noise.scale, self.n_rows, left))
 
-    def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> tuple[FloatArray, FloatArray]:
+    def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> KMeansValue:
         """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""
         centers = refine.directions(self.n_clusters, self.n_features, self.radius, rng)
         counts = np.zeros(self.n_clusters)
+        errors = np.full_like(centers, self.radius)
         for round_ in self.plain_rounds:
             summary = sample.summarise(centers, round_, bits)
             counts = summary.noisy_counts
             # Do not divide by a count that is within its noise; keep the old center instead.
             filled = counts > round_.count_noise.scale
-            moved = summary.noisy_sums / np.where(filled, counts, 1.0)[:, None]
-            centers = np.where(filled[:, None], refine.into_ball(moved, self.radius), centers)
-        return centers, counts
+            size = np.where(filled, counts, 1.0)[:, None]
+            moved = refine.into_ball(summary.noisy_sums / size, self.radius)
+            noise = (
+                np.hypot(round_.sum_noise.deviation(self.n_features), moved * round_.count_noise.deviation(1)) / size
+            )
+            centers = np.where(filled[:, None], moved, centers)
+            errors = np.where(filled[:, None], np.minimum(noise, self.radius), errors)
+        return KMeansValue(centers=centers, noisy_counts=counts, standard_errors=errors)

@@ -16,6 +16,7 @@ from pais._base.randomness import BitSource
 from pais.mechanisms.kmeans import refine
 from pais.mechanisms.kmeans.cells import Cells, Space, reallocate
 from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample, ResidualSummary
+from pais.mechanisms.kmeans.value import KMeansValue, ReleasedCells
 
 if TYPE_CHECKING:
     from pais.mechanisms.kmeans.mechanism import KMeans
@@ -49,6 +50,7 @@ class Measured:
 
     means: FloatArray
     errors: FloatArray
+    noise: FloatArray
     sizes: FloatArray
     distances: FloatArray
     trusted: refine.BoolArray
@@ -67,7 +69,7 @@ class Refinement:
     stack: list[FloatArray] = field(default_factory=list)
     strength: list[FloatArray] = field(default_factory=list)
 
-    def run(self, mean: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def run(self, mean: FloatArray, spread: FloatArray) -> KMeansValue:
         """Run all rounds from cells that a mean and the directions of the rows suggest."""
         plan = self.plan
         start, distance = refine.start_from_spread(spread, plan.cells, plan.radius, self.rng)
@@ -77,20 +79,22 @@ class Refinement:
         self._start(spread, refine.into_ball(mean + start, plan.radius), distance, distance * plan.radius)
         return self._run(plan.residual_rounds)
 
-    def run_from_sectors(self) -> tuple[FloatArray, FloatArray]:
+    def run_from_sectors(self) -> KMeansValue:
         """Run all rounds from cells that fit the sectors that the first round measures."""
         first, *others = self.plan.residual_rounds
         self._start_from_sectors(first)
         return self._run(tuple(others))
 
-    def _run(self, rounds: tuple[ResidualRound, ...]) -> tuple[FloatArray, FloatArray]:
+    def _run(self, rounds: tuple[ResidualRound, ...]) -> KMeansValue:
         plan, last = self.plan, len(rounds) - 1
+        cells: ReleasedCells | None = None
         for t, round_ in enumerate(rounds):
             summary = self._summarise(round_)
             measured = self._measured(summary, round_)
             exploring = t < plan.explore
             self._update(measured, exploring=exploring, relax=not exploring and t < last)
             if t == plan.explore - 1:
+                cells = self._released(measured.trusted)
                 counts = self._merge(measured.trusted)
             else:
                 counts = summary.noisy_counts
@@ -98,24 +102,41 @@ class Refinement:
                     ratio = _EXPLORING_RATIO if exploring else _POLISHING_RATIO
                     noise = round_.count_noise.deviation(1)
                     self.cells = reallocate(self.cells, measured.trusted, self.space, count_noise=noise, ratio=ratio)
-        return self._distinct(counts, rounds[-1].count_noise.deviation(1)), counts
+        centers, errors = self._distinct(counts, rounds[-1].count_noise.deviation(1))
+        return KMeansValue(centers=centers, noisy_counts=counts, standard_errors=errors, cells=cells)
 
-    def _distinct(self, counts: FloatArray, count_noise: float) -> FloatArray:
-        """The centers, with those that no round measured on top of the nearest one that was.
+    def _released(self, trusted: refine.BoolArray) -> ReleasedCells:
+        """The trusted cells, as part of the released value."""
+        cells = self.cells
+        return ReleasedCells(
+            centers=cells.centers[trusted],
+            noisy_sizes=cells.sizes[trusted],
+            mean_distances=cells.distances[trusted],
+            standard_errors=np.sqrt(cells.noise[trusted]),
+            errors=cells.errors[trusted],
+            spread=self.space.spread,
+        )
+
+    def _distinct(self, counts: FloatArray, count_noise: float) -> tuple[FloatArray, FloatArray]:
+        """The centers, with those that no round measured on top of the nearest one that was, and standard errors.
 
         If the total of the counts is within its noise, the noise drowned the rows, and all centers are at their mean.
         If the number of rows that was planned for is within that noise too, nothing is known: they are at the origin.
         """
         cells, noise = self.cells, count_noise * math.sqrt(len(counts))
+        unknown = np.full_like(cells.centers, self.plan.radius)
         if self.plan.n_rows <= noise:
-            return np.zeros_like(cells.centers)
+            return np.zeros_like(cells.centers), unknown
         if float(counts.sum()) <= _DROWNED * noise:
-            return np.tile(np.average(cells.centers, axis=0, weights=np.maximum(cells.sizes, 1e-9)), (len(counts), 1))
-        centers = cells.centers.copy()
+            mean = np.average(cells.centers, axis=0, weights=np.maximum(cells.sizes, 1e-9))
+            return np.tile(mean, (len(counts), 1)), unknown
+        centers, variance = cells.centers.copy(), cells.noise.copy()
         if np.any(cells.measured) and not np.all(cells.measured):
-            measured = cells.centers[cells.measured]
-            centers[~cells.measured] = measured[refine.nearest(centers[~cells.measured], measured)]
-        return centers
+            measured = np.flatnonzero(cells.measured)
+            twin = measured[refine.nearest(centers[~cells.measured], centers[measured])]
+            centers[~cells.measured], variance[~cells.measured] = centers[twin], variance[twin]
+        error = np.minimum(np.sqrt(variance), self.plan.radius)
+        return centers, np.repeat(error[:, None], centers.shape[1], axis=1)
 
     def _start(self, spread: FloatArray, centers: FloatArray, distance: float, error: float) -> None:
         n = len(centers)
@@ -125,6 +146,7 @@ class Refinement:
             sizes=np.full(n, self.plan.n_rows / n),
             distances=np.full(n, distance),
             errors=np.full(n, error),
+            noise=np.full(n, self.plan.radius**2),
             measured=np.zeros(n, dtype=bool),
         )
 
@@ -184,6 +206,7 @@ class Refinement:
         return Measured(
             means=refine.into_ball(shrunk * (sum_noise / size)[:, None], plan.radius),
             errors=left * np.square(sum_noise / size) + 1e-12 * plan.radius**2,
+            noise=np.square(sum_noise / size),
             sizes=np.where(trusted, noisy, count_noise),
             distances=self._distances(summary, round_, size, trusted) * self._reach(round_),
             trusted=trusted,
@@ -211,7 +234,7 @@ class Refinement:
         """
         cells, trusted, error, size = self.cells, measured.trusted, measured.errors, measured.sizes
         known = trusted & cells.measured
-        gain = np.ones(len(size))
+        gain, drift = np.ones(len(size)), 0.0
         if np.any(known):
             past = np.where(known, cells.errors, 0.0)
             moved = np.square(measured.means - cells.centers).sum(axis=1) - error - past
@@ -221,6 +244,9 @@ class Refinement:
             if relax:
                 rest = float(np.average(error[known], weights=size[known]))
                 gain *= 1.0 + (_RELAXATION - 1.0) * drift / (drift + rest)
+        # The mean of a cell moves as its rows change: by about as much in the next round as in this one.
+        moving = drift / cells.centers.shape[1]
+        noise = gain**2 * measured.noise + (1.0 - gain) ** 2 * np.where(known, cells.noise + moving, 0.0) + moving
         updated = refine.into_ball(cells.centers + gain[:, None] * (measured.means - cells.centers), self.plan.radius)
         error = np.minimum(error, self.plan.radius**2)
         self.cells = Cells(
@@ -228,6 +254,7 @@ class Refinement:
             sizes=size,
             distances=measured.distances,
             errors=np.where(trusted, error, cells.errors),
+            noise=np.where(trusted, noise, cells.noise),
             measured=trusted if exploring else trusted | cells.measured,
         )
 
@@ -258,6 +285,7 @@ class Refinement:
             sizes=np.maximum(total, 1.0),
             distances=np.where(total > 0.0, np.sqrt(square), typical),
             errors=inherited,
+            noise=np.bincount(label, mass**2 * cells.noise[trusted], minlength=k) / some**2,
             measured=total > 0.0,
         )
         return total
