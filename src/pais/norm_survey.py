@@ -135,10 +135,17 @@ def charged_survey(
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
     epsilon = 0.0 if noise.gaussian else noise.epsilon
-    part = Part(what="survey", epsilon=epsilon, shift=noise.shift, secure_randomness=drawn.private, release=name)
+    engine = source(rows)
+    part = Part(
+        what="survey",
+        epsilon=epsilon,
+        shift=noise.shift,
+        secure_randomness=drawn.private,
+        release=name,
+        unit=engine.unit_column,
+    )
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=_widest(), order=norm_order(order), center=center)
-    engine = source(rows)
     engine.require_width(origin)
     center, counts = _stages(engine, origin, noise, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
@@ -153,6 +160,7 @@ def charged_survey(
         above_noise=counts is not None,
         name=name,
         columns=None if engine.names is None else tuple(engine.names),
+        unit=engine.unit,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
     )
@@ -167,7 +175,9 @@ def _stages(
     histogram has.
     """
     counts = _norm_counts(engine, origin, bits)
-    coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), bits, bins_per_octave=1).estimate()
+    # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
+    lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
+    coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
     left, center = 1.0 - noise.scale_share, origin.center
     if center is None:
         center = (0.0,) * engine.n_features
@@ -179,7 +189,8 @@ def _stages(
             counts = _norm_counts(engine, Ball(radius=_widest(), order=origin.order, center=center), bits)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
-    fine = _noisy_counts(counts, rest, bits, bins_per_octave=_bins_for(n_rows / rest.deviation(1))).estimate()
+    bins = _bins_for(n_rows / rest.deviation(1))
+    fine = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins).estimate()
     if coarse is None or fine is None:
         return center, coarse if fine is None else fine
     return center, combined(coarse, fine)
@@ -194,18 +205,20 @@ def _bins_for(signal: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _NormCounts(Fold):
-    """Number of rows in each bin of norms."""
+    """Number of rows in each bin of norms, or their mass in steps."""
 
+    uses_masses = True
     ball: Ball
 
     def of(self, block: Block) -> IntArray:
-        return np.bincount(block.norm_bins(self.ball, _bin_of, _edges()[1:]), minlength=_N_BINS)
+        return block.mass_in_bins(self.ball, _bin_of, _edges()[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ClippedSum(Fold):
     """Sum of the rows clipped to the ball, in whole steps of a lattice."""
 
+    uses_masses = True
     ball: Ball
     lattice: Lattice
 
@@ -218,12 +231,12 @@ def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
     return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
 
 
-def _noisy_counts(counts: IntArray, noise: NoiseLaw, bits: BitSource, *, bins_per_octave: int) -> NoisyCounts:
-    """Noisy histogram of norms. Each record is in one bin, which it changes by one."""
+def _noisy_counts(
+    counts: IntArray, noise: NoiseLaw, lattice: Lattice, bits: BitSource, *, bins_per_octave: int
+) -> NoisyCounts:
+    """Noisy histogram of norms, whose counts are whole steps of a lattice."""
     # Merge neighbouring bins before the noise is drawn.
     counts = counts.reshape(2 * _OCTAVES * bins_per_octave, -1).sum(axis=1)
-    # The step is one row, so that a record changes a count by exactly one step at any price.
-    lattice = Lattice(step=1.0)  # [note: survey-2]
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
 

@@ -33,6 +33,7 @@ ROOMS = [
     "estimators",
     "auditing",
     "cli",
+    "__main__",
 ]
 OPTIONAL = {"matplotlib", "pyspark", "pandas", "polars", "opendp", "dp_accounting"}
 

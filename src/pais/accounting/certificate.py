@@ -49,7 +49,9 @@ class Certificate(Carded):
     parts : tuple of Part
         The releases on these rows, each with its own epsilon and delta; `epsilon` and `delta` are their sums.
     neighbours : str
-        The meaning of "presence or absence": one row added or removed.
+        The meaning of "presence or absence": one row added or removed, or one unit with all of its rows.
+    unit : dict, optional
+        The column that names the units, and the number of rows of a unit that count in full; None for single rows.
     secure_randomness : bool
         False if any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
     note : str
@@ -75,6 +77,7 @@ class Certificate(Carded):
     release_delta: float | None = None
     parts: tuple[Part, ...]
     neighbours: str
+    unit: dict[str, object] | None = None
     note: str
     secure_randomness: bool
     mechanism: dict[str, object]

@@ -11,13 +11,14 @@ import typer
 from pais._version import __version__
 from pais.cli import options
 from pais.cli.guard import guarded
+from pais.cli.help import Command, Group
 from pais.cli.options import grouped
 
 app = typer.Typer(
     name="pais",
     help="Differentially private k-means: a small weighted sample, a private result, a certificate.",
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -47,7 +48,7 @@ def entry(
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def demo(
@@ -61,7 +62,7 @@ def demo(
     demonstration.demo(run, out, repeats)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def survey(
@@ -89,7 +90,7 @@ def survey(
     commands.survey(rows, request, run, out, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def plan(
@@ -107,7 +108,7 @@ def plan(
     commands.plan(settings, output, n_features, out, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def sample(
@@ -127,7 +128,7 @@ def sample(
     commands.sample(rows, run, plan, out, carry=carry, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def kmeans(
@@ -155,7 +156,7 @@ def kmeans(
     commands.kmeans(rows, work, run, ledger, out)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def audit(
@@ -178,7 +179,7 @@ def audit(
     commands.audit(plan, output, runs=runs, seconds=seconds, confidence=confidence, seed=seed)
 
 
-@app.command()
+@app.command(cls=Command)
 @guarded
 def explain(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, plan or survey: a JSON file of pais.")],
@@ -193,14 +194,17 @@ def explain(
     commands.explain(file, values, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 @guarded
 def ledger(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ledger file. --epsilon creates it if it is missing.")],
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Total budget for the rows, written to a new ledger.")
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Total delta, written to a new ledger.")] = 0.0,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Total delta, written to a new ledger. Default: 1e-5, for ten default releases."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
     """Create the ledger of a set of rows, or show how much was spent and how much remains."""

@@ -87,8 +87,11 @@ def survey(
 
 def settings_of(wanted: options.KMeans) -> KMeansSettings:
     """Settings of k-means from the options of the same names."""
-    if wanted.n_clusters is None or wanted.epsilon is None:
-        raise ArgumentError("nothing to run. Pass --n-clusters and --epsilon, or --plan where a command takes one.")
+    needed = {"--n-clusters": wanted.n_clusters, "--epsilon": wanted.epsilon}
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        subject = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise ArgumentError(f"{subject}. Pass both options, or --plan where a command takes one.")
     names = {field.name for field in fields(KMeansSettings)}
     stated: dict[str, Any] = {name: value for name, value in vars(wanted).items() if name in names}
     stated |= {name: value.value for name, value in stated.items() if isinstance(value, Enum)}

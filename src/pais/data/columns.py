@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, count
+from pais.data.units import Unit, normalised, require_ids
 from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "refuse"]
 
 # Largest number of column names shown in a message.
 _SHOWN = 8
+
+# The same for columns that the user has to leave out or convert.
+_SHOWN_TO_CORRECT = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +39,8 @@ class Columns:
         Columns of any type to keep with the rows of a sample. Their values are not inspected.
     key : str, optional
         A column of integers, one per row, that keys the draws of a seeded run. It is not a feature.
+    unit : Unit, optional
+        Who is protected. Its column is not a feature.
     missing : {"drop", "error"}
         How to treat rows in which a feature is not a finite number. "refuse" is another name for "error".
     widths : mapping of str to int
@@ -44,6 +50,7 @@ class Columns:
     features: tuple[str, ...] | None = None
     carry: tuple[str, ...] = ()
     key: str | None = None
+    unit: Unit | None = None
     missing: Missing = "drop"
     widths: Mapping[str, int] = field(default_factory=dict, hash=False)
 
@@ -65,8 +72,9 @@ class Columns:
 
     @property
     def set_aside(self) -> tuple[str, ...]:
-        """The carried columns and the key, which `features=None` leaves out."""
-        return self.carry if self.key is None else (*self.carry, self.key)
+        """The carried columns, the key and the column of the unit, which `features=None` leaves out."""
+        unit = None if self.unit is None else self.unit.column
+        return (*self.carry, *(name for name in (self.key, unit) if name is not None))
 
     def require_no_names(self) -> None:
         """Raise if columns are chosen by name. Called for arrays, whose columns have no names."""
@@ -130,6 +138,8 @@ class Layout:
         )
         if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
             raise DataError(f"column {columns.key!r} of {where} does not hold integers. Choose another key.")
+        if columns.unit is not None:
+            require_ids(schema.field(columns.unit.column).type, columns.unit, features, where)
         return cls(columns=columns, features=features, widths=widths, names=names, titles=titles)
 
     @property
@@ -148,7 +158,9 @@ class Layout:
         return self.with_keys(pa.RecordBatch.from_arrays(columns, names=self.to_read), "the source")
 
     def with_keys(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
-        """Drop the rows without a key, or raise if ``missing="error"``. Return the batch if there is no key column."""
+        """Drop the rows without a key or a unit. With ``missing="error"``, raise if a key is missing."""
+        if self.columns.unit is not None:
+            batch = _with_ids(batch, self.columns.unit.column, where)
         if self.columns.key is None or batch.column(self.columns.key).null_count == 0:
             return batch
         if self.columns.missing == "error":
@@ -179,11 +191,23 @@ class Layout:
         column = batch.column(self.columns.key)
         return np.asarray(pc.cast(column, pa.int64(), safe=False).to_numpy(zero_copy_only=False)).view(np.uint64)
 
+    def ids(self, batch: pa.RecordBatch) -> pa.Array | None:
+        """Return the ids of the units of a batch in which every row has one, or None if rows are the units."""
+        if self.columns.unit is None:
+            return None
+        return normalised(batch.column(self.columns.unit.column), "the source")
 
-def listed(names: Sequence[str]) -> str:
+
+def _with_ids(batch: pa.RecordBatch, column: str, where: str) -> pa.RecordBatch:
+    """Drop the rows whose unit is missing. They contribute nothing."""
+    ids = normalised(batch.column(column), where)
+    return batch if ids.null_count == 0 else batch.filter(ids.is_valid())
+
+
+def listed(names: Sequence[str], most: int = _SHOWN) -> str:
     """Join column names on one line; of many names, show only the first few. Column names are public."""
-    more = len(names) - _SHOWN
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:_SHOWN])} and {more} more"
+    more = len(names) - most
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
 def require_columns(names: Sequence[str], where: str) -> None:
@@ -194,8 +218,10 @@ def require_columns(names: Sequence[str], where: str) -> None:
 def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:
     """Raise one error that lists all columns that are not numeric, given by title and type."""
     if others:
-        shown = listed([f"{title} (type {kind})" for title, kind in others])
-        raise DataError(f"column(s) {shown} of {where} are not numeric. Leave them out or convert them.")
+        shown = listed([f"{title} (type {kind})" for title, kind in others], most=_SHOWN_TO_CORRECT)
+        raise DataError(
+            f"column(s) {shown} of {where} are not numeric. Name the columns to use with `columns`, or convert these."
+        )
 
 
 def type_name(kind: pa.DataType) -> str:

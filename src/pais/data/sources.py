@@ -16,7 +16,8 @@ from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
-from pais.data.tables import as_table, from_array, is_frame
+from pais.data.tables import as_table, from_array, is_frame, require_table
+from pais.data.units import Unit
 from pais.errors import ArgumentError
 
 
@@ -26,6 +27,8 @@ def source(
     *,
     columns: Sequence[str] | None = None,
     carry: Sequence[str] = (),
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
     key: str | None = None,
     missing: Missing = "drop",
     widths: Mapping[str, int] | None = None,
@@ -56,9 +59,18 @@ def source(
     carry : sequence of str
         Columns to keep with the rows of a sample. Carried columns of a CSV file are text, unless they are features or
         the key.
+    unit : str, optional
+        Who is protected: the column that names the person, or other unit, of each row. The guarantee then holds for
+        adding or removing a unit with all of its rows. Ids are integers or text; a row without an id contributes
+        nothing. None protects single rows. The source is read once more to count the rows of each unit, of which there
+        may be up to 100 million.
+    max_rows_per_unit : int
+        Number of rows M of a unit that count in full. Each of its m rows has mass 1 / max(M, m). With 1, the default,
+        every unit counts once. A larger M gives units with many rows more influence, and every unit M times less.
     key : str, optional
-        A column of integers, one per row. A seeded run keys its draws by this column, so it draws the same sample from
-        the same rows in any order. A row without a key contributes nothing.
+        Not a privacy unit (see `unit`): a column of integers, one per row, that makes seeded runs repeatable. A seeded
+        run keys its draws by this column, so it draws the same sample from the same rows in any order. A row without a
+        key contributes nothing.
     missing : {"drop", "error"}
         How to treat rows in which a feature is NaN, infinite, missing or not a number. With "drop", the default, such
         a row contributes nothing and causes no error. With "error", this function reads all rows once and raises a
@@ -85,6 +97,7 @@ def source(
         features=None if columns is None else tuple(columns),
         carry=tuple(carry),
         key=key,
+        unit=_unit_of(unit, max_rows_per_unit),
         missing=missing,
         widths=widths or {},
     )
@@ -106,14 +119,30 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
         from pais.data.engines.spark import SparkEngine
 
         return SparkEngine(data, selection, on_rows=on_rows)
+    require_table(data)
     if hasattr(data, "__arrow_c_stream__"):
         table = as_table(data, selection)
         layout = Layout.of(table.schema, selection, "the source")
         batch = layout.batch(table)
         carried = pa.table(batch.select(list(selection.carry))) if selection.carry else None
-        return MemoryEngine(layout.rows(batch), names=layout.names, carried=carried, identity=layout.keys(batch))
+        return MemoryEngine(
+            layout.rows(batch),
+            names=layout.names,
+            carried=carried,
+            identity=layout.keys(batch),
+            unit=selection.unit,
+            ids=layout.ids(batch),
+        )
     selection.require_no_names()
     return MemoryEngine(table_of(from_array(data)))
+
+
+def _unit_of(unit: str | Unit | None, max_rows: int) -> Unit | None:
+    if unit is None:
+        if max_rows != 1:
+            raise ArgumentError("max_rows_per_unit is stated without a unit. Pass unit='customer_id', or leave it out.")
+        return None
+    return unit if isinstance(unit, Unit) else Unit(column=unit, max_rows=max_rows)
 
 
 def is_streamed(data: object) -> bool:

@@ -18,6 +18,7 @@ from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
 from pais.data.columns import Columns, Layout, require_columns
 from pais.data.headers import is_csv, require_header
+from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
 
@@ -67,12 +68,25 @@ def as_table(source: object, columns: Columns) -> pa.Table:
     return table
 
 
+def require_table(source: object) -> None:
+    """Raise if there is nothing to read, or a single column instead of a table."""
+    if source is None:
+        raise DataError("the data is None. Pass an array, a table or the path of a file.")
+    if isinstance(source, (pa.Array, pa.ChunkedArray)) or _is_class(source, "Series", "pandas", "polars"):
+        raise DataError(
+            "the data is a single column, not a table. Select it with two pairs of brackets, such as df[['age']], or "
+            "put it into a table."
+        )
+
+
 def is_frame(source: object, *libraries: str) -> bool:
     """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
+    return _is_class(source, "DataFrame", *libraries)
+
+
+def _is_class(source: object, name: str, *libraries: str) -> bool:
     homes = tuple(f"{library}." for library in libraries)
-    return any(
-        kind.__name__ == "DataFrame" and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__
-    )
+    return any(kind.__name__ == name and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__)
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
@@ -93,6 +107,8 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
             numbers = numbers_of_objects(cells, len(cells))
             text = columns.features is None and is_text(cells, numbers)
             converted[position] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
+        elif columns.unit is not None and name == columns.unit.column:
+            converted[position] = ids_of_objects(cells)
         else:
             converted[position] = whole_numbers_of_objects(cells) if name == columns.key else pa.nulls(len(cells))
     typed = frame.copy(deep=False)

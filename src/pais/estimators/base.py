@@ -22,8 +22,9 @@ from pais.accounting import Accounts, travelling
 from pais.data.ball import table_of
 from pais.data.engines import Engine
 from pais.data.engines.memory import MemoryEngine
+from pais.data.identifiers import id_concern
 from pais.data.sources import is_streamed, source
-from pais.data.tables import Table, from_array, is_frame, read
+from pais.data.tables import Table, from_array, is_frame, read, require_table
 from pais.errors import DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
@@ -47,9 +48,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
         rows = self._streamed(X) if is_streamed(X) else self._held(X)
+        if not isinstance(X, Engine):
+            # The columns of an engine were chosen when it was opened.
+            warn(id_concern(rows.names or ()), QualityWarning)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
-        warn(fitted.concern, QualityWarning)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "
@@ -57,6 +60,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 SurveyWarning,
                 stacklevel=4,
             )
+        warn(fitted.concern, QualityWarning)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""
@@ -153,6 +157,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 "labels and distances need rows in memory. Read a part of the rows and pass that; score and pais.cost "
                 "take any source."
             )
+        require_table(X)
         if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
             return self._named_rows(read(X), reset=reset)
         rows, message = _numbers(X), None

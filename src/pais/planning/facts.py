@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,8 @@ from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
 from pais.data.ball import Ball
 from pais.data.columns import listed
-from pais.errors import ArgumentError
+from pais.data.units import Unit
+from pais.errors import ArgumentError, MismatchError
 from pais.planning.explain import survey_text
 from pais.privacy.norms import NormDistribution
 
@@ -48,6 +49,9 @@ class Survey(Carded):
         Random name of this survey, by which a ledger recognises that the survey was paid for.
     columns : tuple of str, optional
         Names of the columns that the survey read. The center refers to them in this order.
+    unit : Unit, optional
+        Who is protected; None for single rows. With a unit, the number of rows is their mass, which is the number of
+        units if `max_rows_per_unit` is 1.
     quantile_asked : bool
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
@@ -64,6 +68,7 @@ class Survey(Carded):
     quantile_asked: bool = True
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
     shift: float = 0.0
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -90,6 +95,7 @@ class Survey(Carded):
             secure_randomness=self.secure_randomness,
             release=self.name,
             shift=self.shift,
+            unit="" if self.unit is None else self.unit.column,
         )
 
     def explain(self) -> str:
@@ -127,6 +133,7 @@ class Survey(Carded):
             "kind": "survey",
             "format": files.FORMAT,
             "columns": files.plain(self.columns),
+            "unit": None if self.unit is None else self.unit.to_dict(),
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
@@ -158,6 +165,7 @@ class Survey(Carded):
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            unit=Unit.from_dict(described.get("unit")),
             # The radius of early versions was always a quantile.
             quantile_asked=described.get("quantile_asked", True),
         )
@@ -184,6 +192,7 @@ class Facts:
     ball: Ball
     norms: NormDistribution
     survey: Survey | None = None
+    unit: Unit | None = None
 
     @property
     def spent(self) -> tuple[Part, ...]:
@@ -196,7 +205,13 @@ class Facts:
         survey = self.survey
         return survey is not None and survey.above_noise and not survey.quantile_asked and self.ball == survey.ball
 
+    def about(self, unit: Unit | None) -> Facts:
+        """Return the facts for rows with this unit. Raises if they come from a survey of other units."""
+        if self.survey is not None and self.survey.unit != unit:
+            raise MismatchError("the survey protects another unit than the source. Open the source with its unit.")
+        return replace(self, unit=unit)
+
     @classmethod
     def of(cls, survey: Survey) -> Facts:
         """Facts that a survey released."""
-        return cls(ball=survey.ball, norms=survey.norms, survey=survey)
+        return cls(ball=survey.ball, norms=survey.norms, survey=survey, unit=survey.unit)

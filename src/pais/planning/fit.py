@@ -13,7 +13,7 @@ from pais.mechanisms import KMeans, KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
 from pais.planning.quality import Quality
-from pais.planning.readability import Readability, readability, readability_concern
+from pais.planning.readability import Readability, readability_concern, readability_of
 from pais.privacy.guarantee import structure_concern
 
 
@@ -33,20 +33,21 @@ class Fit(Carded):
             return None
         ratio = 1.0 if self.quality is None else self.quality.ratio
         concern = structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
-        if concern is not None or self.readable is None:
+        if concern is not None or self.readability is None:
             return concern
         # With a schema, all columns have about one size already.
         named = None if getattr(self.plan, "schema", None) is not None else self.plan.columns
-        return readability_concern(self.readable, named)
+        return readability_concern(self.readability, named)
 
     @property
-    def readable(self) -> Readability | None:
+    def readability(self) -> Readability | None:
         """Which clusters and features stand above the noise, from released values; None if not k-means."""
         mechanism = self.plan.mechanism
         if not isinstance(self.value, KMeansValue) or not isinstance(mechanism, KMeans):
             return None
-        count_noise = mechanism.rounds[-1].count_noise.deviation(1)
-        return readability(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
+        max_rows = 1 if self.plan.unit is None else self.plan.unit.max_rows
+        count_noise = mechanism.rounds[-1].count_noise.deviation(1) * max_rows
+        return readability_of(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
 
     @property
     def quality(self) -> Quality | None:
@@ -99,5 +100,6 @@ class Fit(Carded):
                 above_noise=price.what == "survey",
                 name=price.release,
                 columns=plan.columns,
+                unit=plan.unit,
             )
         return cls(value=release.value, certificate=release.certificate, plan=plan, survey=survey)

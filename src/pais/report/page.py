@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pais._base import validate
 from pais.accounting.words import units_of
+from pais.errors import ArgumentError
 from pais.planning import KMeansFit
 from pais.report import quality, rounds, sections, segments
 from pais.report.header import ReportHeader, header as head
@@ -87,6 +88,8 @@ def write_report(
     """Write `report_html` to a file atomically: an existing file stays until the new one is complete."""
     target = Path(path)
     page = report_html(fit, feature_names=feature_names, header=header).encode("utf-8", "xmlcharrefreplace")
+    if not target.parent.is_dir() or target.is_dir():
+        raise ArgumentError(f"{target} cannot be written. Pass the path of a file in a directory that exists.")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     part = Path(name)
     try:

@@ -17,6 +17,7 @@ from pais.data.cells import is_text_column, numbers_of_text
 from pais.data.columns import Columns, Layout, listed, require_numeric
 from pais.data.engines.partition import Converting
 from pais.data.engines.spark_actions import for_workers, guarded
+from pais.data.units import BLANKS
 from pais.errors import ArgumentError, DataError
 
 # Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
@@ -110,6 +111,20 @@ def with_keys(frame: Any, columns: Columns) -> Any:
     if columns.missing == "error" and guarded(lambda: by_position.where(key.isNull()).take(1)):
         raise columns.key_is_missing("the source")
     return by_position.where(key.isNotNull()).toDF(*frame.columns)
+
+
+def unit_ids(frame: Any, name: str) -> Any:
+    """Return the ids of units: text without blanks around it, and null for an id that is missing."""
+    kind, column = type_of(frame, name), column_of(frame, name)
+    if is_string(kind):
+        trimmed = F.btrim(column, F.lit(BLANKS))
+        return F.when(F.length(trimmed) > 0, trimmed)
+    if isinstance(kind, kinds.FractionalType):
+        number = column.cast("double") + F.lit(0.0)
+        return F.when(~F.isnan(number) & (F.abs(number) < F.lit(float("inf"))), number)
+    if not isinstance(kind, (kinds.IntegralType, kinds.BinaryType)):
+        raise DataError("the unit column of the source holds neither integers nor text. Convert it, or choose another.")
+    return column
 
 
 def marked_as_csv(frame: Any) -> Any:
