@@ -71,7 +71,7 @@ class Fit(Carded):
 
     def _findings(self) -> list[tuple[str, str]]:
         """How far the value can be read: the verdict, the predicted cost and the concern, as far as they are known."""
-        readable = self.readable
+        readable = self.readability
         findings = [
             ("verdict", None if readable is None else readable.verdict),
             ("predicted", None if self.quality is None else str(self.quality)),

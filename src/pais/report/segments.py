@@ -19,7 +19,7 @@ _NOISE = {
 
 def verdict(fit: KMeansFit) -> str:
     """Render the answer to the first question of a reader: how much of this can be read above the noise."""
-    readable = fit.readable
+    readable = fit.readability
     if readable is None:
         return ""
     share = (sum(readable.centers) + sum(readable.features)) / (len(readable.centers) + len(readable.features))

@@ -75,7 +75,7 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
     value, schema = fit.value, getattr(fit.plan, "schema", None)
     centers = value.centers
-    readable = fit.readable
+    readable = fit.readability
     errors = value.standard_errors
     if errors is not None:
         errors = np.broadcast_to(errors.reshape(len(centers), -1), centers.shape)
