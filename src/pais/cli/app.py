@@ -63,6 +63,22 @@ def demo(
 
 
 @app.command(cls=Command)
+@guarded
+def example(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv or .parquet.")],
+    people: Annotated[int, typer.Option("--people", min=1, help="Number of people. They have six rows on average.")] = (
+        10_000
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="The same seed writes the same table.")] = 0,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Write a table about people who do not exist, to try the other commands on."""
+    from pais.cli import example as example_table
+
+    example_table.example(file, n_people=people, seed=seed, overwrite=overwrite)
+
+
+@app.command(cls=Command)
 @grouped
 @guarded
 def survey(

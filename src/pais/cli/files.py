@@ -107,6 +107,18 @@ def write_secret_sample(path: Path, table: pa.Table) -> None:
     _write_all(path.absolute().parent, (path.name,), fill)
 
 
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table that holds no secrets, as CSV or Parquet by the ending of the file name."""
+
+    def fill(folder: Path) -> None:
+        if path.suffix.lower() == ".csv":
+            pa_csv.write_csv(table, folder / path.name)
+        else:
+            pq.write_table(table, folder / path.name, compression="zstd")
+
+    _write_all(path.absolute().parent, (path.name,), fill)
+
+
 def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
     """Return the column names; raise if they are not unique or clash with a column that is added."""
     if names is None or len({*names, *added}) != len(names) + len(added):
