@@ -88,6 +88,8 @@ class ArrowEngine(LocalEngine):
 
     def _rescaled(self, schema: Schema) -> Engine:
         engine = copy.copy(self)
+        # More rows may be usable once missing values have a midpoint.
+        engine._members = None
         engine._columns = replace(self._columns, schema=schema)
         engine._files = [replace(file, layout=file.layout.with_schema(schema)) for file in self._files]
         engine.schema = schema

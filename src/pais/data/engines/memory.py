@@ -80,6 +80,8 @@ class MemoryEngine(LocalEngine):
     def _rescaled(self, schema: Schema) -> Engine:
         assert self.schema is not None
         engine = copy.copy(self)
+        # More rows may be usable once missing values have a midpoint.
+        engine._members = None
         engine._columns = replace(self._columns, schema=schema)
         engine.schema = schema
         rows = self.schema.rescaled(self._rows, schema)
