@@ -207,6 +207,7 @@ def _bins_for(signal: float) -> int:
 class _NormCounts(Fold):
     """Number of rows in each bin of norms, or their mass in steps."""
 
+    uses_masses = True
     ball: Ball
 
     def of(self, block: Block) -> IntArray:
@@ -217,6 +218,7 @@ class _NormCounts(Fold):
 class _ClippedSum(Fold):
     """Sum of the rows clipped to the ball, in whole steps of a lattice."""
 
+    uses_masses = True
     ball: Ball
     lattice: Lattice
 

@@ -198,13 +198,13 @@ def audit(
 @app.command(cls=Command)
 @guarded
 def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, plan or survey: a JSON file of pais.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file that pais wrote, such as certificate.json.")],
     values: Annotated[
         Path | None, typer.Option("--values", help="Released centers (CSV or Parquet) to check against a certificate.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
-    """Explain a certificate, a plan or a survey in plain words."""
+    """Say what a file of pais is: a certificate, a plan or a survey in plain words, or another output."""
     from pais.cli import commands
 
     commands.explain(file, values, as_json=as_json)
