@@ -25,6 +25,7 @@ ROOMS = [
     "mechanisms",
     "accounting",
     "planning",
+    "column_survey",
     "norm_survey",
     "sampler",
     "pipeline",
