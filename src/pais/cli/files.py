@@ -28,6 +28,9 @@ RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
 COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
 
+# Key and values of the metadata of a Parquet file, which say what it contains.
+CONTENT_KEY, SAMPLE, LABELS = b"pais", b"secret sample", b"labels, not protected"
+
 
 def require_free(paths: list[Path], *, overwrite: bool) -> None:
     """Raise, before any budget is spent, if an output file exists already or cannot be written."""
@@ -100,7 +103,20 @@ def write_secret_sample(path: Path, table: pa.Table) -> None:
     def fill(folder: Path) -> None:
         target = folder / path.name
         target.touch(mode=0o600)
-        pq.write_table(table, target, compression="zstd")
+        marked = table.replace_schema_metadata({**(table.schema.metadata or {}), CONTENT_KEY: SAMPLE})
+        pq.write_table(marked, target, compression="zstd")
+
+    _write_all(path.absolute().parent, (path.name,), fill)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table that holds no secrets, as CSV or Parquet by the ending of the file name."""
+
+    def fill(folder: Path) -> None:
+        if path.suffix.lower() == ".csv":
+            pa_csv.write_csv(table, folder / path.name)
+        else:
+            pq.write_table(table, folder / path.name, compression="zstd")
 
     _write_all(path.absolute().parent, (path.name,), fill)
 

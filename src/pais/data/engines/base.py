@@ -19,6 +19,7 @@ from pais.data.ball import Ball, require_width
 from pais.data.columns import listed
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
+from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import DataError, MismatchError
 from pais.privacy.rules import Rule
@@ -115,6 +116,8 @@ class Engine(ABC):
     names: tuple[str, ...] | None
     n_features: int
     unit: Unit | None = None
+    #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
+    schema: Schema | None = None
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
@@ -152,6 +155,17 @@ class Engine(ABC):
         """Raise if rows belong to units and the fold does not use their masses."""
         if self.unit is not None and not fold.uses_masses:
             raise MismatchError(f"{type(fold).__name__} does not use the masses of rows. Leave out unit.")
+
+    def with_schema(self, schema: Schema) -> Engine:
+        """Return an engine with the same rows, in which the open columns of the schema are resolved."""
+        if self.schema is None or not self.schema.may_become(schema):
+            raise MismatchError(
+                "the rows were opened with another schema. Pass columns= of this schema to pais.source."
+            )
+        return self if self.schema == schema else self._rescaled(schema)
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        raise NotImplementedError
 
     def require_width(self, ball: Ball) -> None:
         """Raise `DataError` if the center and the rows differ in the number of columns."""
