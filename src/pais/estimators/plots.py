@@ -55,7 +55,9 @@ def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) ->
     axes.scatter(*projection.points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
     _draw_errors(axes, projection)
     for index, point in enumerate(projection.points):
-        axes.annotate(str(index), point, ha="center", va="center", fontsize=9)
+        # At the upper right of the marker, whose radius in points follows from its area.
+        beside = float(np.sqrt(area[index] / np.pi)) * 0.71 + 1.0
+        axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
     axes.margins(0.12)
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(_label(projection, 0, view.names))

@@ -7,10 +7,6 @@ import html
 import json
 import os
 import re
-import shutil
-import struct
-import subprocess
-import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -25,7 +21,6 @@ from pais.report.sections import best_guess
 from pais.report.style import DARK, DARK_HEAT, LIGHT, LIGHT_HEAT
 from pais.report.text import number, price
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 NAMES = ["age", "<b>&", '"quoted" onload=x', "height"]
 ROWS = np.random.default_rng(0).normal(size=(40_000, 4)) + 4.0 * np.repeat(np.eye(4), 10_000, axis=0)
 NORMS = pais.NormDistribution.from_quantiles(lambda level: 6.0 * level, n_rows=40_000, radius=6.0)
@@ -290,41 +285,3 @@ def test_failed_write_keeps_the_old_report(
         with pytest.raises(OSError, match="disk full"):
             write_report(target, fit)
         assert [path.read_text() for path in tmp_path.iterdir()] == ([] if before is None else [before])
-
-
-def chromium(page: Path, folder: Path, *options: str) -> bytes:
-    """Standard output of a headless Chromium that opens the page with a profile of its own."""
-    quiet = "--disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update"
-    command = [str(CHROMIUM), "--headless", "--no-sandbox", *quiet.split(), "--disable-sync", "--disable-dev-shm-usage"]
-    where = [f"--user-data-dir={folder / 'profile'}", *options, page.as_uri()]
-    return subprocess.run([*command, *where], check=True, capture_output=True, timeout=120).stdout
-
-
-def pixels(picture: bytes) -> tuple[int, int, set[bytes]]:
-    """Width, height and the distinct lines of a PNG, filters left as they are."""
-    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
-    width, height, depth, kind = struct.unpack(">IIBB", picture[16:26])
-    data, at = b"", 8
-    while at < len(picture):
-        (length,) = struct.unpack(">I", picture[at : at + 4])
-        if picture[at + 4 : at + 8] == b"IDAT":
-            data += picture[at + 8 : at + 8 + length]
-        at += 12 + length
-    lines = zlib.decompress(data)
-    size = 1 + width * (depth // 8) * {2: 3, 6: 4}[kind]
-    return width, height, {lines[i : i + size] for i in range(0, len(lines), size)}
-
-
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: the page is not opened in a browser")
-@pytest.mark.parametrize(("width", "height"), [(1200, 2400), (400, 3000)])
-def test_a_browser_shows_the_page(fit: KMeansFit, tmp_path: Path, width: int, height: int) -> None:
-    page = write_report(tmp_path / "report.html", fit, feature_names=NAMES)
-    picture = tmp_path / "page.png"
-    chromium(page, tmp_path, f"--screenshot={picture}", f"--window-size={width},{height}", "--hide-scrollbars")
-    shown_width, shown_height, lines = pixels(picture.read_bytes())
-    assert (shown_width, shown_height) == (width, height)
-    assert len(lines) > height / 10, "the page is blank"
-    shown = chromium(page, tmp_path, "--dump-dom").decode()
-    assert "The guarantee" in shown
-    assert "<strong>any one row</strong>" in shown
-    assert "&lt;b&gt;&amp;" in shown
