@@ -101,10 +101,8 @@ def source(
     """
     if isinstance(data, Engine):
         return data
-    schema = Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
-    selection = Columns(
-        features=None if columns is None or isinstance(columns, (Mapping, Schema)) else tuple(columns),
-        schema=schema,
+    selection = Columns.of(
+        columns,
         carry=tuple(carry),
         key=key,
         unit=_unit_of(unit, max_rows_per_unit),
