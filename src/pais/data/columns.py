@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, count
+from pais.data.headers import require_separator
 from pais.data.units import Unit, normalised, require_ids
 from pais.errors import ArgumentError, DataError
 
@@ -45,6 +46,10 @@ class Columns:
         How to treat rows in which a feature is not a finite number. "refuse" is another name for "error".
     widths : mapping of str to int
         Lengths of the vectors in columns of a Spark frame, for columns whose type does not state the length.
+    separator : str, optional
+        Character between the cells of a CSV file; None takes the comma, or the semicolon if the header says so.
+    decimal : {".", ","}
+        Decimal mark of the numbers in a CSV file.
     """
 
     features: tuple[str, ...] | None = None
@@ -53,12 +58,17 @@ class Columns:
     unit: Unit | None = None
     missing: Missing = "drop"
     widths: Mapping[str, int] = field(default_factory=dict, hash=False)
+    separator: str | None = None
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         if self.missing == "refuse":
             object.__setattr__(self, "missing", "error")
         if self.missing not in ("drop", "error"):
             raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop' or 'error'.")
+        require_separator(self.separator)
+        if self.decimal not in (".", ","):
+            raise ArgumentError(f"decimal={self.decimal!r} is not a decimal mark. Pass '.' or ','.")
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
             require_columns(self.features, "the source")
@@ -69,6 +79,11 @@ class Columns:
             repeated = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
             if repeated:
                 raise ArgumentError(f"column(s) {', '.join(repeated)} are named more than once. Name each column once.")
+
+    @property
+    def states_csv(self) -> bool:
+        """Whether a separator or a decimal mark is stated, which only CSV files have."""
+        return self.separator is not None or self.decimal != "."
 
     @property
     def set_aside(self) -> tuple[str, ...]:

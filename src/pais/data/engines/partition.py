@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from pais._base.keyed import SecretBits
 from pais._base.numerics import FloatArray
 from pais._base.randomness import KeyedBits, RowBits, mixed64
-from pais.data.cells import numbers_of_text
+from pais.data.cells import numbers_of_text, with_decimal_points
 from pais.data.columns import Layout
 from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
@@ -88,7 +88,8 @@ class Reading:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
         layout, names = self.layout, self.features
         widths = dict(zip(layout.features, layout.widths, strict=True))
-        columns = [_fixed(batch.column(position), widths[name]) for position, name in enumerate(names)]
+        decimal = layout.columns.decimal
+        columns = [_fixed(batch.column(position), widths[name], decimal) for position, name in enumerate(names)]
         numbers = pa.RecordBatch.from_arrays(columns, names=names)
         aside = self.keyed or self.unit is not None
         carried = batch.select(list(range(len(names) + aside, batch.num_columns)))
@@ -116,20 +117,20 @@ class Reading:
         return members.weighted(block), members, carried
 
 
-def _fixed(column: pa.Array, width: int) -> pa.Array:
+def _fixed(column: pa.Array, width: int, decimal: str) -> pa.Array:
     """Convert text to numbers, and vectors to a fixed-size list with null for vectors of another length."""
     if width == 0:
-        return _as_numbers(column)
+        return _as_numbers(column, decimal)
     fits = pc.equal(pc.list_value_length(column), width)
     if not pc.all(fits, min_count=0).as_py():
         column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.list_(pa.float64(), width))
 
 
-def _as_numbers(column: pa.Array) -> pa.Array:
+def _as_numbers(column: pa.Array, decimal: str) -> pa.Array:
     """Convert a text column, which comes from a CSV file, to doubles cell by cell; return other columns unchanged."""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return numbers_of_text(column.cast(pa.string())) if is_text else column
+    return numbers_of_text(with_decimal_points(column.cast(pa.string()), decimal)) if is_text else column
 
 
 class Numbering:
@@ -184,10 +185,12 @@ class Converting(Work):
     """Convert text columns to numbers and leave other columns unchanged, for frames that are sorted by them later."""
 
     names: tuple[str, ...]
+    decimal: str
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _columns(batch)
-        return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self.names})
+        numbers = {name: _as_numbers(columns[name], self.decimal) for name in self.names}
+        return pa.RecordBatch.from_pydict(columns | numbers)
 
 
 @dataclass(kw_only=True)
