@@ -12,7 +12,7 @@ from pais._base import validate
 from pais._base.cards import Card
 from pais._base.numerics import raised
 from pais.accounting.amounts import sum_up
-from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, unit_of
+from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, unit_of, units_of
 from pais.data.columns import listed
 from pais.mechanisms import KMeans
 from pais.planning.losses import losses_if_kept, record_losses
@@ -30,7 +30,9 @@ def explain(plan: Plan) -> str:
     center = "a stated or surveyed center" if plan.spent else "a stated center"
     origin = "the origin" if plan.ball.center is None else center
     lines = [f"0. earlier    {part.what}: {_price_in_words(part)} (already released)" for part in plan.spent]
-    lines += [f"              {SHIFT_IN_WORDS.format(unit='row')}"] if plan.survey_shift > 0.0 else []
+    lines += (
+        [f"              {SHIFT_IN_WORDS.format(unit=unit_of(plan.neighbours))}"] if plan.survey_shift > 0.0 else []
+    )
     lines += [
         "1. rows       secret      read once by this release",
         f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
@@ -38,8 +40,8 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
         *_noise_lines(plan.mechanism.to_dict()),
-        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for "
-        "adding or removing one row",
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
+        f"removing one {unit_of(plan.neighbours)}",
         *_delta_lines(plan.delta_choice),
         *_joint_lines(plan),
         *kept_lines(plan),
@@ -56,11 +58,11 @@ def explain(plan: Plan) -> str:
     return "\n".join([*lines, "", *assumption_lines(plan)])
 
 
-def plan_card(plan: Plan, neighbours: str) -> Card:
+def plan_card(plan: Plan) -> Card:
     """The plan in a few lines, for terminals and notebooks."""
     is_kmeans = isinstance(plan.mechanism, KMeans)
     what = _phases_in_words(plan.mechanism.to_dict()) if is_kmeans else plan.mechanism.name
-    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {neighbours}"
+    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {plan.neighbours}"
     facts = [
         ("guarantee", guarantee),
         *((f"earlier: {part.what}", _price_in_words(part)) for part in plan.spent),
@@ -68,10 +70,12 @@ def plan_card(plan: Plan, neighbours: str) -> Card:
         ("radius", f"{plan.ball.radius:.4g} ({norm_in_words(plan.ball.order)} norm)"),
     ]
     if plan.norms is not None and plan.expected_rows is not None:
-        expected, n_rows = plan.expected_rows, plan.norms.n_rows
-        facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} rows ({expected / n_rows:.1%})"))
+        expected, n_rows, units = plan.expected_rows, plan.norms.n_rows, units_of(plan.neighbours)
+        facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units} ({expected / n_rows:.1%})"))
     if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
-        facts.append(("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a row in it"))
+        facts.append(
+            ("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in it")
+        )
     if plan.quality is not None:
         facts.append(("predicted", str(plan.quality)))
     if plan.columns is not None:
@@ -290,7 +294,7 @@ def survey_text(content: Mapping[str, Any]) -> str:
 
 
 def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
-    neighbours = str(content.get("neighbours", ONE_ROW))
+    neighbours = ONE_ROW if content.get("unit") is None else f"one {content['unit']['column']} added or removed"
     if not content.get("shift"):
         return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
     shift = validate.positive("shift", content["shift"])

@@ -75,10 +75,13 @@ class Members:
         return self._index.find(self._hash.words(block.units))
 
     def weighted(self, block: Block) -> Block:
-        """Give the rows of a block their masses, and return the block."""
+        """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0.
+
+        They did not count when the masses were shared out, so they must not contribute to any sum, in any column.
+        """
         numbers = self.numbers(block)
         masses = self.unit.masses(np.where(numbers < 0, 1, self._rows.take(numbers, mode="clip")))
-        block.weigh(np.where(numbers < 0, 0, masses), 2.0**-self.unit.mass_bits)
+        block.weigh(np.where((numbers >= 0) & block.finite(), masses, 0), 2.0**-self.unit.mass_bits)  # [note: units-8]
         return block
 
 
@@ -108,7 +111,9 @@ class UnitThinning:
         numbers = self.members.numbers(block)
         usable = np.flatnonzero(~np.isnan(norm) & (numbers >= 0))
         share = np.minimum(norm.take(usable) / ball.radius * (1.0 + 4 * ULP), 1.0)
-        steps = np.ceil(share * share * (1.0 + 4 * ULP) * 2.0**_SQUARE_BITS).astype(np.int64)  # [note: units-3]
+        # At least one step, also where the square of a tiny norm underflows.
+        steps = np.ceil(share * share * (1.0 + 4 * ULP) * 2.0**_SQUARE_BITS).astype(np.int64)
+        steps = np.maximum(steps, 1, out=steps)  # [note: units-3]
         numbers = numbers.take(usable)
         identity = None if self.identify is None else self.identify(block.units)[usable]
         with self._lock:

@@ -8,6 +8,7 @@ other note is an error message.
 from __future__ import annotations
 
 import io
+import itertools
 import pickle
 import zlib
 from abc import ABC, abstractmethod
@@ -40,13 +41,23 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
     Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
     """
     work: Work | None = None
-    for batch in batches:
+    schema: pa.Schema | None = None
+
+    def answer_to(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        nonlocal work
+        if work is None and batch is not None:
+            work = pickle.loads(pickled)
+            work.begin(partition)
+        if work is None:
+            return None
+        return work.end() if batch is None else work.take(batch)
+
+    # None stands for the end of the partition.
+    for batch in itertools.chain(batches, [None]):
         answer, problem = None, None
         try:
-            if work is None:
-                work = pickle.loads(pickled)
-                work.begin(partition)
-            answer = work.take(batch)
+            schema = schema if batch is None else batch.schema
+            answer = answer_to(batch)
         except PaisError as error:
             problem = str(error)
         except ImportError as error:
@@ -54,16 +65,13 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
         except Exception as error:
             problem = f"a Spark worker failed with {type(error).__name__}. Its message is hidden: it can quote rows."
         if problem is not None:
-            yield _note(problem, batch.schema)
+            yield _note(problem, schema or pa.schema([]))
             # Read to the end: Spark ends a worker that stops early, and the next worker has to load everything again.
             for _ in batches:
                 pass
             return
         if answer is not None:
             yield answer
-    last = None if work is None else work.end()
-    if last is not None:
-        yield last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,13 +79,15 @@ class Reading:
     """How to turn batches into blocks. Batches hold the features, then the key or unit if one is used, then the rest.
 
     With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do. With `unit`, rows
-    belong to units; key and numbering are not used then.
+    belong to units; key and numbering are not used then. With `encoded`, the features are the coordinates of scaled
+    vectors already.
     """
 
     layout: Layout
     by_rows: bool = False
     keyed: bool = False
     numbering: Numbering | None = None
+    encoded: bool = False
     unit: Unit | None = None
 
     @property
@@ -86,26 +96,40 @@ class Reading:
 
     def block(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
-        layout, names = self.layout, self.features
-        widths = dict(zip(layout.features, layout.widths, strict=True))
-        decimal = layout.columns.decimal
-        columns = [_fixed(batch.column(position), widths[name], decimal) for position, name in enumerate(names)]
-        numbers = pa.RecordBatch.from_arrays(columns, names=names)
+        layout, n_features = self.layout, len(self.layout.names if self.encoded else self.features)
+        cells = self._cells(batch.select(list(range(n_features))))
         aside = self.keyed or self.unit is not None
-        carried = batch.select(list(range(len(names) + aside, batch.num_columns)))
-        identity = np.zeros(numbers.num_rows, dtype=np.uint64)
+        carried = batch.select(list(range(n_features + aside, batch.num_columns)))
+        identity = np.zeros(batch.num_rows, dtype=np.uint64)
         if self.keyed:
-            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(len(names))], names=[layout.columns.key]))
+            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(n_features)], names=[layout.columns.key]))
             identity = identity if keys is None else keys
         if self.numbering is not None:
-            identity = self.numbering.of(layout.rows(numbers))
+            identity = self.numbering.of(self._rows(cells))
         by_rows = self.by_rows or layout.by_rows or self.numbering is not None
         block: Block = (
-            RowBlock(layout.rows(numbers), identity) if by_rows else ColumnBlock(layout.numbers(numbers), identity)
+            RowBlock(self._rows(cells), identity) if by_rows else ColumnBlock(layout.numbers(cells), identity)
         )
         if self.unit is not None:
-            block.units = normalised(batch.column(len(names)), "the source")
+            block.units = normalised(batch.column(n_features), "the source")
         return block, carried
+
+    def _cells(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the features as the layout reads them. With a schema, they have the types of the source."""
+        if self.encoded:
+            return batch
+        widths = dict(zip(self.layout.features, self.layout.widths, strict=True))
+        columns = batch.columns
+        if self.layout.columns.schema is None:
+            decimal = self.layout.columns.decimal
+            pairs = zip(self.features, columns, strict=True)
+            columns = [_fixed(column, widths[name], decimal) for name, column in pairs]
+        return pa.RecordBatch.from_arrays(columns, names=self.features)
+
+    def _rows(self, cells: pa.RecordBatch) -> FloatArray:
+        if self.encoded:
+            return np.column_stack([column.to_numpy(zero_copy_only=False) for column in cells.columns])
+        return self.layout.rows(cells)
 
     def weighted(self, batch: pa.RecordBatch) -> tuple[Block, Members | None, pa.RecordBatch]:
         """Return the block of a batch, its units if it has any, which give its rows their masses, and the rest."""
@@ -191,6 +215,23 @@ class Converting(Work):
         columns = _columns(batch)
         numbers = {name: _as_numbers(columns[name], self.decimal) for name in self.names}
         return pa.RecordBatch.from_pydict(columns | numbers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Work):
+    """Replace features by scaled vectors, one column per coordinate, for frames that are sorted by them later."""
+
+    layout: Layout
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = list(dict.fromkeys(self.layout.features))
+        cells = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
+        # Adding zero turns -0.0 into 0.0, so both zeros make equal rows.
+        vectors = {
+            f"f{position}": pa.array(numbers + 0.0) for position, numbers in enumerate(self.layout.numbers(cells))
+        }
+        others = dict(list(_columns(batch).items())[len(names) :])
+        return pa.RecordBatch.from_pydict(vectors | others)
 
 
 @dataclass(kw_only=True)
@@ -297,13 +338,19 @@ class ByUnit(Work):
             return None
         complete = [*self._waiting, batch.slice(0, start)]
         self._waiting = [batch.slice(start)]
-        whole = pa.concat_batches(complete)
+        whole = _joined(complete)
         return self.work.take(whole) if whole.num_rows else None
 
     def end(self) -> pa.RecordBatch | None:
-        rest = self.work.take(pa.concat_batches(self._waiting)) if self._waiting else None
+        rest = self.work.take(_joined(self._waiting)) if self._waiting else None
         answers = [answer for answer in (rest, self.work.end()) if answer is not None]
-        return pa.concat_batches(answers) if answers else None
+        return _joined(answers) if answers else None
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one batch."""
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
 
 
 def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:
