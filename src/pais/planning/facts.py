@@ -57,6 +57,8 @@ class Survey(Carded):
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
         Ids of the ledger entries charged for the survey in this process.
+    unseen_columns : tuple of str
+        "auto" columns in which the survey saw nothing but zeros above its noise. Their bounds are -1 and 1.
     """
 
     ball: Ball
@@ -70,6 +72,7 @@ class Survey(Carded):
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
     shift: float = 0.0
     unit: Unit | None = None
+    unseen_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -142,6 +145,7 @@ class Survey(Carded):
             "epsilon": files.plain(self.epsilon),
             "shift": self.shift,
             "above_noise": self.above_noise,
+            "unseen_columns": list(self.unseen_columns),
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -168,6 +172,7 @@ class Survey(Carded):
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            unseen_columns=files.texts(described.get("unseen_columns")) or (),
             unit=Unit.from_dict(described.get("unit")),
             # The radius of early versions was always a quantile.
             quantile_asked=described.get("quantile_asked", True),
