@@ -151,6 +151,7 @@ def charged_survey(
         name=name,
         columns=None if engine.names is None else tuple(engine.names),
         unit=engine.unit,
+        schema=engine.schema,
         unseen_columns=unseen,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),

@@ -152,6 +152,7 @@ def kmeans(
     settings: options.KMeans,
     rows: options.Rows,
     run: options.Run,
+    report: options.Report,
     out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")],
     plan: Annotated[
         Path | None,
@@ -169,7 +170,7 @@ def kmeans(
     else:
         commands.refuse_beside_plan(context)
         work = commands.work_of_plan(plan, seed=run.seed)
-    commands.kmeans(rows, work, run, ledger, out)
+    commands.kmeans(rows, work, run, ledger, out, report)
 
 
 @app.command(cls=Command)

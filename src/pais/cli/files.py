@@ -21,7 +21,7 @@ from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
 from pais.planning import KMeansFit
-from pais.report import write_report
+from pais.report import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"
 RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
@@ -65,14 +65,16 @@ def _existing_home(path: Path) -> Path:
     return next(home for home in path.absolute().parents if home.exists())
 
 
-def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> dict[str, str]:
+def write_release(
+    directory: Path, fit: KMeansFit, names: tuple[str, ...], header: ReportHeader | None = None
+) -> dict[str, str]:
     """Write centers, certificate and report of a release to a directory; return the paths by name."""
 
     def fill(folder: Path) -> None:
         table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
         pq.write_table(table, folder / "centers.parquet", compression="zstd")
         pa_csv.write_csv(table, folder / "centers.csv")
-        write_report(folder / "report.html", fit, feature_names=names)
+        write_report(folder / "report.html", fit, feature_names=names, header=header)
         (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
 
     _write_all(directory, RELEASE, fill)

@@ -19,6 +19,7 @@ from pais._base import validate
 from pais._base.keyed import Words64
 from pais._base.lattice import IntArray
 from pais._base.randomness import StreamBits, mixed64
+from pais.data.cells import MISSING_WORDS, whole_numbers_of_text
 from pais.errors import ArgumentError, DataError
 
 # The mass of a row has this many binary places, and more if a unit may own many rows of full mass.
@@ -33,7 +34,9 @@ _MOST_WORDS = 16
 _LANES = 4
 #: Characters that are removed around an id.
 BLANKS = " \t\n\v\f\r"
-_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+# A decimal integer in its usual form, alone or as the text of a float.
+_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+WHOLE_FLOAT = r"^(0|-?[1-9][0-9]{0,18})\.0$"
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
@@ -84,10 +87,13 @@ class Unit:
 
 
 def normalised(column: pa.Array, where: str) -> pa.Array:
-    """Return ids as 64-bit integers, or as text or bytes without blanks around them; null for a missing id.
+    """Return ids as 64-bit integers, text without blanks around it, or bytes; null for a missing id.
 
-    Row by row: no id changes another.
+    Text such as "17.0" becomes "17", because tables with a missing id are written that way. Empty text and the words
+    for missing values in CSV files, such as "NA", are missing ids. Row by row: no id changes another.
     """
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     kind = column.type
@@ -96,8 +102,7 @@ def normalised(column: pa.Array, where: str) -> pa.Array:
     if pa.types.is_floating(kind):
         return _whole_numbers(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
-        trimmed = pc.ascii_trim(column.cast(pa.large_string()), characters=BLANKS)
-        return pc.if_else(pc.equal(pc.binary_length(trimmed), 0), pa.scalar(None, trimmed.type), trimmed)
+        return _trimmed_text(column.cast(pa.large_string()))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return column.cast(pa.large_binary())
     if pa.types.is_null(kind):
@@ -105,6 +110,16 @@ def normalised(column: pa.Array, where: str) -> pa.Array:
     raise DataError(
         f"the unit column of {where} holds neither integers nor text. Convert it, or choose another column."
     )
+
+
+def _trimmed_text(column: pa.Array) -> pa.Array:
+    trimmed = pc.ascii_trim(column, characters=BLANKS)
+    missing = pc.is_in(trimmed, value_set=MISSING_WORDS.cast(trimmed.type))
+    if pc.any(missing).as_py():
+        trimmed = pc.if_else(missing, pa.scalar(None, trimmed.type), trimmed)
+    if pc.any(pc.ends_with(trimmed, ".0")).as_py():
+        trimmed = pc.replace_substring_regex(trimmed, WHOLE_FLOAT, r"\1")
+    return trimmed
 
 
 def require_ids(kind: pa.DataType, unit: Unit, features: Sequence[str], where: str) -> None:
@@ -137,7 +152,11 @@ def _whole_numbers(column: pa.Array) -> pa.Array:
     numbers = np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
     with np.errstate(all="ignore"):
         whole = (np.abs(numbers) < 2.0**53) & (np.trunc(numbers) == numbers)
-        ids = np.where(whole, np.where(whole, numbers, 0.0).astype(np.int64), numbers.view(np.int64))
+        bits = numbers.view(np.int64)
+        # The bits of numbers below 5e-308 are small integers too. They get the bits of those integers, which as whole
+        # numbers have other ids.
+        bits = np.where((bits >= 0) & (bits < 2**53), bits.astype(np.float64).view(np.int64), bits)
+        ids = np.where(whole, np.where(whole, numbers, 0.0).astype(np.int64), bits)
     return pa.array(ids, mask=~np.isfinite(numbers))
 
 
@@ -168,28 +187,33 @@ class UnitHash:
             return words
         words[:] = self._hashed(ids.cast(pa.large_binary()))
         if pa.types.is_large_string(ids.type):
-            is_whole = pc.match_substring_regex(ids, _WHOLE)
-            positions = np.flatnonzero(np.asarray(is_whole.to_numpy(zero_copy_only=False)))
-            if positions.size:
-                whole = pc.cast(ids.filter(is_whole), pa.int64())
-                words[positions, 0] = np.asarray(whole.to_numpy(zero_copy_only=False)).view(np.uint64)
-                words[positions, 1] = 0
+            digits = pc.match_substring_regex(ids, _WHOLE)
+            whole = whole_numbers_of_text(ids.filter(digits))
+            # Integers beyond 64 bits stay hashed.
+            positions = np.flatnonzero(np.asarray(digits.to_numpy(zero_copy_only=False)))[_is_valid(whole)]
+            words[positions, 0] = np.asarray(whole.drop_null().to_numpy(zero_copy_only=False)).view(np.uint64)
+            words[positions, 1] = 0
         return words
 
     def _hashed(self, texts: pa.Array) -> Words64:
         """Hash bytes, eight at a time over all texts."""
-        length = np.asarray(pc.binary_length(texts).to_numpy(zero_copy_only=False)).astype(np.int64)
-        if length.size and length.max() > 8 * _MOST_WORDS:
-            texts = pa.array([_shortened(text) for text in texts.to_pylist()], type=pa.large_binary())
-            length = np.asarray(pc.binary_length(texts).to_numpy(zero_copy_only=False)).astype(np.int64)
-        _, offsets, content = texts.buffers()
-        start = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts)]
-        # Room after the last byte, so that whole words can be read there.
-        data = np.concatenate([np.frombuffer(content or b"", dtype=np.uint8), np.zeros(8, dtype=np.uint8)])
-        word_at = np.ndarray((data.size - 7,), dtype="<u8", buffer=data, strides=(1,))
+        if len(texts) == 0:
+            return np.zeros((0, 2), dtype=np.uint64)
+        length = _lengths(texts)
         totals = np.repeat(self._key[0][:, np.newaxis], len(texts), axis=1)
-        self._add(totals, 0, length.astype(np.uint64))
-        for position in range(int(-(-length.max() // 8)) if length.size else 0):
+        # The length of a long text is that of the text, not of its digest: no short text is taken for a digest.
+        self._add(totals, 0, length.astype(np.uint64) & _LOW)  # [note: units-2]
+        if length.max() > 8 * _MOST_WORDS:
+            texts = pa.array([_shortened(text) for text in texts.to_pylist()], type=pa.large_binary())
+            length = _lengths(texts)
+        _, offsets, content = texts.buffers()
+        bounds = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        start = bounds[:-1] - bounds[0]
+        # Room after the last byte, so that whole words can be read there.
+        data = np.zeros(bounds[-1] - bounds[0] + 8, dtype=np.uint8)
+        data[:-8] = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
+        word_at = np.ndarray((data.size - 7,), dtype="<u8", buffer=data, strides=(1,))
+        for position in range(-(-int(length.max()) // 8)):
             left = np.clip(length - 8 * position, 0, 8)
             word = word_at[np.where(left > 0, start + 8 * position, 0)]
             # Zero the bytes after the end of the text. A shift by 64 bits is not defined, so it takes two steps.
@@ -203,14 +227,22 @@ class UnitHash:
 
     def _add(self, totals: Words64, position: int, characters: Words64) -> None:
         for total, key in zip(totals, self._key[1 + position], strict=True):
-            total += characters * key  # [note: units-2]
+            total += characters * key
+
+
+def _lengths(texts: pa.Array) -> IntArray:
+    return np.asarray(pc.binary_length(texts).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
 
 
 def _shortened(text: bytes) -> bytes:
-    """Replace a long text by its digest, which no other text is known to have."""
+    """Replace a long text by its digest. No two long texts with the same digest are known."""
     if len(text) <= 8 * _MOST_WORDS:
         return text
-    return hashlib.blake2b(text, digest_size=64, person=b"pais unit").digest() + b"digest"
+    return hashlib.blake2b(text, digest_size=64, person=b"pais unit").digest()
 
 
 def seeded_identity(ids: pa.Array) -> NDArray[np.uint64]:

@@ -67,14 +67,14 @@ def pictures(fit: KMeansFit, view: View) -> str:
         )
     if not charts:
         return ""
+    grey = "" if all(view.centers) else " Grey circles are not readable above the noise."
     return section(
         "pictures",
         "Pictures",
         f'<div class="charts">\n{"".join(charts)}\n</div>',
         paragraph(
-            "The area of a circle grows with the noisy count. Dashed ellipses show two standard errors of the center "
-            "due to noise; grey circles are within noise. All of this is computed from released values and costs no "
-            "privacy.",
+            "The area of a circle grows with the noisy count. The dark ellipse about a center shows two standard "
+            f"errors due to noise.{grey} All of this is computed from released values and costs no privacy.",
             "soft",
         ),
     )

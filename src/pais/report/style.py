@@ -130,11 +130,12 @@ svg .empty { fill: var(--empty); }
 svg .mark { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
 svg .frame { fill: none; stroke: var(--line); }
 .map .center circle { fill: var(--accent); fill-opacity: .22; stroke: var(--accent); stroke-width: 1.2; }
-.map .center .error { fill: none; stroke: var(--text); stroke-opacity: .75; stroke-dasharray: 3 3; }
-.map .center text { fill: var(--text); font-weight: 600; paint-order: stroke; stroke: var(--card); stroke-width: 2.5px;
+.map .error { fill: none; stroke: var(--text); stroke-width: 1.2; }
+.map .error.dashed { stroke-dasharray: 3 3; }
+.map text.center { fill: var(--text); font-size: 12px; paint-order: stroke; stroke: var(--card); stroke-width: 2.5px;
   stroke-linejoin: round; }
 .map .weak circle { fill: var(--soft); fill-opacity: .18; stroke: var(--soft); }
-.map .weak text { fill: var(--soft); font-weight: 400; }
+.map text.weak { fill: var(--soft); }
 .axes { list-style: none; padding: 0; font-size: .9rem; color: var(--soft); overflow-wrap: anywhere; }
 svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .5rem;

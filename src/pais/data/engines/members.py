@@ -111,7 +111,9 @@ class UnitThinning:
         numbers = self.members.numbers(block)
         usable = np.flatnonzero(~np.isnan(norm) & (numbers >= 0))
         share = np.minimum(norm.take(usable) / ball.radius * (1.0 + 4 * ULP), 1.0)
-        steps = np.ceil(share * share * (1.0 + 4 * ULP) * 2.0**_SQUARE_BITS).astype(np.int64)  # [note: units-3]
+        # At least one step, also where the square of a tiny norm underflows.
+        steps = np.ceil(share * share * (1.0 + 4 * ULP) * 2.0**_SQUARE_BITS).astype(np.int64)
+        steps = np.maximum(steps, 1, out=steps)  # [note: units-3]
         numbers = numbers.take(usable)
         identity = None if self.identify is None else self.identify(block.units)[usable]
         with self._lock:

@@ -8,6 +8,7 @@ other note is an error message.
 from __future__ import annotations
 
 import io
+import itertools
 import pickle
 import zlib
 from abc import ABC, abstractmethod
@@ -40,13 +41,23 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
     Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
     """
     work: Work | None = None
-    for batch in batches:
+    schema: pa.Schema | None = None
+
+    def answer_to(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        nonlocal work
+        if work is None and batch is not None:
+            work = pickle.loads(pickled)
+            work.begin(partition)
+        if work is None:
+            return None
+        return work.end() if batch is None else work.take(batch)
+
+    # None stands for the end of the partition.
+    for batch in itertools.chain(batches, [None]):
         answer, problem = None, None
         try:
-            if work is None:
-                work = pickle.loads(pickled)
-                work.begin(partition)
-            answer = work.take(batch)
+            schema = schema if batch is None else batch.schema
+            answer = answer_to(batch)
         except PaisError as error:
             problem = str(error)
         except ImportError as error:
@@ -54,16 +65,13 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
         except Exception as error:
             problem = f"a Spark worker failed with {type(error).__name__}. Its message is hidden: it can quote rows."
         if problem is not None:
-            yield _note(problem, batch.schema)
+            yield _note(problem, schema or pa.schema([]))
             # Read to the end: Spark ends a worker that stops early, and the next worker has to load everything again.
             for _ in batches:
                 pass
             return
         if answer is not None:
             yield answer
-    last = None if work is None else work.end()
-    if last is not None:
-        yield last
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -326,13 +334,19 @@ class ByUnit(Work):
             return None
         complete = [*self._waiting, batch.slice(0, start)]
         self._waiting = [batch.slice(start)]
-        whole = pa.concat_batches(complete)
+        whole = _joined(complete)
         return self.work.take(whole) if whole.num_rows else None
 
     def end(self) -> pa.RecordBatch | None:
-        rest = self.work.take(pa.concat_batches(self._waiting)) if self._waiting else None
+        rest = self.work.take(_joined(self._waiting)) if self._waiting else None
         answers = [answer for answer in (rest, self.work.end()) if answer is not None]
-        return pa.concat_batches(answers) if answers else None
+        return _joined(answers) if answers else None
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one batch."""
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
 
 
 def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:

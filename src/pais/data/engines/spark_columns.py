@@ -15,11 +15,11 @@ from pyspark.sql import (
 from pyspark.sql.pandas.types import to_arrow_type
 
 from pais._base.validate import attempt
-from pais.data.cells import is_text_column, numbers_of_text
+from pais.data.cells import MISSING_WORDS, is_text_column, numbers_of_text
 from pais.data.columns import Columns, Layout, listed, require_numeric
 from pais.data.engines.partition import Converting, Encoding
 from pais.data.engines.spark_actions import for_workers, guarded
-from pais.data.units import BLANKS
+from pais.data.units import BLANKS, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
 
 # Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
@@ -151,7 +151,7 @@ def unit_ids(frame: Any, name: str) -> Any:
     kind, column = type_of(frame, name), column_of(frame, name)
     if is_string(kind):
         trimmed = F.btrim(column, F.lit(BLANKS))
-        return F.when(F.length(trimmed) > 0, trimmed)
+        return F.when(~trimmed.isin(MISSING_WORDS.to_pylist()), F.regexp_replace(trimmed, WHOLE_FLOAT, "$1"))
     if isinstance(kind, kinds.FractionalType):
         number = column.cast("double") + F.lit(0.0)
         return F.when(~F.isnan(number) & (F.abs(number) < F.lit(float("inf"))), number)
