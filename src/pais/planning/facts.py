@@ -60,6 +60,8 @@ class Survey(Carded):
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
         Ids of the ledger entries charged for the survey in this process.
+    unseen_columns : tuple of str
+        "auto" columns in which the survey saw nothing but zeros above its noise. Their bounds are -1 and 1.
     """
 
     ball: Ball
@@ -74,6 +76,7 @@ class Survey(Carded):
     shift: float = 0.0
     unit: Unit | None = None
     schema: Schema | None = None
+    unseen_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -147,6 +150,7 @@ class Survey(Carded):
             "epsilon": files.plain(self.epsilon),
             "shift": self.shift,
             "above_noise": self.above_noise,
+            "unseen_columns": list(self.unseen_columns),
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -173,6 +177,7 @@ class Survey(Carded):
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            unseen_columns=files.texts(described.get("unseen_columns")) or (),
             unit=Unit.from_dict(described.get("unit")),
             schema=Schema.read(described.get("schema")),
             # The radius of early versions was always a quantile.
