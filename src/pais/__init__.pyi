@@ -11,6 +11,8 @@ from .accounting import (
 from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
 from .data.ball import Ball as Ball
 from .data.cost import cost as cost
+from .data.example import example_people as example_people
+from .data.schema import Schema as Schema
 from .data.sources import source as source
 from .errors import (
     ArgumentError as ArgumentError,
@@ -41,6 +43,7 @@ from .mechanisms import (
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
+    gaussian_noise as gaussian_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey

@@ -78,7 +78,7 @@ class PrivacyWarning(UserWarning):
 
 
 class QualityWarning(UserWarning):
-    """Noise hides the clusters of the rows, so a result has fewer distinct centers than the user asked for."""
+    """A result may be poor: noise hides the clusters, or a column that looks like an id is used as a feature."""
 
 
 class ConvergenceError(PaisError, ArithmeticError):

@@ -50,8 +50,9 @@ def fit(
     if facts is None:
         if settings.survey_shift_share > 0.0:
             # Survey and release have one price together, which is charged before the survey draws noise.
-            charged = Prepaid(charged, settings.price)
+            charged = Prepaid(charged, replace(settings.price, unit=engine.unit_column))
         facts = surveyed_facts(engine, settings, charged, random_state)
+    facts = facts.about(engine.unit)
     if settings.delta is not None:
         warn(delta_concern(settings.delta, facts.norms.n_rows))
     plan = settings.plan(facts, engine.n_features)
@@ -104,8 +105,8 @@ def run(
 
 def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSource) -> Release:
     """Charge a plan to accounts, then run its mechanism on the sample, once."""
-    if sample.rule is not plan.rule or sample.ball is not plan.ball:
-        raise MismatchError("the sample was drawn by another rule or in another ball than the plan. Draw it again.")
+    if sample.rule is not plan.rule or sample.ball is not plan.ball or sample.unit != plan.unit:
+        raise MismatchError("the sample was drawn by another rule, ball or unit than the plan. Draw it again.")
     secure = bits.private and sample.private and all(part.secure_randomness for part in plan.spent)
     content = sample.spend(plan.mechanism.name)  # [note: release-4]
     *earlier, price = plan.due
@@ -115,4 +116,5 @@ def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSour
     value = plan.mechanism.measure(content, sample.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.
     sample.require_own_process()  # [note: release-7]
+    value = value if plan.unit is None else plan.mechanism.in_rows(value, plan.unit.max_rows)
     return Release(value=value, certificate=plan.certificate(value, secure=secure, entries=entries))

@@ -70,6 +70,7 @@ def release(
         delta=delta,
         spent=spent,
         max_epsilon_if_kept=max_epsilon_if_kept,
+        unit=sample.unit,
     )
     charged = accounts(ledger)
     charged.check(*plan.due)

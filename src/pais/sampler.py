@@ -10,6 +10,7 @@ from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.data.ball import Ball
 from pais.data.engines import Thinning, WeightedRows
 from pais.data.sources import source
+from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, SpentError
 from pais.privacy.rules import Rule
 
@@ -29,12 +30,14 @@ class WeightedSample:
     a process forked from the one that drew the sample: `tests/unit/test_spent_once.py`.
     """
 
-    __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_process", "_rule", "_spent_by")
+    __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_process", "_rule", "_spent_by", "_unit")
 
-    def __init__(self, content: WeightedRows, *, rule: Rule, ball: Ball, private: bool) -> None:
+    def __init__(
+        self, content: WeightedRows, *, rule: Rule, ball: Ball, private: bool, unit: Unit | None = None
+    ) -> None:
         if hasattr(self, "_lock"):
             self._no_copy()
-        self._rule, self._ball, self._private = rule, ball, private
+        self._rule, self._ball, self._private, self._unit = rule, ball, private, unit
         self._n_features = int(content.rows.shape[1])
         self._content: WeightedRows | None = content
         self._spent_by: str | None = None
@@ -50,6 +53,11 @@ class WeightedSample:
     def ball(self) -> Ball:
         """The ball the rows were clipped to."""
         return self._ball
+
+    @property
+    def unit(self) -> Unit | None:
+        """The units that were kept as a whole; None if single rows were kept."""
+        return self._unit
 
     @property
     def n_features(self) -> int:
@@ -143,4 +151,4 @@ def sample(
     bits = bit_source(random_state, stream=0)
     read_all = None if strategy == "auto" else strategy == "pass"
     kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
-    return WeightedSample(kept, rule=rule, ball=ball, private=bits.private)
+    return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit)

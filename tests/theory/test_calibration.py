@@ -238,3 +238,27 @@ def test_mechanisms_built_with_the_solved_noise_fit_the_budget(seed: int) -> Non
     ball = pais.Ball(radius=radius, order=1)
     plan = pais.Plan(ball=ball, rule=found.rule, mechanism=mean(found.noise), epsilon=epsilon)
     assert plan.price.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "delta"),
+    [
+        (pais.WeightedSum(noise=pais.laplace_noise(1.0)), 0.0),
+        (pais.WeightedSum(noise=pais.GaussianNoise(scale=1.0)), 1e-6),
+    ],
+)
+def test_no_sampling_is_solved_for_noise_or_epsilon(mechanism: pais.WeightedSum, delta: float) -> None:
+    norms = pais.NormDistribution.from_quantiles(lambda level: 3.0 * level, n_rows=1000, radius=3.0)
+    solved = pais.calibrate("none", mechanism.profile, norms, epsilon=0.5, delta=delta)
+    assert solved.rule == pais.UniformRule(rate=1.0)
+    assert solved.sample_size == pytest.approx(1000)
+    assert worst_case_of(solved, norms.radius, delta) <= 0.5
+    back = pais.calibrate("none", mechanism.profile, norms, noise=solved.noise, delta=delta)
+    assert back.epsilon == pytest.approx(0.5, rel=1e-6)
+    for arguments in ({}, {"epsilon": 1.0, "noise": 1.0}, {"epsilon": 1.0, "sample_size": 10.0}):
+        with pytest.raises(pais.ArgumentError, match="uses all rows"):
+            pais.calibrate("none", mechanism.profile, norms, delta=delta, **arguments)
+
+
+def worst_case_of(solved: pais.Calibration, radius: float, delta: float) -> float:
+    return pais.worst_case(solved.rule, solved.profile, radius=radius, delta=delta or None).upper

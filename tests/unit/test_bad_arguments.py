@@ -317,7 +317,7 @@ def test_an_unknown_strategy_is_refused(bad: object) -> None:
     refused(ArgumentError, lambda: sample(table, ball=BALL, rule=EVERY, strategy=bad), match="strategy")
 
 
-@pytest.mark.parametrize("bad", ["Uniform", "", "none", None, 3, ("uniform",)], ids=repr)
+@pytest.mark.parametrize("bad", ["Uniform", "", "all", None, 3, ("uniform",)], ids=repr)
 def test_an_unknown_sampling_is_refused(bad: object) -> None:
     refused(ArgumentError, lambda: calibrate(bad, LINEAR, NORMS, epsilon=1.0), match="sampling")
 

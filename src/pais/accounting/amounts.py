@@ -41,6 +41,12 @@ def up(value: Fraction) -> float:
     return nearest if exact(nearest) >= value else math.nextafter(nearest, math.inf)
 
 
+def at_least(value: Fraction) -> float:
+    """Return the nearest double that is at least the value, and whose decimal form is too."""
+    nearest = up(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
 def down(value: Fraction) -> float:
     """Return the nearest double whose decimal form is at most the value; 0 for a negative value."""
     if value <= 0:

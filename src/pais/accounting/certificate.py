@@ -5,20 +5,25 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pais._base import files, validate
+from pais._base.cards import Card, Carded
+from pais._base.numerics import raised
 from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import Part
+from pais.accounting.words import certificate_text, price_in_words, unit_of
 from pais.errors import ArgumentError
 from pais.privacy.joint import delta_after
 
 
-@dataclass(frozen=True, kw_only=True)
-class Certificate:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Certificate(Carded):
     """The privacy guarantee of one release. All values are public, and each one is an upper bound.
 
     Attributes
@@ -44,7 +49,9 @@ class Certificate:
     parts : tuple of Part
         The releases on these rows, each with its own epsilon and delta; `epsilon` and `delta` are their sums.
     neighbours : str
-        The meaning of "presence or absence": one row added or removed.
+        The meaning of "presence or absence": one row added or removed, or one unit with all of its rows.
+    unit : dict, optional
+        The column that names the units, and the number of rows of a unit that count in full; None for single rows.
     secure_randomness : bool
         False if any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
     note : str
@@ -70,6 +77,7 @@ class Certificate:
     release_delta: float | None = None
     parts: tuple[Part, ...]
     neighbours: str
+    unit: dict[str, object] | None = None
     note: str
     secure_randomness: bool
     mechanism: dict[str, object]
@@ -139,6 +147,28 @@ class Certificate:
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
 
+    def explain(self) -> str:
+        """Describe the certificate in words: the guarantee and its meaning, its parts, the mechanism and the limits."""
+        return certificate_text(self.to_dict())
+
+    def _card(self) -> Card:
+        unit = unit_of(self.neighbours)
+        secret = self.epsilon_if_kept > self.epsilon * (1.0 + 1e-6)
+        factor = raised(math.exp(min(self.epsilon, 700.0)), 3)
+        return Card(
+            kind="Certificate",
+            summary=f"epsilon {raised(self.epsilon)}, delta {raised(self.delta, 3)} for {self.neighbours}",
+            facts=(
+                ("meaning", f"one {unit} changes the probability of any outcome by at most a factor {factor}"),
+                *((part.what, price_in_words(part.to_dict())) for part in self.parts),
+                *([("if the sample leaks", f"epsilon {raised(self.epsilon_if_kept)} for a {unit} in it")] * secret),
+                ("randomness", self.note),
+                ("ledger entries", ", ".join(self.ledger_entries) or "none: no ledger was charged"),
+                ("issued by", f"pais {self.version}"),
+            ),
+            alarm="" if self.secure_randomness else "seeded, not private",
+        )
+
     def matches(self, value: object) -> bool:
         """Whether the certificate was issued for this value.
 
@@ -152,9 +182,29 @@ class Certificate:
         return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Release(Carded):
     """A protected value and its certificate."""
 
     value: object
     certificate: Certificate
+
+    def explain(self) -> str:
+        """Describe the release in words: what it holds, and its certificate."""
+        return f"This release holds {value_in_words(self.value)}. It may be published.\n\n{self.certificate.explain()}"
+
+    def _card(self) -> Card:
+        card = self.certificate._card()
+        value = value_in_words(self.value)
+        return replace(card, kind="Release", summary=f"{value}; {card.summary}", facts=(("value", value), *card.facts))
+
+
+def value_in_words(value: object) -> str:
+    """A released value in a few words. Numbers are shown; of arrays and other objects, the shape or the class."""
+    if isinstance(value, (bool, int, float, np.integer, np.floating)):
+        return f"{value:.6g}"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape}"
+    if isinstance(value, tuple):
+        return f"{len(value)} values"
+    return type(value).__name__

@@ -48,6 +48,11 @@ class Entry:
     id: str
     release: str = ""
 
+    @property
+    def units(self) -> set[str]:
+        """Columns of the units that the entry protects, empty text for single rows. None if it was recorded by hand."""
+        return {str(part.get("unit", "")) for part in self.parts}
+
     def to_dict(self) -> dict[str, Any]:
         """The entry as a ledger writes it."""
         described = {name: getattr(self, name) for name in self.__dataclass_fields__}

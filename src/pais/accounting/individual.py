@@ -49,7 +49,8 @@ def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
     table = table_of(read(rows).rows if hasattr(rows, "__arrow_c_stream__") else from_array(rows))
     paid = np.zeros(table.shape[0])
     for part in parts:
-        if part.rule is None or part.profile is None or part.ball is None:
+        # The loss of a unit follows from all of its rows, which are not known here.
+        if part.rule is None or part.profile is None or part.ball is None or part.unit:
             paid += part.epsilon
             continue
         table_of(table, part.ball)

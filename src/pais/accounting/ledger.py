@@ -13,14 +13,15 @@ from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
 from pais.accounting.individual import RecordLosses, losses_of_rows
-from pais.accounting.part import Part, require_prices
+from pais.accounting.ledger_card import DescribedLedger
+from pais.accounting.part import Part, require_one_unit, require_prices
 from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
 from pais.errors import ArgumentError, BudgetError, MismatchError
 
 _BY_HAND = "stated by hand"
 
 
-class Ledger:
+class Ledger(DescribedLedger):
     """The budget of one set of rows: every release from them is checked against it and recorded in it.
 
     Parameters
@@ -136,6 +137,8 @@ class Ledger:
 
         def decide(entries: tuple[Entry, ...]) -> Entry:
             self._require(entries, price)  # [note: ledger-1]
+            # [note: ledger-6]
+            require_one_unit([*(part.unit for part in known), *(unit for each in entries for unit in each.units)])
             return entry
 
         self._store.append(decide)
@@ -327,7 +330,7 @@ def accounts(ledger: Ledger | Accounts | None) -> Accounts:
     if isinstance(ledger, Accounts):
         return ledger
     if ledger is not None:
-        validate.instance("ledger", ledger, Ledger, "Build one with pais.Ledger(epsilon=...).")
+        validate.instance("ledger", ledger, Ledger, "Pass pais.Ledger(epsilon=...) or pais.Ledger(path=...).")
     with _active_lock:
         charged = [*_active] if ledger is None else [ledger, *_active]
     # Two ledger objects on the same file are the same ledger and must be charged once.

@@ -45,6 +45,8 @@ class Part:
     shift : float
         Gaussian shift of a survey that is not priced alone. It counts in the price of each release that is planned
         from the survey: see `Plan.survey_shift`. 0 for all other releases.
+    unit : str
+        Column that names the units that the price protects; empty if it protects single rows.
     """
 
     what: str
@@ -59,6 +61,7 @@ class Part:
     n_features: int | None = None
     follows: bool = False
     shift: float = 0.0
+    unit: str = ""
 
     def __post_init__(self) -> None:
         validate.text("what", self.what)
@@ -71,6 +74,7 @@ class Part:
             raise ArgumentError("a part states a shift or a price, not both. Leave out one of them.")
         if not isinstance(self.release, str) or not self.release.isprintable():
             raise ArgumentError("release is not printable text. Leave it out.")
+        validate.instance("unit", self.unit, str, "Pass the name of a column, or leave it out.")
 
     def __getitem__(self, name: str) -> Any:
         """``part["epsilon"]`` is ``part.epsilon``: in earlier versions, parts were dictionaries."""
@@ -83,7 +87,7 @@ class Part:
 
     def price(self) -> Part:
         """The same price without the numbers from which it was computed."""
-        return Part(what=self.what, epsilon=self.epsilon, delta=self.delta)
+        return Part(what=self.what, epsilon=self.epsilon, delta=self.delta, unit=self.unit)
 
     def to_dict(self) -> dict[str, Any]:
         """Public description, for certificates and ledgers."""
@@ -96,6 +100,8 @@ class Part:
             described["follows"] = self.follows
         if self.shift > 0.0:
             described["shift"] = self.shift
+        if self.unit:
+            described["unit"] = self.unit
         if self.release or not self.secure_randomness:
             described["secure_randomness"], described["release"] = self.secure_randomness, self.release
         return described
@@ -104,7 +110,9 @@ class Part:
     def from_dict(cls, described: Mapping[str, Any]) -> Part:
         """Rebuild a part. If its rule or profile cannot be rebuilt, its price remains, which is an upper bound."""
         known = {name: described[name] for name in ("what", "epsilon", "delta")}
-        known |= {name: described[name] for name in ("secure_randomness", "release", "shift") if name in described}
+        known |= {
+            name: described[name] for name in ("secure_randomness", "release", "shift", "unit") if name in described
+        }
         if "rule" not in described:
             return cls(**known)
         columns = described["n_features"]
@@ -130,6 +138,16 @@ def require_prices(parts: Iterable[Part]) -> None:
     """Raise if a part states a shift and no price. A ledger records prices only."""
     if any(part.shift > 0.0 for part in parts):
         raise MismatchError("a survey with a shift has no price of its own. Charge the plan that was made from it.")
+
+
+def require_one_unit(units: Iterable[str]) -> None:
+    """Raise if prices protect different units. They do not add up: a person may own several rows."""
+    names = sorted({f"a {unit!r}" if unit else "a single row" for unit in units})
+    if len(names) > 1:
+        raise MismatchError(
+            f"one release protects {names[0]} and another {names[1]}, so their prices do not add up. Use one "
+            "ledger for each unit, and survey, plan and run with the same unit."
+        )
 
 
 def survey_shift(spent: tuple[Part, ...]) -> float:

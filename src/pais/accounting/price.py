@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pais._base import validate
-from pais.accounting.amounts import sum_up, what_is_left
+from pais.accounting.amounts import at_least, sum_up, what_is_left
 from pais.accounting.part import Part, survey_shift
 from pais.data.ball import Ball
 from pais.errors import ArgumentError, BudgetError, MismatchError
-from pais.mechanisms import Extent, Mechanism
+from pais.mechanisms import Extent, Mechanism, exact_epsilon
 from pais.privacy.amplification import kept_limit
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
 from pais.privacy.joint import delta_after
@@ -121,6 +121,9 @@ def certified_epsilon(
             return budget
     fixed = delta if gaussian else None
     cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
+    fraction = exact_epsilon(mechanism, rule, ball)
+    if fraction is not None:
+        cost = min(cost, at_least(fraction))
     if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
         # The plan was calibrated to the budget and differs by rounding only, so certify the budget itself.
         return budget

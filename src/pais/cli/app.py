@@ -11,13 +11,14 @@ import typer
 from pais._version import __version__
 from pais.cli import options
 from pais.cli.guard import guarded
+from pais.cli.help import Command, Group
 from pais.cli.options import grouped
 
 app = typer.Typer(
     name="pais",
     help="Differentially private k-means: a small weighted sample, a private result, a certificate.",
+    cls=Group,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -47,7 +48,7 @@ def entry(
     pass
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def demo(
@@ -61,7 +62,23 @@ def demo(
     demonstration.demo(run, out, repeats)
 
 
-@app.command()
+@app.command(cls=Command)
+@guarded
+def example(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv or .parquet.")],
+    people: Annotated[int, typer.Option("--people", min=1, help="Number of people. They have six rows on average.")] = (
+        10_000
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="The same seed writes the same table.")] = 0,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Write a table about people who do not exist, to try the other commands on."""
+    from pais.cli import example as example_table
+
+    example_table.example(file, n_people=people, seed=seed, overwrite=overwrite)
+
+
+@app.command(cls=Command)
 @grouped
 @guarded
 def survey(
@@ -89,7 +106,7 @@ def survey(
     commands.survey(rows, request, run, out, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def plan(
@@ -107,7 +124,7 @@ def plan(
     commands.plan(settings, output, n_features, out, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def sample(
@@ -127,7 +144,7 @@ def sample(
     commands.sample(rows, run, plan, out, carry=carry, overwrite=overwrite)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def kmeans(
@@ -135,6 +152,7 @@ def kmeans(
     settings: options.KMeans,
     rows: options.Rows,
     run: options.Run,
+    report: options.Report,
     out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")],
     plan: Annotated[
         Path | None,
@@ -152,10 +170,10 @@ def kmeans(
     else:
         commands.refuse_beside_plan(context)
         work = commands.work_of_plan(plan, seed=run.seed)
-    commands.kmeans(rows, work, run, ledger, out)
+    commands.kmeans(rows, work, run, ledger, out, report)
 
 
-@app.command()
+@app.command(cls=Command)
 @grouped
 @guarded
 def audit(
@@ -178,29 +196,32 @@ def audit(
     commands.audit(plan, output, runs=runs, seconds=seconds, confidence=confidence, seed=seed)
 
 
-@app.command()
+@app.command(cls=Command)
 @guarded
 def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, plan or survey: a JSON file of pais.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file that pais wrote, such as certificate.json.")],
     values: Annotated[
         Path | None, typer.Option("--values", help="Released centers (CSV or Parquet) to check against a certificate.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
-    """Explain a certificate, a plan or a survey in plain words."""
+    """Say what a file of pais is: a certificate, a plan or a survey in plain words, or another output."""
     from pais.cli import commands
 
     commands.explain(file, values, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=Command)
 @guarded
 def ledger(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Ledger file. --epsilon creates it if it is missing.")],
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Total budget for the rows, written to a new ledger.")
     ] = None,
-    delta: Annotated[float, typer.Option("--delta", help="Total delta, written to a new ledger.")] = 0.0,
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="Total delta, written to a new ledger. Default: 1e-5, for ten default releases."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
     """Create the ledger of a set of rows, or show how much was spent and how much remains."""

@@ -22,6 +22,7 @@ from pais.mechanisms import KMeans
 from pais.norm_survey import survey as survey_rows
 from pais.pipeline import fit, run as run_plan
 from pais.planning import Facts, Fit, KMeansSettings, Plan, Survey
+from pais.report import ReportHeader, today
 from pais.sampler import sample as draw
 
 
@@ -87,8 +88,11 @@ def survey(
 
 def settings_of(wanted: options.KMeans) -> KMeansSettings:
     """Settings of k-means from the options of the same names."""
-    if wanted.n_clusters is None or wanted.epsilon is None:
-        raise ArgumentError("nothing to run. Pass --n-clusters and --epsilon, or --plan where a command takes one.")
+    needed = {"--n-clusters": wanted.n_clusters, "--epsilon": wanted.epsilon}
+    missing = [name for name, value in needed.items() if value is None]
+    if missing:
+        subject = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing"
+        raise ArgumentError(f"{subject}. Pass both options, or --plan where a command takes one.")
     names = {field.name for field in fields(KMeansSettings)}
     stated: dict[str, Any] = {name: value for name, value in vars(wanted).items() if name in names}
     stated |= {name: value.value for name, value in stated.items() if isinstance(value, Enum)}
@@ -208,9 +212,12 @@ def refuse_beside_plan(context: typer.Context) -> None:
         raise ArgumentError(f"--plan decides {', '.join(conflicts)}. Leave these options out, or plan again.")
 
 
-def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path) -> None:
+def kmeans(
+    wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path, report: options.Report
+) -> None:
     """Open the rows, run the k-means and write the files; then print the release, its columns and the paths."""
     book = books.opened(ledger, *work.prices)
+    header = ReportHeader(data_name=report.data_name, owner=report.owner, date=today())
     with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
         bar.begin("open")
         rows = open_rows(wanted, bar)
@@ -219,7 +226,7 @@ def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | No
         bar.expect(passes(rows, work.passes))
         result = work.run(rows, book)
         bar.begin("write")
-        paths = files.write_release(out, result, names)
+        paths = files.write_release(out, result, names, header)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
     show.warn_of(result.concern)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,14 +16,11 @@ from pais.cli.files import WEIGHT_COLUMN
 from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
-from pais.data.columns import listed
 from pais.data.engines import Engine, WeightedRows
+from pais.data.identifiers import id_concern
 from pais.data.sources import source
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
-
-# Common names of columns with row identifiers; pandas writes "Unnamed: 0" for an index without a name.
-_IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")
 
 
 def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Engine:
@@ -42,12 +37,9 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
         missing=wanted.missing.value,
         on_rows=bar.rows,
     )
-    ids = identifiers(engine.names or ())
-    if wanted.columns is None and ids:
-        bar.warn(
-            f"column(s) {listed(ids)} look like ids and are used as features. If this is not intended, name "
-            "the features with --columns."
-        )
+    concern = id_concern(engine.names or ()) if wanted.columns is None else None
+    if concern is not None:
+        bar.warn(concern)
     return engine.held() if wanted.engine is EngineName.memory else engine
 
 
@@ -58,11 +50,6 @@ def _spark_frame(data: str, master: str | None) -> object:
         # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None
     return read_frame(data, master=master)
-
-
-def identifiers(names: Sequence[str]) -> list[str]:
-    """Return the columns that look like row identifiers, judged by their names alone."""
-    return [name for name in names if _IDENTIFIER.fullmatch(name)]
 
 
 def names_of(option: str, text: str | None) -> tuple[str, ...] | None:

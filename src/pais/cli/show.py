@@ -54,8 +54,13 @@ def plain(text: str, style: str = "") -> Text:
 
 
 def warn(text: str, console: Console | None = None) -> None:
-    """Print a line on stderr; with the console of a progress bar, above the bar."""
-    (console or Console(stderr=True)).print(plain(text, "bold red"), soft_wrap=True)
+    """Print a warning on stderr; with the console of a progress bar, above the bar."""
+    (console or Console(stderr=True)).print(plain(f"warning: {text}", "bold red"), soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """Print a line on stderr that is no warning, so that stdout holds only the result."""
+    Console(stderr=True).print(plain(text), soft_wrap=True)
 
 
 def warn_of(concern: str | None) -> None:

@@ -26,8 +26,8 @@ _PIECE_CELLS = 512
 # A column with fewer non-empty cells counts as numeric, unless its type says otherwise.
 _CELLS_THAT_SHOW = 3
 
-# The words for missing values and for booleans that Arrow's CSV reader recognises.
-_MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
+#: The words for missing values, and those for booleans, that Arrow's CSV reader recognises.
+MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
 _TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
 
 _NOT_REAL = (np.complexfloating, np.datetime64, np.timedelta64, np.ndarray)
@@ -93,7 +93,7 @@ def numbers_of_text(column: pa.Array) -> pa.Array:
     trimmed = pc.ascii_trim(column, characters=_BLANKS)
     numbers = pc.cast(_matching(trimmed, _NUMBER), pa.float64())
     for value, words in _TRUTHS.items():
-        numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words)), pa.scalar(value), numbers)
+        numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words, trimmed.type)), pa.scalar(value), numbers)
     return numbers
 
 
@@ -122,6 +122,6 @@ def _matching(column: pa.Array, pattern: str) -> pa.Array:
 
 def is_text_column(column: pa.Array, numbers: pa.Array) -> bool:
     """Whether a column is text: it has at least three non-empty cells, and fewer than half of them are numbers."""
-    empty = pc.is_in(pc.ascii_trim(column, characters=_BLANKS), value_set=_MISSING_WORDS)
+    empty = pc.is_in(pc.ascii_trim(column, characters=_BLANKS), value_set=MISSING_WORDS)
     unreadable = pc.and_not(pc.is_null(numbers), pc.fill_null(empty, True))
     return _shows_text(int(pc.sum(unreadable).as_py() or 0), len(numbers) - int(numbers.null_count))

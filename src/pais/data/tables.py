@@ -18,6 +18,7 @@ from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
 from pais.data.columns import Columns, Layout, require_columns
 from pais.data.headers import is_csv, require_header
+from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
 
@@ -64,15 +65,36 @@ def as_table(source: object, columns: Columns) -> pa.Table:
             "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
         )
     require_columns(table.column_names, "the source")
+    return _without_string_views(table)
+
+
+def _without_string_views(table: pa.Table) -> pa.Table:
+    """Cast string views, which polars uses for text, to strings: Arrow cannot take rows of a view."""
+    for position, column in enumerate(table.columns):
+        if pa.types.is_string_view(column.type):
+            table = table.set_column(position, table.field(position).name, column.cast(pa.large_string()))
     return table
+
+
+def require_table(source: object) -> None:
+    """Raise if there is nothing to read, or a single column instead of a table."""
+    if source is None:
+        raise DataError("the data is None. Pass an array, a table or the path of a file.")
+    if isinstance(source, (pa.Array, pa.ChunkedArray)) or _is_class(source, "Series", "pandas", "polars"):
+        raise DataError(
+            "the data is a single column, not a table. Select it with two pairs of brackets, such as df[['age']], or "
+            "put it into a table."
+        )
 
 
 def is_frame(source: object, *libraries: str) -> bool:
     """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
+    return _is_class(source, "DataFrame", *libraries)
+
+
+def _is_class(source: object, name: str, *libraries: str) -> bool:
     homes = tuple(f"{library}." for library in libraries)
-    return any(
-        kind.__name__ == "DataFrame" and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__
-    )
+    return any(kind.__name__ == name and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__)
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
@@ -86,13 +108,21 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
     for position, (label, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
         name = str(label)
         is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
-        if kind != np.dtype(object) or (name in columns.carry and not is_feature):
+        is_used = is_feature or name in columns.set_aside
+        if is_used and (not _holds_objects(kind) or (name in columns.carry and not is_feature)):
+            continue
+        if not is_used:
+            converted[position] = pa.nulls(len(frame))
             continue
         cells = frame.iloc[:, position].to_numpy(dtype=object)
-        if is_feature:
+        if columns.schema is not None and is_feature:
+            converted[position] = columns.schema[name].cells_of_objects(cells)
+        elif is_feature:
             numbers = numbers_of_objects(cells, len(cells))
             text = columns.features is None and is_text(cells, numbers)
             converted[position] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
+        elif columns.unit is not None and name == columns.unit.column:
+            converted[position] = ids_of_objects(cells)
         else:
             converted[position] = whole_numbers_of_objects(cells) if name == columns.key else pa.nulls(len(cells))
     typed = frame.copy(deep=False)
@@ -102,6 +132,11 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
     for position, column in converted.items():
         table = table.set_column(position, table.field(position).name, column)
     return table
+
+
+def _holds_objects(kind: Any) -> bool:
+    """Whether cells are Python objects, also as the categories of a categorical column, which can be mixed too."""
+    return kind == np.dtype(object) or getattr(getattr(kind, "categories", None), "dtype", None) == np.dtype(object)
 
 
 def from_array(source: object) -> NDArray[np.generic]:

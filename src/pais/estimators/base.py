@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,13 +22,14 @@ from pais.accounting import Accounts, travelling
 from pais.data.ball import table_of
 from pais.data.engines import Engine
 from pais.data.engines.memory import MemoryEngine
+from pais.data.identifiers import id_concern
 from pais.data.sources import is_streamed, source
-from pais.data.tables import Table, from_array, is_frame, read
+from pais.data.tables import Table, from_array, is_frame, read, require_table
 from pais.errors import DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
 from pais.privacy.guarantee import warn
-from pais.report import write_report
+from pais.report import DEFAULT_TITLE, ReportHeader, today, write_report
 
 # Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
 _HARMLESS = re.compile(
@@ -45,9 +48,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
         rows = self._streamed(X) if is_streamed(X) else self._held(X)
+        if not isinstance(X, Engine):
+            # The columns of an engine were chosen when it was opened.
+            warn(id_concern(rows.names or ()), QualityWarning)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
-        warn(fitted.concern, QualityWarning)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "
@@ -55,6 +60,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 SurveyWarning,
                 stacklevel=4,
             )
+        warn(fitted.concern, QualityWarning)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""
@@ -88,10 +94,55 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
 
-    def write_report(self, path: str | Path) -> Path:
-        """Write a self-contained HTML report about the fit. It contains public values only."""
+    def write_report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        data_name: str = "",
+        owner: str = "",
+        date: str | None = None,
+    ) -> Path:
+        """Write a self-contained HTML report about the fit. It contains public values only.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        title, data_name, owner : str, optional
+            Heading of the page, name of the data, and who is responsible for it, as you want them to appear. Nothing is
+            read from the rows.
+        date : str, optional
+            Date of the report; None = today.
+        """
         check_is_fitted(self)
-        return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
+        header = ReportHeader(
+            title=DEFAULT_TITLE if title is None else title,
+            data_name=data_name,
+            owner=owner,
+            date=today() if date is None else date,
+        )
+        names = getattr(self, "feature_names_in_", None)
+        return write_report(path, self.fit_, feature_names=names, header=header)
+
+    def explain(self) -> str:
+        """Describe the fit in words: what was released, how far it can be read, and the certificate."""
+        check_is_fitted(self)
+        return self.fit_.explain()
+
+    def _repr_html_inner(self) -> Any:
+        """HTML for notebooks: a card with the results once fitted, and the parameters before, as in scikit-learn."""
+        return self._html_card() if hasattr(self, "fit_") else super()._repr_html_inner()
+
+    def _repr_mimebundle_(self, **options: Any) -> Any:
+        bundle = super()._repr_mimebundle_(**options)
+        if hasattr(self, "fit_") and get_config()["display"] == "diagram":
+            bundle["text/html"] = self._html_card()
+        return bundle
+
+    def _html_card(self) -> str:
+        card = self.fit_._card()
+        return replace(card, kind=type(self).__name__).html()
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,6 +183,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 "labels and distances need rows in memory. Read a part of the rows and pass that; score and pais.cost "
                 "take any source."
             )
+        require_table(X)
         if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
             return self._named_rows(read(X), reset=reset)
         rows, message = _numbers(X), None

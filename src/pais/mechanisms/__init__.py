@@ -1,8 +1,9 @@
 """Mechanisms: computations on weighted rows that add noise."""
 
 from pais.mechanisms.base import Extent, Mechanism
+from pais.mechanisms.exact_price import exact_epsilon
 from pais.mechanisms.kmeans import KMeans, KMeansValue, ReleasedCells, ResidualRound, Round, SecondMoment
-from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
@@ -22,5 +23,7 @@ __all__ = [
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",
+    "exact_epsilon",
+    "gaussian_noise",
     "laplace_noise",
 ]

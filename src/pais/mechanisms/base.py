@@ -48,6 +48,11 @@ class Mechanism(ABC):
 
     name: str
 
+    #: Whether the profile also bounds a unit of several rows with masses that add up to at most 1, at the root mean
+    #: square of their norms. This holds if a row adds to the value in proportion to its weight, and the size of that
+    #: contribution is a concave function of the squared norm. [note: units-7]
+    protects_units = False
+
     @property
     @abstractmethod
     def profile(self) -> Profile:
@@ -65,6 +70,10 @@ class Mechanism(ABC):
     @abstractmethod
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
         """Compute the noised value. `release` calls this once per sample."""
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        """Convert a value about units into one about rows: counts and sums are multiplied by `max_rows`."""
+        return value
 
     def to_dict(self) -> dict[str, Any]:
         """Public description of the mechanism, for certificates and files.

@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 import mpmath as mp
@@ -15,12 +16,15 @@ from scipy import special
 from pais._base import files, validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
-from pais._base.numerics import ULP, FloatArray, divide_up, multiply_down
+from pais._base.numerics import ULP, FloatArray, divide_up, exact, multiply_down
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
 from pais.data.ball import norm_order
-from pais.errors import ConvergenceError
+from pais.errors import ArgumentError, ConvergenceError
+from pais.privacy.amplification import largest_shift
+from pais.privacy.certify import worst_case
 from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.rules import UniformRule
 
 
 class NoiseLaw(ABC):
@@ -265,6 +269,66 @@ class GaussianNoise(NoiseLaw):
         return float(multiply_down(self.scale, 1.0 - 8 * ULP))  # [note: noise-5]
 
 
-def laplace_noise(scale: float) -> LpNoise:
-    """Independent Laplace coordinates: `LpNoise` for p = 1."""
-    return LpNoise(scale=scale, p=1.0)
+def laplace_noise(scale: float | None = None, *, epsilon: float | None = None, sensitivity: float = 1.0) -> LpNoise:
+    """Independent Laplace coordinates: `LpNoise` for p = 1, of a given scale or for a given price.
+
+    Parameters
+    ----------
+    scale : float, optional
+        Scale of the noise. Pass either the scale or epsilon.
+    epsilon : float, optional
+        Price of a count or a sum of all rows with this noise.
+    sensitivity : float
+        Largest contribution of a row: 1 for a count, the radius of the ball (order 1) for a sum.
+
+    Examples
+    --------
+    >>> import pais
+    >>> pais.laplace_noise(epsilon=0.5).scale
+    2.0
+    """
+    if (scale is None) == (epsilon is None):
+        raise ArgumentError("pass either scale or epsilon to laplace_noise. Pass exactly one of the two.")
+    if epsilon is None:
+        return LpNoise(scale=cast(float, scale), p=1.0)
+    epsilon, bound = validate.target_epsilon(epsilon), validate.positive("sensitivity", sensitivity)
+    # The price must be within epsilon in binary and in the decimal form that is printed.
+    quotient = Fraction(bound) / min(Fraction(epsilon), exact(epsilon))
+    nearest = float(quotient)
+    return LpNoise(scale=nearest if Fraction(nearest) >= quotient else math.nextafter(nearest, math.inf), p=1.0)
+
+
+def gaussian_noise(
+    scale: float | None = None, *, epsilon: float | None = None, delta: float | None = None, sensitivity: float = 1.0
+) -> GaussianNoise:
+    """Gaussian noise of a given scale, or the least that has a given price.
+
+    Parameters
+    ----------
+    scale : float, optional
+        Standard deviation. Pass either the scale, or epsilon and delta.
+    epsilon, delta : float, optional
+        Price of a count or a sum of all rows with this noise.
+    sensitivity : float
+        Largest contribution of a row: 1 for a count, the radius of the ball (order 2) for a sum.
+
+    Examples
+    --------
+    >>> import pais
+    >>> round(pais.gaussian_noise(epsilon=1.0, delta=1e-6).scale, 3)
+    4.225
+    """
+    if (scale is None) != (epsilon is not None and delta is not None) or (epsilon is None) != (delta is None):
+        raise ArgumentError("pass either scale, or epsilon and delta, to gaussian_noise. Pass exactly one of the two.")
+    if epsilon is None or delta is None:
+        return GaussianNoise(scale=cast(float, scale))
+    epsilon, bound = validate.target_epsilon(epsilon), validate.positive("sensitivity", sensitivity)
+    delta = validate.target_delta(delta)
+    if delta == 0.0:
+        raise ArgumentError("delta=0 cannot be met with Gaussian noise. Pass delta > 0, or use laplace_noise.")
+    noise = GaussianNoise(scale=bound / largest_shift(epsilon, delta))
+    rule, factor = UniformRule(rate=1.0), 1e-12
+    while worst_case(rule, noise.sum_profile(), radius=bound, epsilon=epsilon, tolerance=1e-7).upper > delta:
+        # The certified price is rounded up, so it needs slightly more noise than the exact one.
+        noise, factor = GaussianNoise(scale=noise.scale * (1.0 + factor)), 2.0 * factor
+    return noise

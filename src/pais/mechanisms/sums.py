@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +31,7 @@ class WeightedCount(Mechanism):
 
     noise: NoiseLaw
     name = "count"
+    protects_units = True
 
     def __post_init__(self) -> None:
         validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
@@ -50,6 +52,9 @@ class WeightedCount(Mechanism):
         steps = lattice.encode(content.weights).sum() + self.noise.draw_steps((1, 1), lattice, bits)[0]
         return float(lattice.decode(steps)[0])
 
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return value * max_rows
+
 
 @stored("mechanism", "sum")
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +63,7 @@ class WeightedSum(Mechanism):
 
     noise: NoiseLaw
     name = "sum"
+    protects_units = True
 
     def __post_init__(self) -> None:
         validate.instance("noise", self.noise, NoiseLaw, _NOISE_HINT)
@@ -78,6 +84,9 @@ class WeightedSum(Mechanism):
         steps = lattice.encode(content.rows * content.weights[:, None]).sum(axis=0)
         return lattice.decode(steps + self.noise.draw_steps((1, steps.size), lattice, bits)[0])
 
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return value * max_rows
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeanValue:
@@ -96,6 +105,7 @@ class WeightedMean(Mechanism):
     count_noise: NoiseLaw
     sum_noise: NoiseLaw
     name = "mean"
+    protects_units = True
 
     def __post_init__(self) -> None:
         validate.instance("count_noise", self.count_noise, NoiseLaw, _NOISE_HINT)
@@ -120,6 +130,9 @@ class WeightedMean(Mechanism):
         inside = ball.clip((noisy_sum / max(noisy_count, 1.0))[None, :])[0]
         center = 0.0 if ball.center is None else np.asarray(ball.center)
         return MeanValue(noisy_mean=inside + center, noisy_count=noisy_count, noisy_sum=noisy_sum)
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return replace(value, noisy_count=value.noisy_count * max_rows, noisy_sum=value.noisy_sum * max_rows)
 
 
 @stored("mechanism", "joint")
@@ -154,6 +167,13 @@ class Joint(Mechanism):
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> tuple[object, ...]:
         return tuple(part.measure(content, ball, bits) for part in self.parts)
+
+    @property
+    def protects_units(self) -> bool:  # type: ignore[override]  # follows from the parts
+        return all(part.protects_units for part in self.parts)
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return tuple(part.in_rows(each, max_rows) for part, each in zip(self.parts, value, strict=True))
 
 
 def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:

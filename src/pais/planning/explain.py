@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pais._base import validate
+from pais._base.cards import Card
 from pais._base.numerics import raised
 from pais.accounting.amounts import sum_up
+from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, unit_of, units_of
+from pais.data.columns import listed
+from pais.mechanisms import KMeans
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
 from pais.privacy.profiles import Finding, Verdict
@@ -24,6 +30,9 @@ def explain(plan: Plan) -> str:
     center = "a stated or surveyed center" if plan.spent else "a stated center"
     origin = "the origin" if plan.ball.center is None else center
     lines = [f"0. earlier    {part.what}: {_price_in_words(part)} (already released)" for part in plan.spent]
+    lines += (
+        [f"              {SHIFT_IN_WORDS.format(unit=unit_of(plan.neighbours))}"] if plan.survey_shift > 0.0 else []
+    )
     lines += [
         "1. rows       secret      read once by this release",
         f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
@@ -31,8 +40,8 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
         *_noise_lines(plan.mechanism.to_dict()),
-        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for "
-        "adding or removing one row",
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
+        f"removing one {unit_of(plan.neighbours)}",
         *_delta_lines(plan.delta_choice),
         *_joint_lines(plan),
         *kept_lines(plan),
@@ -49,9 +58,34 @@ def explain(plan: Plan) -> str:
     return "\n".join([*lines, "", *assumption_lines(plan)])
 
 
+def plan_card(plan: Plan) -> Card:
+    """The plan in a few lines, for terminals and notebooks."""
+    is_kmeans = isinstance(plan.mechanism, KMeans)
+    what = _phases_in_words(plan.mechanism.to_dict()) if is_kmeans else plan.mechanism.name
+    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {plan.neighbours}"
+    facts = [
+        ("guarantee", guarantee),
+        *((f"earlier: {part.what}", _price_in_words(part)) for part in plan.spent),
+        ("mechanism", what),
+        ("radius", f"{plan.ball.radius:.4g} ({norm_in_words(plan.ball.order)} norm)"),
+    ]
+    if plan.norms is not None and plan.expected_rows is not None:
+        expected, n_rows, units = plan.expected_rows, plan.norms.n_rows, units_of(plan.neighbours)
+        facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units} ({expected / n_rows:.1%})"))
+    if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
+        facts.append(
+            ("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in it")
+        )
+    if plan.quality is not None:
+        facts.append(("predicted", str(plan.quality)))
+    if plan.columns is not None:
+        facts.append(("columns", listed(plan.columns)))
+    return Card(kind="Plan", summary=f"{plan.mechanism.name}, {guarantee}", facts=tuple(facts))
+
+
 def _price_in_words(part: Part) -> str:
     if part.shift > 0.0:
-        return f"Gaussian shift {raised(part.shift)}, in the price below"
+        return f"Gaussian shift {raised(part.shift)}, in the price of step 6"
     return f"epsilon {raised(part.epsilon)}, delta {raised(part.delta, 3)}"
 
 
@@ -66,10 +100,16 @@ def _joint_lines(plan: Plan) -> list[str]:
 
 
 def _radius_lines(plan: Plan) -> list[str]:
-    """How the radius was chosen, if the plan chose it: predicted noise against clipping."""
+    """How the radius was chosen, if the plan chose it. The predicted costs are in the line about quality, if any."""
     choice = plan.radius_choice
     if choice is None or plan.norms is None:
         return []
+    if plan.quality is not None:
+        # The quality below counts the rounds of the plan. The choice of the radius came before them and was rougher.
+        return [
+            f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted cost of",
+            "              noise and clipped rows together; step 7 has both parts",
+        ]
     excess = choice.excess
     noise, clipping = (part / excess if excess > 0.0 else 0.0 for part in (choice.noise, choice.clipping))
     return [
@@ -234,3 +274,32 @@ def assumption_lines(plan: Plan) -> list[str]:
             f"   {finding.statement}: {answer} ({finding.reason}){'' if consequence is None else f'; {consequence}'}"
         )
     return lines
+
+
+def survey_text(content: Mapping[str, Any]) -> str:
+    """Describe a survey, given as its dictionary: its price, and the facts that it released."""
+    ball = content["ball"]
+    lines = ["This is a survey: noisy facts about the norms of the rows, released and paid for."]
+    if content["secure_randomness"] is not True:
+        lines += ["", "NOT PRIVATE: a seed was given, so this was a rehearsal."]
+    lines += ["", "Guarantee", *_survey_guarantee(content), "", "Facts"]
+    lines += [
+        f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
+        f"  Nearly all lie within norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}); rows beyond are clipped.",
+        *([] if content["above_noise"] is True else ["  Nothing was above the noise, so these are assumptions."]),
+        "",
+        "It counts in every later release from the same rows: pass it as --survey.",
+    ]
+    return "\n".join(lines)
+
+
+def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
+    neighbours = ONE_ROW if content.get("unit") is None else f"one {content['unit']['column']} added or removed"
+    if not content.get("shift"):
+        return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
+    shift = validate.positive("shift", content["shift"])
+    return [
+        f"  Gaussian shift {raised(shift)}. The fit that ran this survey paid for it together with its release.",
+        f"  {SHIFT_IN_WORDS.format(unit=unit_of(neighbours))}",
+        "  Every plan made from it counts the shift in its own price.",
+    ]

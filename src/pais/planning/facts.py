@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pais._base import files, validate
+from pais._base.cards import Card, Carded
+from pais._base.numerics import raised
 from pais._version import __version__
 from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
+from pais.accounting.words import ONE_ROW, unit_of, units_of
 from pais.data.ball import Ball
-from pais.errors import ArgumentError
+from pais.data.columns import listed
+from pais.data.units import Unit
+from pais.errors import ArgumentError, MismatchError
+from pais.planning.explain import survey_text
 from pais.privacy.norms import NormDistribution
 
 
-@dataclass(frozen=True, kw_only=True)
-class Survey:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Survey(Carded):
     """Result of a survey. It is public.
 
     A survey with Laplace noise costs each record `epsilon`. A survey with Gaussian noise, which a fit runs for itself,
@@ -44,6 +50,9 @@ class Survey:
         Random name of this survey, by which a ledger recognises that the survey was paid for.
     columns : tuple of str, optional
         Names of the columns that the survey read. The center refers to them in this order.
+    unit : Unit, optional
+        Who is protected; None for single rows. With a unit, the number of rows is their mass, which is the number of
+        units if `max_rows_per_unit` is 1.
     quantile_asked : bool
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
@@ -60,6 +69,7 @@ class Survey:
     quantile_asked: bool = True
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
     shift: float = 0.0
+    unit: Unit | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -86,6 +96,38 @@ class Survey:
             secure_randomness=self.secure_randomness,
             release=self.name,
             shift=self.shift,
+            unit="" if self.unit is None else self.unit.column,
+        )
+
+    def explain(self) -> str:
+        """Describe the survey in words: its price, and the facts that it released."""
+        return survey_text(self.to_dict())
+
+    def _card(self) -> Card:
+        neighbours = ONE_ROW if self.unit is None else self.unit.neighbours
+        unit, units = unit_of(neighbours), units_of(neighbours)
+        radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
+        price = (
+            f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit} moves the result by at most "
+            "that many standard deviations of its noise)"
+            if self.shift > 0.0
+            else f"epsilon {raised(self.epsilon)}"
+        )
+        paid = "paid for by its fit" if self.shift > 0.0 else price
+        center = "the origin" if self.ball.center is None else f"{len(self.ball.center)} numbers, stated or surveyed"
+        return Card(
+            kind="Survey",
+            summary=f"{n_rows} {units} within norm {radius}; {paid}",
+            facts=(
+                ("price", price),
+                (units, f"{n_rows}, noisy"),
+                ("radius", f"{radius} (l{self.ball.order:g} norm)"),
+                ("center", center),
+                ("mean square norm", f"{self.norms.mean_square_norm:.4g}"),
+                *([] if self.columns is None else [("columns", listed(self.columns))]),
+                *([] if self.above_noise else [("caution", "nothing was above the noise: these are assumptions")]),
+            ),
+            alarm="" if self.secure_randomness else SEEDED,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -94,6 +136,7 @@ class Survey:
             "kind": "survey",
             "format": files.FORMAT,
             "columns": files.plain(self.columns),
+            "unit": None if self.unit is None else self.unit.to_dict(),
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
@@ -125,6 +168,7 @@ class Survey:
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            unit=Unit.from_dict(described.get("unit")),
             # The radius of early versions was always a quantile.
             quantile_asked=described.get("quantile_asked", True),
         )
@@ -151,6 +195,7 @@ class Facts:
     ball: Ball
     norms: NormDistribution
     survey: Survey | None = None
+    unit: Unit | None = None
 
     @property
     def spent(self) -> tuple[Part, ...]:
@@ -163,7 +208,13 @@ class Facts:
         survey = self.survey
         return survey is not None and survey.above_noise and not survey.quantile_asked and self.ball == survey.ball
 
+    def about(self, unit: Unit | None) -> Facts:
+        """Return the facts for rows with this unit. Raises if they come from a survey of other units."""
+        if self.survey is not None and self.survey.unit != unit:
+            raise MismatchError("the survey protects another unit than the source. Open the source with its unit.")
+        return replace(self, unit=unit)
+
     @classmethod
     def of(cls, survey: Survey) -> Facts:
         """Facts that a survey released."""
-        return cls(ball=survey.ball, norms=survey.norms, survey=survey)
+        return cls(ball=survey.ball, norms=survey.norms, survey=survey, unit=survey.unit)

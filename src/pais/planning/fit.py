@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pais._base.cards import Card, Carded
 from pais.accounting import Certificate, Release
+from pais.accounting.certificate import value_in_words
 from pais.mechanisms import KMeans, KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
 from pais.planning.quality import Quality
-from pais.planning.readability import Readability, readability, readability_concern
+from pais.planning.readability import Readability, readability_concern, readability_of
 from pais.privacy.guarantee import structure_concern
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fit:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Fit(Carded):
     """Value, certificate, plan and survey of a private fit. All of it may be published."""
 
     value: Any
@@ -31,25 +33,57 @@ class Fit:
             return None
         ratio = 1.0 if self.quality is None else self.quality.ratio
         concern = structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
-        if concern is not None or self.readable is None:
+        if concern is not None or self.readability is None:
             return concern
         # With a schema, all columns have about one size already.
         named = None if getattr(self.plan, "schema", None) is not None else self.plan.columns
-        return readability_concern(self.readable, named)
+        return readability_concern(self.readability, named)
 
     @property
-    def readable(self) -> Readability | None:
+    def readability(self) -> Readability | None:
         """Which clusters and features stand above the noise, from released values; None if not k-means."""
         mechanism = self.plan.mechanism
         if not isinstance(self.value, KMeansValue) or not isinstance(mechanism, KMeans):
             return None
-        count_noise = mechanism.rounds[-1].count_noise.deviation(1)
-        return readability(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
+        max_rows = 1 if self.plan.unit is None else self.plan.unit.max_rows
+        count_noise = mechanism.rounds[-1].count_noise.deviation(1) * max_rows
+        return readability_of(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
 
     @property
     def quality(self) -> Quality | None:
         """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
         return self.plan.quality_of(self.value)
+
+    def explain(self) -> str:
+        """Describe the fit in words: what was released, how far it can be read, and the certificate."""
+        sentences = [f"This fit released {self._value_in_words()}. It may be published."]
+        sentences += [f"{fact[:1].upper()}{fact[1:].removesuffix('.')}." for _, fact in self._findings()]
+        return "\n".join([*sentences, "", self.certificate.explain()])
+
+    def _card(self) -> Card:
+        card = self.certificate._card()
+        return replace(
+            card,
+            kind="Fit",
+            summary=f"{self._value_in_words()}; {card.summary}",
+            facts=(*self._findings(), *card.facts),
+        )
+
+    def _findings(self) -> list[tuple[str, str]]:
+        """How far the value can be read: the verdict, the predicted cost and the concern, as far as they are known."""
+        readable = self.readability
+        findings = [
+            ("verdict", None if readable is None else readable.verdict),
+            ("predicted", None if self.quality is None else str(self.quality)),
+            ("caution", self.concern),
+        ]
+        return [(label, text) for label, text in findings if text is not None]
+
+    def _value_in_words(self) -> str:
+        if not isinstance(self.value, KMeansValue):
+            return value_in_words(self.value)
+        k, d = self.value.centers.shape
+        return f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}"
 
     @classmethod
     def of(cls, plan: Plan, release: Release) -> Fit:
@@ -66,5 +100,6 @@ class Fit:
                 above_noise=price.what == "survey",
                 name=price.release,
                 columns=plan.columns,
+                unit=plan.unit,
             )
         return cls(value=release.value, certificate=release.certificate, plan=plan, survey=survey)

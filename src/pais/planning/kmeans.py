@@ -11,6 +11,7 @@ from pais.accounting import Part
 from pais.accounting.part import survey_shift
 from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
+from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
@@ -33,6 +34,9 @@ Algorithm = Literal["refined", "paper"]
 #: noise would keep a share of the rows, which is too many of a billion rows. With so many rows, the extra noise of a
 #: smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
+
+# Binary places of the weights of rows that belong to units.
+_UNIT_WEIGHT_BITS = 16
 
 # Share of the rows within a surveyed radius for the algorithm of the paper, if the user does not state one.
 _PAPER_QUANTILE = 0.975
@@ -87,6 +91,7 @@ class KMeansSettings(Settings):
             n_features=n_features,
             spent=facts.spent,
             columns=None if facts.survey is None else facts.survey.columns,
+            unit=facts.unit,
             radius_choice=radius_choice,
         )
 
@@ -111,6 +116,7 @@ class KMeansSettings(Settings):
         n_features: int,
         spent: tuple[Part, ...] = (),
         columns: tuple[str, ...] | None = None,
+        unit: Unit | None = None,
         radius_choice: RadiusChoice | None = None,
     ) -> Plan:
         """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
@@ -128,7 +134,8 @@ class KMeansSettings(Settings):
         return Plan(
             ball=ball,
             rule=rule,
-            mechanism=mechanism,
+            # Rows of a unit have masses below 1, which need finer steps.
+            mechanism=mechanism if unit is None else replace(mechanism, weight_bits=_UNIT_WEIGHT_BITS),
             epsilon=float(self.epsilon),
             delta=delta.used,
             norms=norms,
@@ -137,6 +144,7 @@ class KMeansSettings(Settings):
             certified_delta=None if delta.certified == delta.used else delta.certified,
             delta_basis=delta.basis,
             columns=columns,
+            unit=unit,
             radius_choice=radius_choice,
         )
 

@@ -11,18 +11,20 @@ from typing import Any
 import numpy as np
 
 from pais._base import files, validate
+from pais._base.cards import Card, Carded
 from pais._version import __version__
 from pais.accounting import Certificate, Part
 from pais.accounting.amounts import sum_up
 from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
-from pais.accounting.part import require_parts, survey_shift
+from pais.accounting.part import require_one_unit, require_parts, survey_shift
 from pais.accounting.price import certified_price, delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.engines import Engine
+from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
-from pais.planning.explain import explain
+from pais.planning.explain import explain, plan_card
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.planning.quality import Quality, predicted_quality
 from pais.planning.radius import RadiusChoice
@@ -38,8 +40,8 @@ NEIGHBOURS = "one row added or removed"
 AT_COST: Any = object()
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Plan(Carded):
     """Everything that is decided before a row is read. Public.
 
     Attributes
@@ -69,6 +71,8 @@ class Plan:
         How delta was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     columns : tuple of str, optional
         Names of the columns that the survey behind this plan read. `run` refuses a table with other columns.
+    unit : Unit, optional
+        Who is protected; None for single rows. `run` refuses rows with another unit.
     radius_choice : RadiusChoice, optional
         Predicted noise and clipping, if the radius was chosen from a survey; None if it was stated or a quantile.
 
@@ -93,6 +97,7 @@ class Plan:
     certified_delta: float | None = None
     delta_basis: str = STATED
     columns: tuple[str, ...] | None = None
+    unit: Unit | None = None
     radius_choice: RadiusChoice | None = None
     price: Part = field(init=False, repr=False, compare=False)
     _profile: Profile = field(init=False, repr=False, compare=False)
@@ -151,6 +156,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         require_parts(self.spent)
+        self._require_units()
         delta = self.delta_choice  # Raises if the certified delta is below `delta`.
         price = certified_price(
             self.mechanism,
@@ -169,11 +175,29 @@ class Plan:
             "delta": delta.used,
             "max_epsilon_if_kept": limit,
             "certified_delta": certified,
-            "price": replace(price, delta=delta.certified),
+            "price": replace(price, delta=delta.certified, unit=self._unit_column),
             "_profile": self.mechanism.profile,
         }
         for name, value in numbers.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def _unit_column(self) -> str:
+        return "" if self.unit is None else self.unit.column
+
+    def _require_units(self) -> None:
+        """Raise if the mechanism is not proven for units, or if earlier releases protect other units."""
+        require_one_unit([self._unit_column, *(part.unit for part in self.spent)])
+        if self.unit is not None and not self.mechanism.protects_units:
+            raise MismatchError(
+                f"the mechanism {self.mechanism.name!r} is not proven for units of several rows. Leave out unit, or "
+                "prove it and set protects_units: see the guide."
+            )
+
+    @property
+    def neighbours(self) -> str:
+        """The meaning of presence or absence in the guarantee."""
+        return NEIGHBOURS if self.unit is None else self.unit.neighbours
 
     def certified(self) -> Plan:
         """Return the plan with its current price. Raises if that exceeds the budget.
@@ -186,6 +210,9 @@ class Plan:
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""
         return explain(self)
+
+    def _card(self) -> Card:
+        return plan_card(self)
 
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
@@ -204,7 +231,8 @@ class Plan:
             survey_shift=self.survey_shift,
             release_delta=self.release_delta,
             parts=parts,
-            neighbours=NEIGHBOURS,
+            neighbours=self.neighbours,
+            unit=None if self.unit is None else self.unit.to_dict(),
             note=SECURE if secure else SEEDED,
             secure_randomness=secure,
             mechanism=self.mechanism.to_dict(),
@@ -217,13 +245,18 @@ class Plan:
 
     def require_columns(self, rows: Engine) -> None:
         """Raise if the rows have other columns, or another order of columns, than the survey behind this plan."""
+        if rows.unit != self.unit:
+            raise MismatchError(
+                f"the plan protects {_named(self.unit)}, but the source protects {_named(rows.unit)}. Open the source "
+                "with the unit of the plan, or plan again."
+            )
         planned = getattr(self.mechanism, "n_features", rows.n_features)
         if rows.n_features != planned:
             raise ArgumentError(f"the plan is for {planned} features, not {rows.n_features}. Choose other columns.")
         if None not in (self.columns, rows.names) and tuple(rows.names or ()) != self.columns:
             raise MismatchError(
-                "the plan was made for other columns, or in another order. Pass the same columns in the same order "
-                f"(--columns {','.join(self.columns or ())}), or survey and plan again."
+                "the plan was made for other columns, or in another order. Choose these columns in this order, or "
+                f"survey and plan again: {', '.join(self.columns or ())}."
             )
 
     def to_dict(self) -> dict[str, Any]:
@@ -241,7 +274,8 @@ class Plan:
             "epsilon_if_kept": self.epsilon_if_kept,
             "max_epsilon_if_kept": self.max_epsilon_if_kept,
             "spent": [part.to_dict() for part in self.spent],
-            "neighbours": NEIGHBOURS,
+            "neighbours": self.neighbours,
+            "unit": None if self.unit is None else self.unit.to_dict(),
             "columns": files.plain(self.columns),
             "expected_rows": self.expected_rows,
             "n_rows": None if self.norms is None else self.norms.n_rows,
@@ -279,6 +313,7 @@ class Plan:
             certified_delta=None if described["delta"] == used else described["delta"],
             delta_basis=described["delta_basis"],
             columns=files.texts(described["columns"]),
+            unit=Unit.from_dict(described.get("unit")),
             radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
         )
         shown = plan.to_dict()
@@ -298,6 +333,10 @@ class Plan:
     def load(cls, path: str | Path) -> Plan:
         """Read a plan from a JSON file."""
         return files.load(path, "plan", cls.from_dict)
+
+
+def _named(unit: Unit | None) -> str:
+    return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
 
 
 def _alike(left: Any, right: Any) -> bool:

@@ -55,7 +55,7 @@ class Readability:
         return f"{segments} and {features} are readable above the noise"
 
 
-def readability(value: KMeansValue, *, count_noise: float, radius: float) -> Readability | None:
+def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> Readability | None:
     """Compare the differences between centers with their standard errors; None if these are not known.
 
     Parameters

@@ -181,7 +181,7 @@ class Settings(ABC):
             surveyed = survey.norms
             norms = NormDistribution(norms=surveyed.norms, masses=surveyed.masses, radius=self.radius)
         assert norms is not None
-        return Facts(ball=self.stated_ball(), norms=norms, survey=survey)
+        return Facts(ball=self.stated_ball(), norms=norms, survey=survey, unit=None if survey is None else survey.unit)
 
     def require_price(self, plan: Plan, facts: Facts) -> None:
         """Raise if a plan leaves out the survey behind the facts, or costs more together with it than epsilon."""

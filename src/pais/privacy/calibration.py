@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from pais._base import validate
 from pais._base.numerics import ULP
 from pais.errors import ArgumentError, MismatchError
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, Profile
-from pais.privacy.rules import Rule
+from pais.privacy.rules import Rule, UniformRule
 from pais.privacy.solvers import ConstrainedSolver, FixedShapeSolver, Solver
 
-Sampling = Literal["constrained", "coreset", "uniform"]
+Sampling = Literal["constrained", "coreset", "uniform", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,9 @@ def calibrate(
 
     Parameters
     ----------
-    sampling : {"constrained", "coreset", "uniform"} or Rule
-        The kind of rule. With a `Rule` of your own, pass only `epsilon`; the function solves for the noise.
+    sampling : {"constrained", "coreset", "uniform", "none"} or Rule
+        The kind of rule. With a `Rule` of your own, pass only `epsilon`; the function solves for the noise. With
+        "none", all rows are used: pass `epsilon` or `noise`, and the function solves for the other.
     profile : Profile
         The privacy loss of a record at noise factor 1.
     norms : NormDistribution
@@ -92,16 +93,19 @@ def calibrate(
     validate.instance(
         "norms", norms, NormDistribution, "Build one with NormDistribution.from_quantiles or from_histogram."
     )
-    if not isinstance(sampling, Rule) and sampling not in ("constrained", "coreset", "uniform"):
-        raise ArgumentError(f"sampling={sampling!r} is unknown. Pass 'constrained', 'coreset', 'uniform' or a Rule.")
+    if not isinstance(sampling, Rule) and sampling not in get_args(Sampling):
+        raise ArgumentError(
+            f"sampling={sampling!r} is unknown. Pass 'constrained', 'coreset', 'uniform', 'none' or a Rule."
+        )
     delta, share = validate.target_delta(delta), validate.share("uniform_share", uniform_share)
     limit = validate.kept_limit(max_epsilon_if_kept, finite=True)
     solver: Solver
     if sampling == "constrained":
         solver = ConstrainedSolver(profile=profile, norms=norms, delta=delta, limit=limit)
     else:
+        shape = UniformRule(rate=1.0) if sampling == "none" else sampling
         solver = FixedShapeSolver(
-            profile=profile, norms=norms, delta=delta, limit=limit, sampling=sampling, uniform_share=share
+            profile=profile, norms=norms, delta=delta, limit=limit, sampling=shape, uniform_share=share
         )
     epsilon = None if epsilon is None else validate.target_epsilon(epsilon)
     noise = None if noise is None else validate.positive("noise", noise)
@@ -115,6 +119,10 @@ def calibrate(
             f"delta={delta!r} does not fit a {type(profile).__name__}. Pass delta > 0 for Gaussian noise, and "
             "delta = 0 for Laplace or lp noise."
         )
+    elif sampling == "none":
+        if (epsilon is None) == (noise is None) or sample_size is not None:
+            raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
+        sample_size = norms.n_rows
     return _solved(solver, epsilon, noise, sample_size)
 
 

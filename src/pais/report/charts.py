@@ -1,4 +1,4 @@
-"""Small charts in inline SVG: a line over norms and a stacked bar. The page's style sheet sets their colours."""
+"""Small charts in inline SVG: a line and a stacked bar. The page's style sheet sets their colours."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N_COLOURS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class LineChart:
-    """One curve over norm/radius in [0, 1], with a vertical axis that starts at zero.
+    """One curve with a vertical axis that starts at zero; by default over norm/radius in [0, 1].
 
     Attributes
     ----------
@@ -32,6 +32,10 @@ class LineChart:
         Points of the curve; points that are not finite are left out.
     limit : float, optional
         A level to draw as a dashed line, with its label.
+    x_name, x_ticks : str and tuple of float
+        Name and marks of the horizontal axis, which ends at the outer marks.
+    mark : float, optional
+        A value of x to mark on the curve.
     """
 
     name: str
@@ -41,17 +45,22 @@ class LineChart:
     y: FloatArray
     limit: float | None = None
     limit_label: str = ""
+    x_name: str = "norm / radius"
+    x_ticks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
+    mark: float | None = None
 
     def svg(self) -> str:
         finite = np.isfinite(self.y)
         levels = [*self.y[finite].tolist(), *([] if self.limit is None else [self.limit])]
         ticks = _ticks(max(levels, default=1.0))
         top = ticks[-1]
-        points = " ".join(
-            f"{_across(x):.2f},{_down(y / top):.2f}"
+        points = [
+            (self._across(x), _down(y / top), x)
             for x, y in zip(self.x[finite].tolist(), self.y[finite].tolist(), strict=True)
-        )
-        parts = [_grid(ticks, top), self._limit(top), f'<polyline class="curve" points="{points}"/>']
+        ]
+        line = " ".join(f"{x:.2f},{y:.2f}" for x, y, _ in points)
+        marks = [f'<circle class="mark" cx="{x:.2f}" cy="{y:.2f}" r="6"/>' for x, y, at in points if at == self.mark]
+        parts = [self._grid(ticks, top), self._limit(top), f'<polyline class="curve" points="{line}"/>', *marks]
         return (
             f'<figure><figcaption>{escaped(self.title)}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
             f'role="img" aria-labelledby="{self.name}-title {self.name}-text">\n'
@@ -69,9 +78,31 @@ class LineChart:
             f"{escaped(self.limit_label)}</text>"
         )
 
+    def _across(self, x: float) -> float:
+        start, end = self.x_ticks[0], self.x_ticks[-1]
+        share = (x - start) / (end - start) if end > start else 0.5
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
-def _across(share: float) -> float:
-    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+    def _grid(self, ticks: Sequence[float], top: float) -> str:
+        lines = []
+        for tick in ticks:
+            y = _down(tick / top)
+            lines.append(
+                f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>'
+                f'<text x="{_LEFT - 8:g}" y="{y + 4:.2f}" text-anchor="end">{number(tick, 3)}</text>'
+            )
+        base, middle = _HEIGHT - _BOTTOM, (_LEFT + _WIDTH - _RIGHT) / 2.0
+        for tick in self.x_ticks:
+            x = self._across(tick)
+            lines.append(
+                f'<line class="axis" x1="{x:.2f}" x2="{x:.2f}" y1="{base:g}" y2="{base + 5:g}"/>'
+                f'<text x="{x:.2f}" y="{base + 19:g}" text-anchor="middle">{tick:g}</text>'
+            )
+        lines.append(
+            f'<text class="axis-name" x="{middle:.2f}" y="{_HEIGHT - 6:g}" text-anchor="middle">'
+            f"{escaped(self.x_name)}</text>"
+        )
+        return "\n".join(lines)
 
 
 def _down(share: float) -> float:
@@ -84,27 +115,6 @@ def _ticks(top: float) -> list[float]:
     unit = 10.0 ** math.floor(math.log10(top))
     step = next(unit * part for part in (0.2, 0.25, 0.5, 1.0, 2.0) if top <= 5.0 * unit * part)
     return [level * step for level in range(math.ceil(top / step * (1.0 - 1e-9)) + 1)]
-
-
-def _grid(ticks: Sequence[float], top: float) -> str:
-    lines = []
-    for tick in ticks:
-        y = _down(tick / top)
-        lines.append(
-            f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>'
-            f'<text x="{_LEFT - 8:g}" y="{y + 4:.2f}" text-anchor="end">{number(tick, 3)}</text>'
-        )
-    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
-        x, base = _across(share), _HEIGHT - _BOTTOM
-        lines.append(
-            f'<line class="axis" x1="{x:.2f}" x2="{x:.2f}" y1="{base:g}" y2="{base + 5:g}"/>'
-            f'<text x="{x:.2f}" y="{base + 19:g}" text-anchor="middle">{share:g}</text>'
-        )
-    middle = _across(0.5)
-    lines.append(
-        f'<text class="axis-name" x="{middle:.2f}" y="{_HEIGHT - 6:g}" text-anchor="middle">norm / radius</text>'
-    )
-    return "\n".join(lines)
 
 
 def stacked_bar(name: str, title: str, parts: Sequence[tuple[str, float]], whole: float) -> str:

@@ -2,102 +2,187 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.mechanisms import KMeans, KMeansValue, Round
-from pais.report.text import escaped, number
+from pais.report.text import breakable, escaped, number
+from pais.report.view import View
 
 #: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
 N_STEPS = 4
 _WIDEST = 1.75
 
-# From this number of features, the names are written vertically; the printed table has this many columns per block.
+# With more features than this, and more features than centers, features are the rows of the table.
+_MOST_COLUMNS = 12
+
+# From this number of columns, or of letters in a name, the names are written vertically.
 _UPRIGHT_FROM = 9
-_PRINTED_TOGETHER = 9
+_LONG_NAME = 16
 
-_NOISE_HEAD = '<th scope="col">Noise</th>'
+# A page of paper has room for this many columns.
+_PRINTED_TOGETHER = 10
 
 
-def standardised(centers: FloatArray) -> FloatArray:
-    """Standardise each feature over the centers; zero where all centers agree."""
-    away = centers - centers.mean(axis=0)
-    spread = np.sqrt(np.mean(np.square(away), axis=0))
+@dataclass(frozen=True, kw_only=True)
+class HeatMap:
+    """The centers as a table.
+
+    Attributes
+    ----------
+    view : View
+        Values in own units.
+    noisy_counts : array of shape (k,)
+    levels : array of shape (k, d)
+        Standardised values, which decide the colours.
+    """
+
+    view: View
+    noisy_counts: FloatArray
+    levels: FloatArray
+
+    def html(self) -> str:
+        """Render a table that scrolls on a screen and, if it is too wide for paper, a copy in blocks of columns."""
+        k, d = self.view.values.shape
+        by_feature = d > max(_MOST_COLUMNS, k)
+        table = self._by_feature if by_feature else self._by_center
+        columns = self._order() if by_feature else list(range(d))
+        whole = table(columns)
+        screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
+        if len(columns) <= _PRINTED_TOGETHER:
+            return _legend() + screen
+        n_blocks = -(-len(columns) // _PRINTED_TOGETHER)
+        blocks = "\n".join(table(block.tolist()) for block in np.array_split(columns, n_blocks))
+        return f'{_legend()}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
+
+    def _order(self) -> list[int]:
+        """Centers from the largest to the smallest noisy count."""
+        order: list[int] = np.argsort(-self.noisy_counts, kind="stable").tolist()
+        return order
+
+    def _by_center(self, features: Sequence[int]) -> str:
+        """One row for each center."""
+        names = self.view.names
+        upright = len(names) >= _UPRIGHT_FROM or any(len(names[j]) > _LONG_NAME for j in features)
+        head = "".join(self._feature_head(j, upright=upright) for j in features)
+        cells, noise = [self._cells(j) for j in features], self.noise()
+        lines = []
+        for index in self._order():
+            around = noise[index] if noise else ""
+            line = "".join(column[index] for column in cells)
+            lines.append(f"<tr>{self._center_head(index, 'row')}{self._count(index)}{around}{line}</tr>")
+        extra = '<th scope="col" class="count">Noise</th>' if noise else ""
+        return _table(
+            "Centers, ordered by noisy count",
+            f'<th scope="col">Center</th><th scope="col" class="count">Noisy count</th>{extra}{head}',
+            lines,
+        )
+
+    def _by_feature(self, centers: Sequence[int]) -> str:
+        """One row for each feature: for tables with many features and few centers."""
+        noise = self.noise()
+        head = "".join(self._center_head(index, "col") for index in centers)
+        lines = [self._counts_line("Noisy count", centers, self._count)]
+        if noise:
+            lines.append(self._counts_line("Noise", centers, lambda index: noise[index]))
+        for j in range(len(self.view.names)):
+            cells = self._cells(j)
+            lines.append(f"<tr>{self._feature_head(j, scope='row')}{''.join(cells[index] for index in centers)}</tr>")
+        return _table(
+            "Features by center; centers ordered by noisy count", f'<th scope="col">Feature</th>{head}', lines
+        )
+
+    @staticmethod
+    def _counts_line(name: str, centers: Sequence[int], cell: Callable[[int], str]) -> str:
+        return f'<tr><th scope="row">{name}</th>{"".join(cell(index) for index in centers)}</tr>'
+
+    def _feature_head(self, feature: int, *, scope: str = "col", upright: bool = False) -> str:
+        name = self.view.names[feature]
+        kinds = ["upright"] * upright + ["drowned"] * (not self.view.features[feature])
+        classes = f' class="{" ".join(kinds)}"' if kinds else ""
+        hint = name if self.view.features[feature] else f"{name}: no two centers differ by more than the noise"
+        return f'<th scope="{scope}"{classes} title="{escaped(hint)}"><span>{breakable(name)}</span></th>'
+
+    def _center_head(self, index: int, scope: str) -> str:
+        return f'<th scope="{scope}"><b>{index}</b></th>'
+
+    def _count(self, index: int) -> str:
+        doubt = "" if self.view.centers[index] else ' <span class="doubt">within noise</span>'
+        return f'<td class="count">{number(self.noisy_counts[index])}{doubt}</td>'
+
+    def noise(self) -> list[str]:
+        """The cells of the column with the noise of each center; empty if the noise is not known."""
+        if self.view.errors is None:
+            return []
+        if self.view.has_one_error:
+            return [f'<td class="count">\u00b1{number(error, 2)}</td>' for error in self.view.errors[:, 0].tolist()]
+        spread = self.view.values.std(axis=0)
+        varied = spread > 1e-12 * np.maximum(np.abs(self.view.values).max(axis=0), 1e-300)
+        if not varied.any():
+            return []
+        noise = np.median(self.view.errors[:, varied] / spread[varied], axis=1)
+        return [f'<td class="count">{_share(share)}</td>' for share in noise.tolist()]
+
+    def _cells(self, feature: int) -> list[str]:
+        """The cells of one feature, for each center."""
+        values, errors = self.view.texts(feature)
+        return [self._cell(feature, index, text, errors[index] if errors else "") for index, text in enumerate(values)]
+
+    def _cell(self, feature: int, index: int, text: str, error: str) -> str:
+        level = float(self.levels[index, feature])
+        step = int(np.clip(round(level / _WIDEST * N_STEPS), -N_STEPS, N_STEPS))
+        side = "above" if level >= 0.0 else "below"
+        around = f" \u00b1 {error}" if error else ""
+        hint = f"{self.view.names[feature]}, center {index}: {text}{around}, "
+        small = f"<small>\u00b1{escaped(error)}</small>" if error and not self.view.has_one_error else ""
+        if not self.view.cells[index, feature]:
+            hint += "within two standard errors of the mean of the centers"
+            return f'<td class="weak" title="{escaped(hint)}">{escaped(text)}{small}</td>'
+        hint += f"{abs(level):.2f} deviations {side} the mean of the centers"
+        return f'<td class="heat-{step + N_STEPS}" title="{escaped(hint)}">{escaped(text)}{small}</td>'
+
+
+def heat_map(view: View, noisy_counts: FloatArray) -> str:
+    """Render the centers as a table in their own units."""
+    levels = standardised(view.values, weights=noisy_counts, cells=view.cells)
+    return HeatMap(view=view, noisy_counts=noisy_counts, levels=levels).html()
+
+
+def standardised(
+    centers: FloatArray, *, weights: FloatArray | None = None, cells: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Distance of each center from the mean of all centers in each feature, in units of the spread of the centers.
+
+    The mean is weighted by the (noisy) sizes of the clusters. The spread is that of the readable cells, if a feature
+    has any. It is zero where all centers agree.
+    """
+    sizes = np.ones(len(centers)) if weights is None else np.maximum(weights, 1e-9)
+    away = centers - np.average(centers, axis=0, weights=sizes)
+    counted = np.ones(centers.shape) if cells is None else np.where(cells.any(axis=0), cells, True).astype(np.float64)
+    spread = np.sqrt(np.average(np.square(away), axis=0, weights=counted))
     flat = spread <= 1e-12 * np.maximum(np.abs(centers).max(axis=0), 1e-300)
     return np.where(flat, 0.0, away / np.where(flat, 1.0, spread))
 
 
-def heat_map(value: KMeansValue, mechanism: KMeans, names: Sequence[str]) -> str:
-    """Render a table that scrolls on a screen and, if it is too wide for paper, a copy in blocks of columns."""
-    n_features = len(names)
-    whole = _table(value, mechanism, names, 0, n_features)
-    screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
-    if n_features <= _PRINTED_TOGETHER:
-        return _legend() + screen
-    blocks = "\n".join(
-        _table(value, mechanism, names, start, min(start + _PRINTED_TOGETHER, n_features))
-        for start in range(0, n_features, _PRINTED_TOGETHER)
-    )
-    return f'{_legend()}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
-
-
-def noise_of_centers(value: KMeansValue, mechanism: KMeans) -> FloatArray | None:
-    """Standard deviation of one coordinate of each center due to noise; None if the release does not tell it."""
-    last = mechanism.rounds[-1]
-    if not isinstance(last, Round):
-        return None
-    filled = np.maximum(value.noisy_counts, last.count_noise.deviation(1))
-    return np.asarray(last.sum_noise.deviation(mechanism.n_features) / filled)
-
-
-def _table(value: KMeansValue, mechanism: KMeans, names: Sequence[str], start: int, stop: int) -> str:
-    levels = standardised(value.centers)
-    noise = noise_of_centers(value, mechanism)
-    floor = mechanism.trust * mechanism.rounds[-1].count_noise.deviation(1)
-    upright = ' class="upright"' if len(names) >= _UPRIGHT_FROM else ""
-    head = "".join(
-        f'<th scope="col"{upright} title="{escaped(name)}"><span>{escaped(name)}</span></th>'
-        for name in names[start:stop]
-    )
-    lines = []
-    for index in np.argsort(-value.noisy_counts, kind="stable").tolist():
-        count = value.noisy_counts[index]
-        doubt = "" if count > floor else ' <span class="doubt">within noise</span>'
-        cells = "".join(
-            _cell(names[j], index, float(value.centers[index, j]), float(levels[index, j])) for j in range(start, stop)
-        )
-        lines.append(
-            f'<tr><th scope="row"><b>{index}</b></th><td class="count">{number(count)}{doubt}</td>'
-            f"{'' if noise is None else _noise_cell(noise[index])}{cells}</tr>"
-        )
+def _table(caption: str, head: str, lines: Sequence[str]) -> str:
     body = "\n".join(lines)
     return (
-        '<table class="heat"><caption>Centers, ordered by noisy count</caption>\n<thead><tr><th scope="col">Center</th>'
-        f'<th scope="col">Noisy count</th>{_NOISE_HEAD if noise is not None else ""}{head}</tr></thead>\n'
+        f'<table class="heat"><caption>{caption}</caption>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )
 
 
-def _noise_cell(noise: float) -> str:
-    return f'<td class="count">± {number(noise, 2)}</td>'
-
-
-def _cell(name: str, index: int, value: float, level: float) -> str:
-    step = int(np.clip(round(level / _WIDEST * N_STEPS), -N_STEPS, N_STEPS))
-    side = "above" if level >= 0.0 else "below"
-    hint = f"{name}, center {index}: {value:.6g}, {abs(level):.2f} deviations {side} the mean of the centers"
-    return f'<td class="heat-{step + N_STEPS}" title="{escaped(hint)}">{_short(value)}</td>'
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
+def _share(noise: float) -> str:
+    return f"{100.0 * noise:.0f}%" if noise < 9.995 else "> 999%"
 
 
 def _legend() -> str:
     boxes = "".join(f'<span class="heat-{step}"></span>' for step in range(2 * N_STEPS + 1))
     return (
         f'<p class="legend"><span>below the mean of the centers</span><span class="scale" aria-hidden="true">{boxes}'
-        "</span><span>above</span></p>\n"
+        '</span><span>above</span><span class="scale" aria-hidden="true"><span class="weak"></span></span>'
+        "<span>grey: within two standard errors of the mean</span></p>\n"
     )

@@ -8,16 +8,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pais._base import validate
+from pais.accounting.words import units_of
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
-from pais.report import quality, rounds, sections
+from pais.report import quality, rounds, sections, segments
+from pais.report.header import ReportHeader, header as head
 from pais.report.style import style_sheet
 from pais.report.text import escaped, number, price
+from pais.report.view import view_of
 
-DEFAULT_TITLE = "Private k-means"
 
-
-def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, title: str = DEFAULT_TITLE) -> str:
+def report_html(
+    fit: KMeansFit, *, feature_names: Sequence[str] | None = None, header: ReportHeader | None = None
+) -> str:
     """Render a fit as one self-contained HTML page: no network, no script, no other file.
 
     Parameters
@@ -25,9 +28,9 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
     fit : KMeansFit
         The result of `private_kmeans`.
     feature_names : sequence of str, optional
-        Names of the columns, public; default "feature 0", "feature 1", ...
-    title : str
-        Heading of the page.
+        Names of the columns, public; default "feature 0", "feature 1", ... With a schema, its labels are used.
+    header : ReportHeader, optional
+        Title, name of the data, owner and date, as the user states them.
 
     Notes
     -----
@@ -35,11 +38,15 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
     browser to load anything: `tests/unit/report/test_report.py`.
     """
     validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
-    names = _names(feature_names, fit.value.centers.shape[1])
+    stated = ReportHeader() if header is None else header
+    validate.instance("header", stated, ReportHeader, "Pass ReportHeader(title=..., data_name=..., owner=...).")
+    view = view_of(fit, feature_names)
     body = [
         sections.banner(fit),
+        segments.verdict(fit),
+        segments.centers(fit, view),
+        segments.pictures(fit, view),
         sections.guarantee(fit),
-        sections.centers(fit, names),
         quality.quality(fit),
         sections.budget(fit.certificate),
         sections.curves(fit),
@@ -53,17 +60,15 @@ def report_html(fit: KMeansFit, *, feature_names: Sequence[str] | None = None, t
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="generator" content="pais">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escaped(title)}</title>
+<title>{escaped(stated.title)}</title>
 <style>
 {style_sheet()}
 </style>
 </head>
 <body>
-<header>
-<h1>{escaped(title)}</h1>
-<p class="soft">{_subtitle(fit)}</p>
-</header>
+{head(stated, fit.certificate, _subtitle(fit))}
 <main>
 {chr(10).join(part for part in body if part)}
 </main>
@@ -79,11 +84,13 @@ def write_report(
     fit: KMeansFit,
     *,
     feature_names: Sequence[str] | None = None,
-    title: str = DEFAULT_TITLE,
+    header: ReportHeader | None = None,
 ) -> Path:
     """Write `report_html` to a file atomically: an existing file stays until the new one is complete."""
     target = Path(path)
-    page = report_html(fit, feature_names=feature_names, title=title).encode("utf-8", "xmlcharrefreplace")
+    page = report_html(fit, feature_names=feature_names, header=header).encode("utf-8", "xmlcharrefreplace")
+    if not target.parent.is_dir() or target.is_dir():
+        raise ArgumentError(f"{target} cannot be written. Pass the path of a file in a directory that exists.")
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     part = Path(name)
     try:
@@ -107,23 +114,11 @@ def _umask() -> int:
     return mask
 
 
-def _names(feature_names: Sequence[str] | None, n_features: int) -> list[str]:
-    if feature_names is None:
-        return [f"feature {column}" for column in range(n_features)]
-    names = [str(name) for name in feature_names]
-    if isinstance(feature_names, str) or len(names) != n_features:
-        raise ArgumentError(
-            f"feature_names has {len(names)} entries, but the centers have {n_features} features. "
-            "Pass a list with one name for each column."
-        )
-    return names
-
-
 def _subtitle(fit: KMeansFit) -> str:
     k, d = fit.value.centers.shape
     norms = fit.plan.norms
-    rows = "" if norms is None else f" of about {number(norms.n_rows)} rows"
     certificate = fit.certificate
+    rows = "" if norms is None else f" of about {number(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
     return (
         f"{k} centers in {d} features{rows}, at epsilon {price(certificate.epsilon)}, delta {price(certificate.delta)}"
     )

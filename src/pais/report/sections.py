@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Certificate
+from pais.accounting.words import unit_of, units_of
 from pais.mechanisms import KMeans
 from pais.planning import KMeansFit, Plan, Survey, record_losses
 from pais.planning.explain import assumption_lines
 from pais.report.charts import LineChart, stacked_bar, swatch
-from pais.report.heat import heat_map, noise_of_centers
 from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table
 
 _CURVE_POINTS = 201
@@ -40,18 +39,18 @@ def is_secure(fit: KMeansFit) -> bool:
 def guarantee(fit: KMeansFit) -> str:
     """Explain (epsilon, delta): the factor on the odds, and the success of the best guess from even odds."""
     certificate = fit.certificate
-    epsilon, delta = certificate.epsilon, certificate.delta
+    epsilon, delta, unit = certificate.epsilon, certificate.delta, unit_of(certificate.neighbours)
     factor = price(math.exp(epsilon), 3) if epsilon < 700.0 else f"e^{price(epsilon)}"
     guess = best_guess(epsilon, delta)
     apart = ", apart from delta" if delta > 0.0 else ""
     facts = [
-        ("epsilon, the largest privacy loss of any possible row", price(epsilon)),
+        (f"epsilon, the largest privacy loss of any possible {unit}", price(epsilon)),
         (
             "delta, the additive part of the guarantee" if delta > 0.0 else "delta: there is no additive part",
             price(delta),
         ),
-        (f"largest change in the odds that a row is in the data{apart}", f"{TIMES} {factor}"),
-        ("largest success rate of guessing whether a row is in the data, from even odds", guess),
+        (f"largest change in the odds that a {unit} is in the data{apart}", f"{TIMES} {factor}"),
+        (f"largest success rate of guessing whether a {unit} is in the data, from even odds", guess),
     ]
     boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>" for label, value in facts)
     extra = "" if delta == 0.0 else f", plus {price(delta)}"
@@ -60,15 +59,15 @@ def guarantee(fit: KMeansFit) -> str:
         "guarantee",
         "The guarantee",
         paragraph(
-            f"Adding or removing <strong>any one row</strong> {verb} the probability of any outcome by at most a "
-            f"factor of e<sup>epsilon</sup> = <strong>{factor}</strong>{extra}. This covers everything on this page "
-            "together, whatever else a reader knows or computes."
+            f"Adding or removing <strong>any one {escaped(unit)}</strong> {verb} the probability of any outcome by at "
+            f"most a factor of e<sup>epsilon</sup> = <strong>{factor}</strong>{extra}. This covers everything on this "
+            "page together, whatever else a reader knows or computes."
         ),
         f'<dl class="facts">{boxes}</dl>',
         paragraph(kept_sentence(certificate)),
         paragraph(
             f"Neighbours: {escaped(certificate.neighbours)}. Randomness: {escaped(certificate.note)}. The centers "
-            "show what many rows have in common. The guarantee bounds what they reveal about one row.",
+            f"show what many rows have in common. The guarantee bounds what they reveal about one {escaped(unit)}.",
             "soft",
         ),
     )
@@ -78,9 +77,10 @@ def kept_sentence(certificate: Certificate) -> str:
     """Say how much of the guarantee depends on a secret sample."""
     if certificate.epsilon_if_kept <= certificate.epsilon * (1.0 + 1e-6):
         return "The guarantee does not depend on a secret sample."
+    unit = escaped(unit_of(certificate.neighbours))
     return (
-        "The guarantee depends on the sample staying secret. If it becomes known that a row is in the sample, that row "
-        f"has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
+        f"The guarantee depends on the sample staying secret. If it becomes known that a {unit} is in the sample, that "
+        f"{unit} has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
     )
 
 
@@ -189,21 +189,21 @@ def sampling(fit: KMeansFit) -> str:
     n_rows, kept = norms.n_rows, norms.expected_size(fit.plan.rule)
     rounds = len(_mechanism(fit).rounds)
     source = "noisy, from the survey" if fit.survey is not None else "as stated"
-    share = min(kept / n_rows, 1.0)
+    share, units = min(kept / n_rows, 1.0), escaped(units_of(fit.certificate.neighbours))
     text = (
-        f"Each of the {rounds} rounds uses about <strong>{number(kept)}</strong> rows instead of {number(n_rows)}: the "
-        f"sample leaves out {percent(1.0 - share)}."
+        f"Each of the {rounds} rounds uses about <strong>{number(kept)}</strong> {units} instead of {number(n_rows)}: "
+        f"the sample leaves out {percent(1.0 - share)}."
         if share < 1.0
-        else f"Each of the {rounds} rounds uses all rows: this plan does not sample."
+        else f"Each of the {rounds} rounds uses all {units}: this plan does not sample."
     )
-    bar = stacked_bar("sampling-bar", "Rows kept", [(f"about {number(kept)} of {number(n_rows)} rows", share)], 1.0)
+    bar = stacked_bar("sampling-bar", "Rows kept", [(f"about {number(kept)} of {number(n_rows)} {units}", share)], 1.0)
     return section(
         "sampling",
         "Sample size",
         paragraph(text),
         bar,
         f'<ul class="key"><li>{swatch(0)}kept: about {number(kept)} ({percent(share)})</li>'
-        f'<li><span class="swatch rest" aria-hidden="true"></span>all rows: about {number(n_rows)} '
+        f'<li><span class="swatch rest" aria-hidden="true"></span>all {units}: about {number(n_rows)} '
         f"({source})</li></ul>",
         paragraph("Both numbers are expectations. The actual sample size is secret.", "soft"),
         _survey_note(fit, n_rows),
@@ -229,31 +229,6 @@ def _survey_note(fit: KMeansFit, n_rows: float) -> str:
     )
 
 
-def centers(fit: KMeansFit, names: Sequence[str]) -> str:
-    noise = ""
-    if noise_of_centers(fit.value, _mechanism(fit)) is not None:
-        noise = (
-            " <b>Noise</b>: standard deviation of each coordinate of the center due to the noise of the last round. It "
-            "is a rough scale for meaningful differences; sampling and clipping add further error."
-        )
-    return section(
-        "centers",
-        "Centers",
-        paragraph(
-            f"{fit.value.centers.shape[0]} centers of {len(names)} features, ordered by noisy count. The index of a "
-            "center is its index in the model. Colours compare the centers within each feature. Values are in the "
-            "units of the data."
-        ),
-        "" if fit.concern is None else paragraph(escaped(_as_sentence(fit.concern)), "warning"),
-        heat_map(fit.value, _mechanism(fit), names),
-        paragraph("<b>Noisy count</b>: number of rows of the cluster in the last round, with noise." + noise, "soft"),
-    )
-
-
-def _as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]
-
-
 def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:
     """Whether the plan took its radius from the survey, which only offers the edges of its bins."""
     return plan.ball.center == survey.ball.center and plan.ball.radius in survey.norms.norms
@@ -272,8 +247,7 @@ def limits(fit: KMeansFit) -> str:
         )
     lines = [
         f"<strong>Public facts.</strong> {facts}",
-        "<strong>Per row.</strong> A person with k rows has at most k times epsilon, and k &middot; "
-        "e<sup>(k&minus;1) epsilon</sup> times delta. Aggregate to one row per person first.",
+        _per_unit(unit_of(fit.certificate.neighbours)),
         "<strong>Preprocessing.</strong> The guarantee does not cover anything fitted to the rows before, such as a "
         "scaler.",
         "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows, "
@@ -297,6 +271,19 @@ def limits(fit: KMeansFit) -> str:
             "LIMITS.md, in the documentation of pais, has the full list and says what to do about each limit.", "soft"
         ),
         details("Assumptions on the loss, and what is known about each", checked.removeprefix("</ul>") + "</ul>"),
+    )
+
+
+def _per_unit(unit: str) -> str:
+    if unit == "row":
+        return (
+            "<strong>Per row.</strong> A person with k rows has at most k times epsilon, and k &middot; "
+            "e<sup>(k&minus;1) epsilon</sup> times delta. State the column that names the person as unit to protect "
+            "people."
+        )
+    return (
+        f"<strong>Per {escaped(unit)}.</strong> The guarantee protects each {escaped(unit)} with all its rows, and "
+        f"assumes that {escaped(unit)} names one person."
     )
 
 

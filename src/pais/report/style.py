@@ -38,6 +38,8 @@ LIGHT: Mapping[str, str] = {
     "line": "#d9dee5",
     "accent": "#0b5fa5",
     "empty": "#e6eaef",
+    "weak": "#dcdee1",
+    "weak-text": "#5a5f66",
     "alarm": "#8f1d14",
     "alarm-text": "#ffffff",
     "code": "#f0f2f5",
@@ -50,6 +52,8 @@ DARK: Mapping[str, str] = {
     "line": "#333b46",
     "accent": "#79bdf2",
     "empty": "#2c343e",
+    "weak": "#3a3e44",
+    "weak-text": "#b3b8bf",
     "alarm": "#ffb4a8",
     "alarm-text": "#2b0703",
     "code": "#12161b",
@@ -98,6 +102,15 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
   margin: 1rem 0; font-size: 1.05rem; }
 .banner strong { display: block; font-size: 1.35rem; letter-spacing: .01em; }
 .banner p { margin: .15rem 0 0; }
+.verdict { border: 1px solid var(--line); border-left: .45rem solid var(--accent); background: var(--card);
+  border-radius: .75rem; padding: .9rem 1.4rem; margin: 1rem 0; }
+.verdict .answer { font-size: 1.3rem; line-height: 1.35; font-weight: 650; margin: 0; max-width: none; }
+.verdict.poor { border-left-color: var(--alarm); }
+.verdict.mixed { border-left-color: #e69f00; }
+.stated { display: flex; flex-wrap: wrap; gap: .35rem 1.8rem; margin: .8rem 0 0; font-size: .93rem; }
+.stated dt { color: var(--soft); font-size: .82rem; }
+.stated dd { margin: 0; overflow-wrap: anywhere; }
+.stated code { font-size: .82rem; }
 .warning { border-left: .3rem solid var(--alarm); padding-left: .8rem; font-weight: 600; }
 .facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(11.5rem, 1fr)); gap: .75rem; margin: 1rem 0; }
 .facts div { border: 1px solid var(--line); border-radius: .6rem; padding: .7rem .9rem; display: flex;
@@ -105,15 +118,25 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .facts dt { color: var(--soft); font-size: .88rem; line-height: 1.35; }
 .facts dd { margin: 0; font-size: 1.5rem; font-weight: 650; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.25rem; }
-figure { margin: .5rem 0 0; }
+figure { margin: .5rem 0 0; max-width: 36rem; }
 figcaption { font-weight: 600; font-size: .93rem; margin-bottom: .25rem; }
 svg { display: block; width: 100%; height: auto; }
-svg text { fill: var(--soft); font-size: 12.5px; font-variant-numeric: tabular-nums; }
+svg text { fill: var(--soft); font-size: 13px; font-variant-numeric: tabular-nums; }
 svg .grid { stroke: var(--line); }
 svg .axis { stroke: var(--soft); }
 svg .curve { fill: none; stroke: var(--accent); stroke-width: 2.5; stroke-linejoin: round; }
 svg .limit { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; }
 svg .empty { fill: var(--empty); }
+svg .mark { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
+svg .frame { fill: none; stroke: var(--line); }
+.map .center circle { fill: var(--accent); fill-opacity: .22; stroke: var(--accent); stroke-width: 1.2; }
+.map .error { fill: none; stroke: var(--text); stroke-width: 1.2; }
+.map .error.dashed { stroke-dasharray: 3 3; }
+.map text.center { fill: var(--text); font-size: 12px; paint-order: stroke; stroke: var(--card); stroke-width: 2.5px;
+  stroke-linejoin: round; }
+.map .weak circle { fill: var(--soft); fill-opacity: .18; stroke: var(--soft); }
+.map text.weak { fill: var(--soft); }
+.axes { list-style: none; padding: 0; font-size: .9rem; color: var(--soft); overflow-wrap: anywhere; }
 svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .5rem;
   vertical-align: -.05rem; }
@@ -135,12 +158,18 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
   padding-left: 0; }
 .heat td[class^=heat] { border-radius: .25rem; min-width: 3.4rem; text-align: center; }
 .heat thead th { text-align: center; min-width: 3.4rem; }
+.heat thead th:first-child, .heat thead th.count { min-width: 0; }
+.heat thead th.count { text-align: right; white-space: normal; }
 .heat thead th span { display: inline-block; width: max-content; max-width: 9rem; white-space: normal;
-  overflow-wrap: break-word; }
+  overflow-wrap: anywhere; }
 .heat thead th:first-child { text-align: left; }
-.heat thead .upright span { writing-mode: vertical-rl; transform: rotate(180deg);
-  max-height: 11rem;
-  overflow: hidden; text-overflow: ellipsis; white-space: nowrap; text-align: left; }
+.heat thead .upright span { writing-mode: vertical-rl; transform: rotate(180deg); width: auto; max-width: none;
+  max-height: 14rem; text-align: left; line-height: 1.25; }
+.heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; max-width: 24rem; }
+.heat small { display: block; font-size: .74rem; line-height: 1.2; opacity: .85; }
+.heat .drowned span { color: var(--soft); opacity: .75; font-weight: 400; }
+.weak { background: var(--weak); color: var(--weak-text); }
+.heat td.weak { border-radius: .25rem; min-width: 3.4rem; text-align: center; }
 .doubt { font-size: .78rem; color: var(--alarm); display: block; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; font-size: .88rem;
   color: var(--soft); }
@@ -164,6 +193,9 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat { font-size: .84rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
+  .heat tbody th span { max-width: 9.5rem; }
+  .verdict { padding: .8rem 1rem; }
+  .verdict .answer { font-size: 1.15rem; }
 }"""
 
 _PAPER = """@media print {
@@ -174,10 +206,16 @@ _PAPER = """@media print {
   .facts, figure, tr, svg, .banner { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   .scroll { overflow: visible; }
-  .heat th, .heat td { padding: .25rem .35rem; }
+  .heat { font-size: 8.5pt; }
+  .heat th, .heat td { padding: .2rem .3rem; }
+  .heat td[class^=heat], .heat td.weak, .heat thead th { min-width: 2.6rem; }
+  .heat small { font-size: 7pt; }
   .heat th:first-child { position: static; }
+  .heat thead { display: table-header-group; }
   .on-screen { display: none; }
   .on-paper { display: block; }
-  .on-paper table { margin-bottom: 1rem; break-inside: avoid; }
+  .on-paper table { margin-bottom: 1rem; }
+  .charts { grid-template-columns: 1fr 1fr; }
+  .verdict { break-inside: avoid; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 }"""

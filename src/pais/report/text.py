@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 
@@ -15,6 +16,11 @@ _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def escaped(text: object) -> str:
     return html.escape(str(text), quote=True)
+
+
+def breakable(name: object) -> str:
+    """Escaped text that may be broken after punctuation, as the names of columns often have no blanks."""
+    return re.sub(r"([_.:/=-]+)(?=\w)", r"\1<wbr>", escaped(name))
 
 
 def number(value: float, digits: int = 4) -> str:

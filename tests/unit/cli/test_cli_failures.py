@@ -231,3 +231,8 @@ def test_a_warning_of_another_package_is_not_shown(
     shown = kmeans(data, tmp_path / "out").output
     assert "a weak guarantee" in shown
     assert CANARY not in shown
+
+
+def test_missing_settings_are_named(data: Path, tmp_path: Path) -> None:
+    assert "--epsilon is missing" in pais("kmeans", data, "--n-clusters", 3, "--out", tmp_path / "out").stderr
+    assert "--n-clusters and --epsilon are missing" in pais("kmeans", data, "--out", tmp_path / "out").stderr

@@ -20,7 +20,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pais.cli import app, show
-from pais.cli.rows import identifiers
+from pais.data.identifiers import identifiers
 
 N = 6000
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
@@ -274,7 +274,7 @@ def test_survey_is_valid_for_its_columns_in_their_order(tmp_path: Path) -> None:
     fit = ("kmeans", data, "--n-clusters", 3, "--epsilon", 1, "--survey", tmp_path / "survey.json")
     refused = pais(*fit, "--columns", "b,a", "--out", tmp_path / "mixed")
     assert refused.exit_code == 2
-    assert "--columns a,b" in refused.stderr
+    assert "in this order, or survey and plan again: a, b." in refused.stderr
     assert not (tmp_path / "mixed").exists()
     done(*fit, "--columns", "a,b", "--out", tmp_path / "right")
 

@@ -197,9 +197,31 @@ def test_failure_after_the_charge_is_reported(
     assert "charged" not in refused.stderr
 
 
-def test_ledger_without_delta_warns_about_gaussian_noise(tmp_path: Path, data: Path) -> None:
+def test_new_ledger_has_a_delta_that_pays_default_releases(tmp_path: Path, data: Path) -> None:
+    book = tmp_path / "budget.json"
+    created = command("ledger", book, "--epsilon", 3)
+    assert "delta 1e-05" in created.stderr
+    assert pais.Ledger(path=book).budget == pais.Budget(epsilon=3.0, delta=1e-5)
+    assert kmeans(data, tmp_path / "out", book).exit_code == 0
+    # Stating the epsilon again opens the ledger, whatever its delta is.
+    other = tmp_path / "other.json"
+    assert command("ledger", other, "--epsilon", 2, "--delta", 1e-7).exit_code == 0
+    assert command("ledger", other, "--epsilon", 2).stderr == ""
+    assert command("ledger", other, "--epsilon", 2, "--delta", 1e-5).exit_code == 2
+
+
+def test_ledger_shows_the_ids_that_certificates_name(book: Path, data: Path, tmp_path: Path) -> None:
+    assert kmeans(data, tmp_path / "out", book).exit_code == 0
+    certificate = json.loads((tmp_path / "out" / "certificate.json").read_text())
+    (entry,) = certificate["ledger_entries"]
+    assert entry[:8] in command("ledger", book).stdout
+
+
+def test_ledger_with_delta_zero_warns_about_gaussian_noise(tmp_path: Path, data: Path) -> None:
     book = tmp_path / "pure.json"
-    assert "will refuse" in " ".join(command("ledger", book, "--epsilon", 5).stderr.split())
+    warning = " ".join(command("ledger", book, "--epsilon", 5, "--delta", 0).stderr.split())
+    assert warning.startswith("warning: ")
+    assert "will refuse" in warning
     refused = kmeans(data, tmp_path / "out", book)
     assert refused.exit_code == 3
     assert "too little delta" in refused.stderr

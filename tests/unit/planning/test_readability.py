@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais.planning.readability import readability, readability_concern
+from pais.planning.readability import readability_concern, readability_of
 from tests.kmeans_cases import ROWS, stated
 
 CENTERS = np.array([[0.0, 0.0, 5.0], [10.0, 0.5, 5.1], [20.0, -0.5, 4.9]])
@@ -21,7 +21,7 @@ def value(centers: np.ndarray = CENTERS, error: float = 1.0, count: float = 1000
 
 
 def of(value: pais.KMeansValue) -> pais.Readability:
-    readable = readability(value, count_noise=10.0, radius=100.0)
+    readable = readability_of(value, count_noise=10.0, radius=100.0)
     assert readable is not None
     return readable
 
@@ -58,7 +58,7 @@ def test_verdict_is_one_sentence() -> None:
 
 
 def test_a_value_from_a_file_has_no_standard_errors_and_no_readability() -> None:
-    assert readability(replace(value(), standard_errors=None), count_noise=1.0, radius=1.0) is None
+    assert readability_of(replace(value(), standard_errors=None), count_noise=1.0, radius=1.0) is None
 
 
 def test_concern_names_drowned_features_and_what_to_state() -> None:
@@ -88,23 +88,23 @@ def test_fit_of_a_table_with_columns_of_very_different_size_warns_and_names_them
     with pytest.warns(pais.QualityWarning, match="noise drowns 2 of 3 features: age, premium") as issued:
         model.fit(pandas.DataFrame(rows, columns=names))
     assert issued[0].filename == __file__
-    assert model.fit_.readable.features == (True, False, False)
+    assert model.fit_.readability.features == (True, False, False)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pais.QualityWarning)
         model.fit(pandas.DataFrame(rows / [100_000.0, 100.0, 1.0], columns=names))
-        assert all(model.fit_.readable.features)
+        assert all(model.fit_.readability.features)
         # An array has no names to state anything about.
         model.fit(rows)
 
 
 def test_a_good_fit_is_readable_and_a_hopeless_one_says_so() -> None:
     fit = pais.private_kmeans(ROWS, stated(), random_state=0)
-    assert fit.readable is not None
-    assert fit.readable.verdict == "all 5 segments and all 6 features are readable above the noise"
+    assert fit.readability is not None
+    assert fit.readability.verdict == "all 5 segments and all 6 features are readable above the noise"
     assert fit.concern is None
     one = pais.private_kmeans(ROWS[:200], stated(epsilon=0.01, n_clusters=1), random_state=0)
-    assert one.readable is not None
-    assert not any(one.readable.features)
+    assert one.readability is not None
+    assert not any(one.readability.features)
     assert "the center is a guess" in (one.concern or "")
 
 
@@ -113,5 +113,5 @@ def test_other_mechanisms_have_no_readability() -> None:
     ball, rule = pais.Ball(radius=1.0, order=1), pais.UniformRule(rate=0.5)
     plan = pais.Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=1.0)
     fit = pais.KMeansFit.of(plan, pais.run(plan, np.ones((10, 2)), random_state=0))
-    assert fit.readable is None
+    assert fit.readability is None
     assert fit.concern is None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from threading import Event
 from typing import Any, TypeVar
@@ -19,9 +20,11 @@ from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
 from pais.data.columns import Columns, type_name
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
-from pais.data.engines.blocks import Block, ColumnBlock, RowBlock, empty_block
+from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
 from pais.data.engines.files import DataFile, open_file
+from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
+from pais.data.schema import Schema
 from pais.errors import DataError
 
 T = TypeVar("T")
@@ -36,7 +39,7 @@ class Part:
     first_row: int
 
 
-class ArrowEngine(Engine):
+class ArrowEngine(LocalEngine):
     """Rows of one or more Parquet or CSV files, read in the order of the files' names.
 
     The identity of a row is its position among the rows of all files, or its key if a key column is given.
@@ -54,13 +57,14 @@ class ArrowEngine(Engine):
         for file in self._files[1:]:
             _require_same_columns(file, first)
         self.names, self.n_features = first.layout.names, len(first.layout.names)
-        self._carry = list(columns.carry)
+        self.schema, self._columns = columns.schema, columns
+        self._carry, self.unit = list(columns.carry), columns.unit
         self._on_rows = on_rows
 
     @property
     def titles(self) -> tuple[str, ...]:
         layout = self._files[0].layout
-        return super().titles if any(layout.widths) else layout.titles
+        return super().titles if any(layout.widths) or self.schema is not None else layout.titles
 
     @property
     def known_rows(self) -> int | None:
@@ -77,10 +81,25 @@ class ArrowEngine(Engine):
             names=self.names,
             carried=self._join_carried([pa.table(batch.select(self._carry)) for _, batch in blocks]),
             identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
+            columns=self._columns,
+            unit=self.unit,
+            ids=None if self.unit is None else _joined_ids([block.units for block, _ in blocks]),
         )
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        engine = copy.copy(self)
+        # More rows may be usable once missing values have a midpoint.
+        engine._members = None
+        engine._columns = replace(self._columns, schema=schema)
+        engine._files = [replace(file, layout=file.layout.with_schema(schema)) for file in self._files]
+        engine.schema = schema
+        return engine
 
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        if self.unit is not None:
+            return self._fold_units(fold, seeded=seeded)
+
         def fold_part(part: Part, stop: Event) -> NDArray[Any] | None:
             sums = [fold.over(block) for block, _ in self._blocks(part, by_rows=seeded, stop=stop)]
             return reduce(operator.add, sums) if sums else None
@@ -89,6 +108,8 @@ class ArrowEngine(Engine):
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        if self.unit is not None:
+            return self._thin_units(thinning, bits)
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
 
         def thin_part(part: Part, stop: Event) -> list[tuple[KeptRows, pa.Table]]:
@@ -107,6 +128,16 @@ class ArrowEngine(Engine):
         samples.clear()
         return join(kept_rows, self.n_features, carried)
 
+    def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
+        def over(part: Part, stop: Event) -> list[T]:
+            results = []
+            for block, batch in self._blocks(part, by_rows=by_rows, stop=stop):
+                carried = batch.select(self._carry)
+                results.append(work(block, lambda index, carried=carried: _taken(carried, index)))  # type: ignore[misc]  # bound now
+            return results
+
+        return [result for results in _over_parts(over, list(self._parts())) for result in results]
+
     def _blocks(
         self, part: Part, *, by_rows: bool = False, stop: Event | None = None
     ) -> Iterator[tuple[Block, pa.RecordBatch]]:
@@ -118,11 +149,13 @@ class ArrowEngine(Engine):
             batch = layout.with_keys(batch, part.file.where)
             if batch.num_rows:
                 keys = layout.keys(batch)
-                identity = np.arange(position, position + n_rows, dtype=np.uint64) if keys is None else keys
-                if by_rows or layout.by_rows:
-                    yield RowBlock(layout.rows(batch), identity), batch
-                else:
-                    yield ColumnBlock(layout.numbers(batch), identity), batch
+                identity = np.arange(position, position + batch.num_rows, dtype=np.uint64) if keys is None else keys
+                whole = by_rows or layout.by_rows
+                block: Block = (
+                    RowBlock(layout.rows(batch), identity) if whole else ColumnBlock(layout.numbers(batch), identity)
+                )
+                block.units = layout.ids(batch)
+                yield block, batch
             position += n_rows
             if self._on_rows is not None:
                 self._on_rows(n_rows)
@@ -148,6 +181,15 @@ class ArrowEngine(Engine):
             return None
         empty = pa.schema([self._files[0].schema.field(name) for name in self._carry]).empty_table()
         return pa.concat_tables(tables or [empty], promote_options="default")
+
+
+def _taken(carried: pa.RecordBatch, index: Index) -> pa.Table:
+    return pa.table(carried.take(pa.array(index))) if carried.num_columns else pa.table({})
+
+
+def _joined_ids(ids: Sequence[pa.Array | None]) -> pa.Array:
+    arrays = [array for array in ids if array is not None]
+    return pa.concat_arrays(arrays) if arrays else pa.nulls(0, pa.int64())
 
 
 def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list[T]:

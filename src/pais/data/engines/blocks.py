@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.lattice import IntArray, Lattice
@@ -39,22 +40,54 @@ class Block(ABC):
     """
 
     identity: NDArray[np.uint64]
+    units: pa.Array | None = None
+    masses: IntArray | None = None
+    mass_step: float = 1.0
 
     @property
     def n_rows(self) -> int:
         return len(self.identity)
 
+    def weigh(self, masses: IntArray, step: float) -> None:
+        """Set the masses of the rows, in whole steps. Without masses, every row has mass 1."""
+        self.masses, self.mass_step = masses, step
+
     @abstractmethod
+    def finite(self) -> NDArray[np.bool_]:
+        """Whether each row is finite."""
+
+    @abstractmethod
+    def all_norms(self, ball: Ball) -> FloatArray:
+        """Return the norms of all rows, relative to the ball's center; NaN for rows that are not finite."""
+
     def norms(self, ball: Ball) -> FloatArray:
         """Return the norms of all finite rows, relative to the ball's center."""
+        return _present(self.all_norms(ball))
 
     def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
         """Return the bins of the norms of all finite rows. Every norm in a bin is below the bin's upper edge."""
         return bin_of(self.norms(ball))
 
+    def mass_in_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> IntArray:
+        """Return the total mass of the finite rows in each bin of norms, in steps."""
+        if self.masses is None:
+            return np.bincount(self.norm_bins(ball, bin_of, upper), minlength=upper.size)
+        norm = self.all_norms(ball)
+        present = np.flatnonzero(~np.isnan(norm))
+        # Sums of integers below 2**53, which are exact.
+        weights = self.masses.take(present).astype(np.float64)  # [note: units-6]
+        return np.bincount(bin_of(norm.take(present)), weights, minlength=upper.size).astype(np.int64)
+
     @abstractmethod
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        """Return the sum of all finite rows, shifted, clipped to the ball and truncated toward zero to whole steps."""
+        """Return the sum of all finite rows, shifted, clipped to the ball and truncated toward zero to whole steps.
+
+        Rows with a mass are multiplied by it before they are truncated.
+        """
+
+    @abstractmethod
+    def taken(self, index: Index, ball: Ball) -> FloatArray:
+        """Return the rows at `index`, relative to the ball's center, as an array of shape (m, d)."""
 
     @abstractmethod
     def rows(self) -> NDArray[np.generic]:
@@ -79,8 +112,14 @@ class RowBlock(Block):
         self._rows = rows
         self.identity = identity
 
-    def norms(self, ball: Ball) -> FloatArray:
-        return _present(ball.norms(ball.shift(self._rows)))
+    def finite(self) -> NDArray[np.bool_]:
+        return np.asarray(np.isfinite(self._rows).all(axis=1))
+
+    def all_norms(self, ball: Ball) -> FloatArray:
+        return ball.norms(ball.shift(self._rows))
+
+    def taken(self, index: Index, ball: Ball) -> FloatArray:
+        return ball.shift(self._rows.take(index, axis=0))
 
     def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
         shifted = ball.shift(self._rows)
@@ -103,6 +142,8 @@ class RowBlock(Block):
             clipped = ball.clip(ball.shift(self._rows[start : start + step]))
             # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
             bad = np.isnan(clipped[:, 0])
+            if self.masses is not None:
+                clipped = clipped * (self.masses[start : start + step] * self.mass_step)[:, None]
             total += lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
         return total
 
@@ -132,14 +173,24 @@ class ColumnBlock(Block):
         self._columns = columns
         self.identity = identity
 
-    def norms(self, ball: Ball) -> FloatArray:
+    def finite(self) -> NDArray[np.bool_]:
+        finite = np.ones(self.n_rows, dtype=bool)
+        for column in self._columns:
+            finite &= np.isfinite(column)
+        return finite
+
+    def all_norms(self, ball: Ball) -> FloatArray:
         if ball.order not in (1.0, 2.0):
-            return self._by_rows().norms(ball)
-        return _present(ball.norms_of_powers(self._powers(ball), len(self._columns)))
+            return self._by_rows().all_norms(ball)
+        return ball.norms_of_powers(self._powers(ball), len(self._columns))
+
+    def taken(self, index: Index, ball: Ball) -> FloatArray:
+        return self._gathered(index, ball)
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
         # Only public numbers decide which method is used, so all rows go through the same one.
-        if ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT:
+        by_rows = ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT
+        if by_rows or self.masses is not None:
             return self._by_rows().clipped_sum(ball, lattice)
         factor, beyond = ball.clip_factors(self._powers(ball), len(self._columns))
         bad = np.flatnonzero(np.isnan(factor))
@@ -174,7 +225,9 @@ class ColumnBlock(Block):
         return self._by_rows().survivors(screen, first, read_all=True)
 
     def _by_rows(self) -> RowBlock:
-        return RowBlock(self.rows(), self.identity)
+        block = RowBlock(self.rows(), self.identity)
+        block.masses, block.mass_step = self.masses, self.mass_step
+        return block
 
     def _gathered(self, index: Index | None, ball: Ball | None) -> FloatArray:
         """Return the rows at `index`, or all rows, as a row-major array, relative to the center if a ball is given."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +14,14 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, row_bits
 from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
+from pais.data.columns import Columns
 from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, join
-from pais.data.engines.blocks import RowBlock
+from pais.data.engines.blocks import Block, Index, RowBlock
+from pais.data.engines.local import CarriedAt, LocalEngine
+from pais.data.schema import Schema
+from pais.data.units import Unit
+
+T = TypeVar("T")
 
 # Large enough that the overhead of the calls on a block is small compared with reading it.
 _BLOCK_BYTES = 1 << 24
@@ -22,7 +30,7 @@ _BLOCK_BYTES = 1 << 24
 _THIN_BLOCK_BYTES = 1 << 26
 
 
-class MemoryEngine(Engine):
+class MemoryEngine(LocalEngine):
     """Rows of a two-dimensional array. The identity of a row is its position, unless `identity` is given."""
 
     def __init__(
@@ -32,19 +40,28 @@ class MemoryEngine(Engine):
         names: tuple[str, ...] | None = None,
         carried: pa.Table | None = None,
         identity: NDArray[np.uint64] | None = None,
+        columns: Columns | None = None,
+        unit: Unit | None = None,
+        ids: pa.Array | None = None,
     ) -> None:
         self._rows = rows
+        self._columns = Columns() if columns is None else columns
+        self.schema = self._columns.schema
         self._carried, self._identity = carried, identity
-        self.names = names
+        self.names, self.unit, self._ids = names, unit, ids
         self.n_features = int(self._rows.shape[1])
 
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        if self.unit is not None:
+            return self._fold_units(fold, seeded=seeded)
         step = self._step(_BLOCK_BYTES)
         return self.total(fold, in_threads(lambda start: fold.over(self._block(start, step)), self._starts(step)))
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        if self.unit is not None:
+            return self._thin_units(thinning, bits)
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
         if thinning.read_all is None:
             # Gathering single rows from an array stored by columns is slow, so all of it is read.
@@ -59,6 +76,34 @@ class MemoryEngine(Engine):
             carried = self._carried.take(pa.array(np.concatenate(positions)))
         return join(kept, self.n_features, carried)
 
+    @without_sizes
+    def _rescaled(self, schema: Schema) -> Engine:
+        assert self.schema is not None
+        engine = copy.copy(self)
+        # More rows may be usable once missing values have a midpoint.
+        engine._members = None
+        engine._columns = replace(self._columns, schema=schema)
+        engine.schema = schema
+        rows = self.schema.rescaled(self._rows, schema)
+        for position, numbers in enumerate(engine._columns.filled(list(rows.T))):
+            rows[:, position] = numbers
+        engine._rows = rows
+        return engine
+
+    def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
+        step = self._step(_BLOCK_BYTES)
+
+        def over(start: int) -> T:
+            def carried_at(index: Index) -> pa.Table:
+                return pa.table({}) if self._carried is None else self._carried.take(pa.array(start + index))
+
+            return work(self._block(start, step), carried_at)
+
+        return in_threads(over, self._starts(step))
+
+    def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
+        return None if self._carried is None else pa.concat_tables(tables)
+
     def _step(self, n_bytes: int) -> int:
         return max(1, n_bytes // (8 * self.n_features))
 
@@ -69,5 +114,8 @@ class MemoryEngine(Engine):
     def _block(self, start: int, step: int) -> RowBlock:
         rows = self._rows[start : start + step]
         if self._identity is not None:
-            return RowBlock(rows, self._identity[start : start + step])
-        return RowBlock(rows, np.arange(start, start + rows.shape[0], dtype=np.uint64))
+            block = RowBlock(rows, self._identity[start : start + step])
+        else:
+            block = RowBlock(rows, np.arange(start, start + rows.shape[0], dtype=np.uint64))
+        block.units = None if self._ids is None else self._ids.slice(start, step)
+        return block

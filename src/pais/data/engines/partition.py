@@ -8,6 +8,7 @@ other note is an error message.
 from __future__ import annotations
 
 import io
+import itertools
 import pickle
 import zlib
 from abc import ABC, abstractmethod
@@ -25,10 +26,12 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import KeyedBits, RowBits, mixed64
 from pais.data.cells import numbers_of_text
 from pais.data.columns import Layout
-from pais.data.engines.base import Fold, Thinning, quiet
+from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.data.engines.members import Members, UnitThinning
 from pais.data.engines.row_ids import RowIds
 from pais.data.engines.screen import Screen
+from pais.data.units import Unit, UnitHash, normalised, seeded_identity
 from pais.errors import PaisError
 
 
@@ -38,13 +41,23 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
     Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
     """
     work: Work | None = None
-    for batch in batches:
+    schema: pa.Schema | None = None
+
+    def answer_to(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
+        nonlocal work
+        if work is None and batch is not None:
+            work = pickle.loads(pickled)
+            work.begin(partition)
+        if work is None:
+            return None
+        return work.end() if batch is None else work.take(batch)
+
+    # None stands for the end of the partition.
+    for batch in itertools.chain(batches, [None]):
         answer, problem = None, None
         try:
-            if work is None:
-                work = pickle.loads(pickled)
-                work.begin(partition)
-            answer = work.take(batch)
+            schema = schema if batch is None else batch.schema
+            answer = answer_to(batch)
         except PaisError as error:
             problem = str(error)
         except ImportError as error:
@@ -52,29 +65,30 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
         except Exception as error:
             problem = f"a Spark worker failed with {type(error).__name__}. Its message is hidden: it can quote rows."
         if problem is not None:
-            yield _note(problem, batch.schema)
+            yield _note(problem, schema or pa.schema([]))
             # Read to the end: Spark ends a worker that stops early, and the next worker has to load everything again.
             for _ in batches:
                 pass
             return
         if answer is not None:
             yield answer
-    last = None if work is None else work.end()
-    if last is not None:
-        yield last
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How to turn batches into blocks. Batches hold the features, then the key if one is used, then carried columns.
+    """How to turn batches into blocks. Batches hold the features, then the key or unit if one is used, then the rest.
 
-    With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do.
+    With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do. With `unit`, rows
+    belong to units; key and numbering are not used then. With `encoded`, the features are the coordinates of scaled
+    vectors already.
     """
 
     layout: Layout
     by_rows: bool = False
     keyed: bool = False
     numbering: Numbering | None = None
+    encoded: bool = False
+    unit: Unit | None = None
 
     @property
     def features(self) -> list[str]:
@@ -82,20 +96,47 @@ class Reading:
 
     def block(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
-        layout, names = self.layout, self.features
-        widths = dict(zip(layout.features, layout.widths, strict=True))
-        columns = [_fixed(batch.column(position), widths[name]) for position, name in enumerate(names)]
-        numbers = pa.RecordBatch.from_arrays(columns, names=names)
-        carried = batch.select(list(range(len(names) + self.keyed, batch.num_columns)))
-        identity = np.zeros(numbers.num_rows, dtype=np.uint64)
+        layout, n_features = self.layout, len(self.layout.names if self.encoded else self.features)
+        cells = self._cells(batch.select(list(range(n_features))))
+        aside = self.keyed or self.unit is not None
+        carried = batch.select(list(range(n_features + aside, batch.num_columns)))
+        identity = np.zeros(batch.num_rows, dtype=np.uint64)
         if self.keyed:
-            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(len(names))], names=[layout.columns.key]))
+            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(n_features)], names=[layout.columns.key]))
             identity = identity if keys is None else keys
         if self.numbering is not None:
-            identity = self.numbering.of(layout.rows(numbers))
-        if self.by_rows or layout.by_rows or self.numbering is not None:
-            return RowBlock(layout.rows(numbers), identity), carried
-        return ColumnBlock(layout.numbers(numbers), identity), carried
+            identity = self.numbering.of(self._rows(cells))
+        by_rows = self.by_rows or layout.by_rows or self.numbering is not None
+        block: Block = (
+            RowBlock(self._rows(cells), identity) if by_rows else ColumnBlock(layout.numbers(cells), identity)
+        )
+        if self.unit is not None:
+            block.units = normalised(batch.column(n_features), "the source")
+        return block, carried
+
+    def _cells(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the features as the layout reads them. With a schema, they have the types of the source."""
+        if self.encoded:
+            return batch
+        widths = dict(zip(self.layout.features, self.layout.widths, strict=True))
+        columns = batch.columns
+        if self.layout.columns.schema is None:
+            columns = [_fixed(column, widths[name]) for name, column in zip(self.features, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, names=self.features)
+
+    def _rows(self, cells: pa.RecordBatch) -> FloatArray:
+        if self.encoded:
+            return np.column_stack([column.to_numpy(zero_copy_only=False) for column in cells.columns])
+        return self.layout.rows(cells)
+
+    def weighted(self, batch: pa.RecordBatch) -> tuple[Block, Members | None, pa.RecordBatch]:
+        """Return the block of a batch, its units if it has any, which give its rows their masses, and the rest."""
+        block, carried = self.block(batch)
+        if self.unit is None:
+            return block, None, carried
+        members = Members(self.unit)
+        members.add(block)
+        return members.weighted(block), members, carried
 
 
 def _fixed(column: pa.Array, width: int) -> pa.Array:
@@ -172,6 +213,23 @@ class Converting(Work):
         return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self.names})
 
 
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Work):
+    """Replace features by scaled vectors, one column per coordinate, for frames that are sorted by them later."""
+
+    layout: Layout
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = list(dict.fromkeys(self.layout.features))
+        cells = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
+        # Adding zero turns -0.0 into 0.0, so both zeros make equal rows.
+        vectors = {
+            f"f{position}": pa.array(numbers + 0.0) for position, numbers in enumerate(self.layout.numbers(cells))
+        }
+        others = dict(list(_columns(batch).items())[len(names) :])
+        return pa.RecordBatch.from_pydict(vectors | others)
+
+
 @dataclass(kw_only=True)
 class Folding(Work):
     """Add the contributions of the rows of each partition."""
@@ -181,7 +239,7 @@ class Folding(Work):
     _total: NDArray[Any] | None = field(default=None, init=False)
 
     def take(self, batch: pa.RecordBatch) -> None:
-        block, _ = self.reading.block(batch)
+        block, _, _ = self.reading.weighted(batch)
         if block.n_rows:
             part = self.fold.over(block)
             self._total = part if self._total is None else self._total + part
@@ -218,13 +276,11 @@ class Thin(Work):
             self._ids = RowIds(self.key, partition=partition, n_features=self.screen.n_features)
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        block, carried = self.reading.block(batch)
+        block, members, carried = self.reading.weighted(batch)
         if block.n_rows == 0:
             return None
         self._schema = batch.schema
-        if self._ids is not None:
-            block.identity = self._ids.of(block.columns())
-        kept = self.thinning.keep(block, self.screen, self._bits)
+        kept = self._kept(block) if members is None else self._kept_units(block, members)
         n_rows, width = kept.rows.shape
         if n_rows == 0:
             return None
@@ -234,9 +290,63 @@ class Thin(Work):
         content = pa.Array.from_buffers(pa.binary(), n_rows, buffers)
         return _answer(content, pa.array(kept.weights), None, _columns(carried.take(pa.array(kept.index))))
 
+    def _kept(self, block: Block) -> KeptRows:
+        if self._ids is not None:
+            block.identity = self._ids.of(block.columns())
+        return self.thinning.keep(block, self.screen, self._bits)
+
+    def _kept_units(self, block: Block, members: Members) -> KeptRows:
+        """Sample the units of a block. A draw depends on the id alone, so another attempt keeps the same units."""
+        identify = seeded_identity if self.seeded is not None else UnitHash(self.key).words
+        sample = UnitThinning(members=members, thinning=self.thinning, identify=identify)
+        sample.measure(block)
+        sample.draw(self._bits)
+        return sample.keep(block)
+
     def end(self) -> pa.RecordBatch | None:
         """Return an empty note if the partition had rows, even if none of them was kept."""
         return None if self._schema is None else _note("", self._schema)
+
+
+@dataclass(kw_only=True, repr=False)
+class ByUnit(Work):
+    """Pass batches on to other work so that all rows of a unit are in one batch.
+
+    Spark has put the rows of a unit into one partition and sorted them by unit. So only the last unit of a batch can
+    continue in the next one. Its rows wait here until the unit is complete.
+    """
+
+    work: Work
+    position: int
+    _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
+
+    def begin(self, partition: int) -> None:
+        self.work.begin(partition)
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_rows == 0:
+            return None
+        ids = batch.column(self.position)
+        last = pc.equal(ids, ids[len(ids) - 1])
+        start = int(pc.index(last, pa.scalar(True)).as_py())
+        if start == 0 and self._waiting and self._waiting[-1].column(self.position)[0].equals(ids[0]):
+            self._waiting.append(batch)
+            return None
+        complete = [*self._waiting, batch.slice(0, start)]
+        self._waiting = [batch.slice(start)]
+        whole = _joined(complete)
+        return self.work.take(whole) if whole.num_rows else None
+
+    def end(self) -> pa.RecordBatch | None:
+        rest = self.work.take(_joined(self._waiting)) if self._waiting else None
+        answers = [answer for answer in (rest, self.work.end()) if answer is not None]
+        return _joined(answers) if answers else None
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one batch."""
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
 
 
 def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:

@@ -5,6 +5,7 @@ Only the modules `spark*.py` import Spark. The code that runs on the workers is 
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import sys
@@ -26,9 +27,10 @@ from pais._base.randomness import BitSource, KeyedBits, row_bits
 from pais.data.columns import Columns
 from pais.data.engines import spark_columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
-from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, rows_of
+from pais.data.engines.partition import ByUnit, Folding, Numbering, Reading, Thin, Work, rows_of
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
 from pais.data.headers import is_csv, require_header
+from pais.data.schema import Schema
 from pais.errors import DataError
 
 # Skip lines whose number of cells differs from the header's, whichever columns are read. Quotes work as in Arrow.
@@ -65,10 +67,18 @@ class SparkEngine(Engine):
             raise DataError("the source is a streaming frame, which has no end. Pass a frame with a fixed set of rows.")
         self._layout = spark_columns.layout_of(frame, columns)
         self._frame = spark_columns.with_keys(frame, columns)
-        self.names, self.n_features = self._layout.names, len(self._layout.names)
+        self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
+        self.schema = columns.schema
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        engine = copy.copy(self)
+        engine._layout = self._layout.with_schema(schema)
+        engine.schema = schema
+        return engine
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
-        reading = Reading(layout=self._layout, by_rows=seeded)
+        self.require_masses(fold)
+        reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
         table = self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=())
         contents = [io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content")]
         return np.asarray(self.total(fold, [np.load(content, allow_pickle=False) for content in contents]))
@@ -76,9 +86,11 @@ class SparkEngine(Engine):
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws, carry = row_bits(bits), self._layout.columns.carry
         seeded = draws if isinstance(draws, KeyedBits) else None
-        keyed = seeded is not None and self._layout.columns.key is not None
-        numbering = Numbering() if seeded is not None and not keyed else None
-        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering)
+        by_row = seeded is not None and self.unit is None
+        keyed = by_row and self._layout.columns.key is not None
+        numbering = Numbering() if by_row and not keyed else None
+        encoded = self.schema is not None and numbering is not None
+        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit, encoded=encoded)
         work = Thin(
             reading=reading,
             thinning=thinning,
@@ -98,19 +110,34 @@ class SparkEngine(Engine):
     def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
         """Select only the columns that a pass needs: features, key and carried columns, in this order."""
         frame, key = self._frame, self._layout.columns.key
-        columns = {f"f{i}": spark_columns.as_doubles(frame, name) for i, name in enumerate(reading.features)}
+        columns = {f"f{i}": self._feature(name) for i, name in enumerate(reading.features)}
         features = list(columns)
         if reading.keyed:
             columns["k"] = spark_columns.column_of(frame, key)
+        if self.unit is not None:
+            columns["u"] = spark_columns.unit_ids(frame, self.unit.column)
         columns |= {f"c{i}": spark_columns.carried(frame, name) for i, name in enumerate(carry)}
         selected = spark_columns.renamed(frame).select(*[column.alias(name) for name, column in columns.items()])
+        if self.unit is not None:
+            # All rows of a unit come to one worker, next to each other.
+            return selected.where("u is not null").repartition("u").sortWithinPartitions("u")
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
         types = [spark_columns.type_of(frame, name) for name in carry]
         ties = [f"c{i}" for i, kind in enumerate(types) if spark_columns.is_sortable(kind)]
-        numbers = spark_columns.with_numbers(selected, features)
+        if self.schema is not None:
+            numbers = spark_columns.with_vectors(selected, self._layout, features)
+            features = [f"f{i}" for i in range(self.n_features)]
+        else:
+            numbers = spark_columns.with_numbers(selected, features)
         return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
+
+    def _feature(self, name: str) -> Any:
+        """Select a feature: in its own type with a schema, by which workers encode it, else as doubles."""
+        if self.schema is not None:
+            return spark_columns.column_of(self._frame, name)
+        return spark_columns.as_doubles(self._frame, name)
 
     def _run(self, work: Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
         """Run one action and return the rows that the workers sent back. Raise an error if a worker reported one."""
@@ -118,6 +145,8 @@ class SparkEngine(Engine):
         carried = [spark_columns.carried_type(spark_columns.type_of(self._frame, name)) for name in carry]
         types |= {f"c{i}": kind for i, kind in enumerate(carried)}
         schema = kinds.StructType([kinds.StructField(name, kind) for name, kind in types.items()])
+        if self.unit is not None:
+            work = ByUnit(work=work, position=len(dict.fromkeys(self._layout.features)))
         run = for_workers(work)
         with larger_batches(self._frame.sparkSession, self.n_features):
             table = guarded(lambda: selected.mapInArrow(run, schema).toArrow())

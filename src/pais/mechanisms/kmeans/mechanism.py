@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from pais.mechanisms.kmeans import refine
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round, add_profiles, count_lattice, sum_lattice
 from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.mechanisms.kmeans.refinement import Refinement
-from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample
+from pais.mechanisms.kmeans.residual import WEIGHT_BITS, ResidualRound, ResidualSample
 from pais.mechanisms.kmeans.value import KMeansValue
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
@@ -47,6 +48,8 @@ class KMeans(Mechanism):
         Public or noisy values that the refinement uses.
     trust : float
         A count is trusted if it exceeds this many standard deviations of its noise.
+    weight_bits : int
+        Largest number of binary places of the weights. Rows of units have small weights, which need more.
     """
 
     n_clusters: int
@@ -60,7 +63,9 @@ class KMeans(Mechanism):
     mean_square_norm: float = 1.0
     trust: float = 1.5
     largest_weight: float = 1.0
+    weight_bits: int = WEIGHT_BITS
     name = "k-means"
+    protects_units = True
 
     def __post_init__(self) -> None:
         self._validate()
@@ -76,7 +81,7 @@ class KMeans(Mechanism):
 
     def _validate(self) -> None:
         """Check the numbers: they may come from a file."""
-        for name in ("n_clusters", "n_features", "cells"):
+        for name in ("n_clusters", "n_features", "cells", "weight_bits"):
             object.__setattr__(self, name, validate.count(name, getattr(self, name)))
         for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight"):
             object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
@@ -149,7 +154,13 @@ class KMeans(Mechanism):
         return value if ball.center is None else value.moved(np.asarray(ball.center))
 
     def _refined(self, content: WeightedRows, rng: refine.Generator, bits: BitSource) -> KMeansValue:
-        sample = ResidualSample(content, self.residual_rounds, n_rows=self.n_rows, largest_weight=self.largest_weight)
+        sample = ResidualSample(
+            content,
+            self.residual_rounds,
+            n_rows=self.n_rows,
+            largest_weight=self.largest_weight,
+            weight_bits=self.weight_bits,
+        )
         refinement = Refinement(self, sample, rng, bits)
         if self.moment is None:
             return refinement.run_from_sectors()
@@ -157,6 +168,9 @@ class KMeans(Mechanism):
         mean, scatter = self.moment.mean_and_scatter(moment, self.n_rows)
         left = max(self.mean_square_norm - float(np.square(mean).sum()), 0.05 * self.mean_square_norm)
         return refinement.run(mean, refine.spread_of_moment(scatter, self.moment.noise.scale, self.n_rows, left))
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return value.multiplied(max_rows)
 
     def _plain(self, sample: LloydSample, rng: refine.Generator, bits: BitSource) -> KMeansValue:
         """Algorithm 2 of the paper from a start that does not depend on the data; centers are clipped to the ball."""

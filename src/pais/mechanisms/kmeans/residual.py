@@ -30,8 +30,8 @@ from pais.privacy.profiles import GaussianProfile, LinearProfile
 # Clipped residuals are shortened by this share, more than all rounding errors of the clip and of the noise scales.
 _MARGIN = 2.0**-40
 
-# Weights are truncated to this many binary places, or fewer if totals would exceed 64-bit integers.
-_WEIGHT_BITS = 10
+#: Weights are truncated to this many binary places, or fewer if totals would exceed 64-bit integers.
+WEIGHT_BITS = 10
 
 # Before weights get fewer binary places than this, the grid of the rows becomes coarser.
 _LEAST_WEIGHT_BITS = 4
@@ -162,9 +162,16 @@ class ResidualSample:
     """
 
     def __init__(
-        self, content: WeightedRows, rounds: tuple[ResidualRound, ...], *, n_rows: float, largest_weight: float
+        self,
+        content: WeightedRows,
+        rounds: tuple[ResidualRound, ...],
+        *,
+        n_rows: float,
+        largest_weight: float,
+        weight_bits: int = WEIGHT_BITS,
     ) -> None:
-        first, steps = rounds[0], Steps.of(rounds, content.rows.shape[1], n_rows, largest_weight)
+        steps = Steps.of(rounds, content.rows.shape[1], n_rows, largest_weight, weight_bits=weight_bits)
+        first = rounds[0]
         self._grid = Grid(content.rows, first.radius, steps.grid_bits)
         self._weight_lattice = Lattice(step=2.0**-steps.weight_bits)
         self._weights = self._weight_lattice.encode(content.weights)
@@ -250,17 +257,25 @@ class Steps:
     weight_bits: int
 
     @classmethod
-    def of(cls, rounds: tuple[ResidualRound, ...], d: int, n_rows: float, largest_weight: float) -> Steps:
+    def of(
+        cls,
+        rounds: tuple[ResidualRound, ...],
+        d: int,
+        n_rows: float,
+        largest_weight: float,
+        *,
+        weight_bits: int = WEIGHT_BITS,
+    ) -> Steps:
         """As fine as the noise and 64-bit integers allow."""
         noise = max(round_.residual_noise.deviation(d) for round_ in rounds)
         single = rounds[0].residual_noise.n_uniforms(d) == d
-        places = (_NOISE_BITS if single else _JOINT_NOISE_BITS) - _WEIGHT_BITS
+        places = (_NOISE_BITS if single else _JOINT_NOISE_BITS) - weight_bits
         grid_bits = min(most_bits(d), max(places - math.ceil(math.log2(noise)), _LEAST_GRID_BITS))
         total = math.ceil(math.log2(max(4.0 * n_rows, 2.0 * largest_weight, _NOISE_ROOM * noise)))
         room = _MOST_BITS - 1 - total  # [note: residual-7]
         if room - grid_bits < _LEAST_WEIGHT_BITS:
             grid_bits = min(grid_bits, max(room - _LEAST_WEIGHT_BITS, _LEAST_GRID_BITS))
-        return cls(grid_bits=grid_bits, weight_bits=min(_WEIGHT_BITS, room - grid_bits))
+        return cls(grid_bits=grid_bits, weight_bits=min(weight_bits, room - grid_bits))
 
 
 def _total(label: NDArray[np.intp], k: int, values: IntArray, member: IntArray | None = None) -> IntArray:

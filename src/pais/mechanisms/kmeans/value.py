@@ -81,3 +81,10 @@ class KMeansValue:
         """The same value in coordinates with another origin."""
         cells = self.cells if self.cells is None else replace(self.cells, centers=self.cells.centers + origin)
         return replace(self, centers=self.centers + origin, cells=cells)
+
+    def multiplied(self, factor: int) -> KMeansValue:
+        """The same value with all counts multiplied, to count rows where a unit may have several."""
+        cells = self.cells
+        if cells is not None:
+            cells = replace(cells, noisy_sizes=cells.noisy_sizes * factor)
+        return replace(self, noisy_counts=self.noisy_counts * factor, cells=cells)

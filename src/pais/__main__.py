@@ -1,0 +1,5 @@
+"""``python -m pais``: the command line without its script."""
+
+from pais.cli import main
+
+main()

@@ -1,0 +1,180 @@
+"""Certificates in plain words, from their public content."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from pais._base import validate
+from pais._base.numerics import raised
+
+ONE_ROW = "one row added or removed"
+
+#: What a Gaussian shift is, for readers who meet the word in a plan, a survey or a certificate.
+SHIFT_IN_WORDS = "A Gaussian shift s means: one {unit} moves the result by at most s standard deviations of its noise."
+
+
+def unit_of(neighbours: str) -> str:
+    """Who is protected, from a certificate's `neighbours`: "row" for "one row added or removed"."""
+    return neighbours.removeprefix("one ").removesuffix(" added or removed")
+
+
+def units_of(neighbours: str) -> str:
+    """What a number of records counts: "rows", or for instance "units (customer_id)"."""
+    unit = unit_of(neighbours)
+    return "rows" if unit == "row" else f"units ({unit})"
+
+
+def price_in_words(content: Mapping[str, Any]) -> str:
+    """Epsilon and delta, rounded up."""
+    return f"epsilon {raised(content['epsilon'])}, delta {raised(content['delta'], 3)}"
+
+
+def price_of(content: Mapping[str, Any]) -> tuple[float, float]:
+    """Read epsilon and delta of a file or of a part of it; raise unless both are non-negative numbers."""
+    return validate.non_negative("epsilon", content["epsilon"]), validate.target_delta(content.get("delta", 0.0))
+
+
+def certificate_text(content: Mapping[str, Any]) -> str:
+    """Describe a certificate, given as its dictionary: the guarantee, its parts, the mechanism and the limits."""
+    epsilon, delta = price_of(content)
+    parts = [price_of(part) for part in content["parts"]]
+    for total, prices in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
+        if not math.isclose(total, sum(prices), rel_tol=1e-9, abs_tol=1e-300):
+            raise ValueError
+    lines = ["This is the certificate of a release."]
+    if content["secure_randomness"] is not True:
+        lines += [
+            "",
+            "NOT PRIVATE: a seed was given, so this was a rehearsal. The numbers below are not a guarantee.",
+        ]
+    neighbours = str(content["neighbours"])
+    lines += ["", "Guarantee", *guarantee_lines(epsilon, delta, neighbours), *delta_lines(content)]
+    if "epsilon_if_kept" in content:
+        lines += if_kept_lines(epsilon, float(content["epsilon_if_kept"]), neighbours)
+    lines += ["", "Parts"]
+    lines += [f"  {part['what']}: {price_in_words(part)}" for part in content["parts"]]
+    lines += joint_lines(content, neighbours)
+    lines += ["", "How", *how_lines(content)]
+    lines += [
+        "",
+        "Limits",
+        *_unit_limit(neighbours),
+        "  It does not cover steps that were fitted to the rows before this release, such as a scaler.",
+        "  It does not cover other releases from the same rows: add their epsilons and deltas.",
+        f"  Randomness: {content['note']}. Issued by pais {content['version']}.",
+    ]
+    return "\n".join(lines)
+
+
+def _unit_limit(neighbours: str) -> list[str]:
+    unit = unit_of(neighbours)
+    if unit != "row":
+        return [f"  The guarantee is for one {unit} with all its rows."]
+    return ["  The guarantee is for one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta)."]
+
+
+def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
+    """Explain (epsilon, delta) to a reader who does not know the terms."""
+    unit = unit_of(neighbours)
+    lines = [
+        f"  epsilon {raised(epsilon)}, delta {raised(delta, 3)}; neighbours: {neighbours}.",
+        f"  Adding or removing one {unit} changes the probability of any outcome",
+        f"  by a factor of at most e^epsilon = {raised(math.exp(min(epsilon, 700.0)), 4)}"
+        + (f", plus at most delta = {raised(delta, 3)}." if delta > 0.0 else "."),
+        f"  This holds for every {unit}, whatever its values.",
+    ]
+    # Posterior odds are at most e^epsilon times the prior odds; shown for even prior odds.
+    guess = 1.0 / (1.0 + math.exp(-epsilon))
+    sure = raised(100.0 * guess, 3)
+    lines.append(
+        f"  Someone who gave a {unit} a 50 % chance to be in the data is at most {sure} % sure of it afterwards."
+    )
+    if delta > 0.0:
+        lines[-1] = lines[-1].removesuffix(".") + ", apart from delta."
+    return lines
+
+
+def if_kept_lines(epsilon: float, kept: float, neighbours: str = ONE_ROW) -> list[str]:
+    """Explain the guarantee that remains once the sample is known."""
+    if not kept >= epsilon:
+        raise ValueError
+    if kept <= epsilon * (1.0 + 1e-6):
+        return ["  It does not depend on keeping the sample secret."]
+    unit = unit_of(neighbours)
+    return [
+        f"  The sample must stay secret: if it becomes known that a {unit} was kept, that {unit} has epsilon "
+        f"{raised(kept)}.",
+    ]
+
+
+def delta_lines(content: Mapping[str, Any]) -> list[str]:
+    """Explain how delta was chosen, if the user did not state it."""
+    basis = content.get("delta_basis")
+    # Certificates of earlier versions do not contain this field.
+    if basis is None or not str(basis).startswith("default"):
+        return []
+    used = validate.target_delta(content["delta_used"])
+    return [f"  The noise was calibrated for delta {raised(used, 3)}: the {basis}."]
+
+
+def joint_lines(content: Mapping[str, Any], neighbours: str = ONE_ROW) -> list[str]:
+    """Explain how a price divides between the survey and the release, if it includes a survey."""
+    # Certificates of earlier versions do not contain these fields.
+    if not content.get("survey_shift"):
+        return []
+    shift = validate.positive("survey_shift", content["survey_shift"])
+    rounds = validate.target_delta(content["release_delta"])
+    return [
+        f"  Survey and release have one price. The survey has the Gaussian shift {raised(shift)}.",
+        f"  {SHIFT_IN_WORDS.format(unit=unit_of(neighbours))}",
+        f"  The release alone meets the same epsilon at delta {raised(rounds, 3)}.",
+    ]
+
+
+def how_lines(content: Mapping[str, Any]) -> list[str]:
+    """Describe how the rows were bounded, sampled and measured."""
+    ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
+    origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
+    lines = [
+        f"  Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}.",
+        f"  {_rule_in_words(rule)}",
+    ]
+    rounds = mechanism.get("rounds")
+    if not isinstance(rounds, list):
+        return [*lines, f"  Then: {mechanism['mechanism']}, with noise."]
+    counts, last = rounds[-1]["count_noise"], rounds[-1].get("sum_noise")
+    lines.append(f"  Then {mechanism['n_clusters']} clusters in {len(rounds)} rounds.")
+    if isinstance(mechanism.get("second_moment"), dict):
+        lines.append("  The first centers come from a noisy mean and second moment of the rows.")
+    if last is not None:
+        return [
+            *lines,
+            f"  Each round has noisy counts and sums: in the last, {counts['law']} noise of scale "
+            f"{counts['scale']:.6g} on counts, {last['law']} {last['scale']:.6g} on sums.",
+        ]
+    last = rounds[-1]["residual_noise"]
+    return [
+        *lines,
+        "  Each round has a noisy count, a noisy sum of distances and a noisy sum of residuals (row minus center)",
+        f"  for each cell: in the last, {counts['law']} noise of scale {counts['scale']:.6g} on counts, and "
+        f"{last['law']} {last['scale']:.6g} x clip on residuals.",
+    ]
+
+
+def norm_in_words(order: object) -> str:
+    return f"l{order:g}" if isinstance(order, (int, float)) else f"l-{order}"
+
+
+def _rule_in_words(rule: Mapping[str, Any]) -> str:
+    kind = rule["rule"]
+    if kind == "uniform" and rule.get("probability") == 1.0:
+        return "All rows are used."
+    if kind == "uniform":
+        return f"Each row is kept with the same probability, {rule['probability']:.4g}."
+    kinds = {
+        "constrained": "that is as small as the limits on its loss allow",
+        "coreset": "that grows with its squared norm",
+    }
+    return f"Each row is kept with a probability {kinds.get(kind, 'given by a public function of its norm')}."

@@ -1,0 +1,69 @@
+"""Base class of the engines that read rows in this process. It handles rows that belong to units."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pais._base.randomness import BitSource, KeyedBits, row_bits
+from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
+from pais.data.engines.blocks import Block, Index
+from pais.data.engines.members import Members, UnitThinning
+from pais.data.units import seeded_identity
+
+T = TypeVar("T")
+CarriedAt = Callable[[Index], pa.Table]
+
+
+class LocalEngine(Engine):
+    """An engine that can pass over its rows several times.
+
+    With units, the first pass counts the rows of each unit. A sample takes two more passes: one for the norms of the
+    units, and one for the rows of the units that are kept.
+    """
+
+    _members: Members | None = None
+
+    @abstractmethod
+    def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
+        """Run `work` on every block, in threads. The second argument returns the carried columns of some rows."""
+
+    @abstractmethod
+    def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
+        """Concatenate the carried columns of a sample; None if there are none."""
+
+    def _with_members(self) -> Members:
+        """The units of the source. They are counted once."""
+        if self._members is None:
+            assert self.unit is not None
+            members = Members(self.unit)
+            self._over_blocks(lambda block, _: members.add(block))
+            self._members = members
+        return self._members
+
+    def _fold_units(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        self.require_masses(fold)
+        members = self._with_members()
+        return self.total(fold, self._over_blocks(lambda block, _: fold.over(members.weighted(block)), by_rows=seeded))
+
+    def _thin_units(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
+        draws = row_bits(bits)
+        identify = seeded_identity if isinstance(draws, KeyedBits) else None
+        sample = UnitThinning(members=self._with_members(), thinning=thinning, identify=identify)
+        self._over_blocks(lambda block, _: sample.measure(block))
+        sample.draw(draws)
+
+        def keep(block: Block, carried_at: CarriedAt) -> tuple[KeptRows, pa.Table]:
+            kept = sample.keep(block)
+            return kept, carried_at(kept.index)
+
+        samples = self._over_blocks(keep)
+        carried = self._join_carried([table for _, table in samples])
+        kept_rows = [kept for kept, _ in samples]
+        # `join` frees the kept rows one by one, so nothing else may refer to them.
+        samples.clear()
+        return join(kept_rows, self.n_features, carried)

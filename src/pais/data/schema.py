@@ -1,0 +1,225 @@
+"""The public schema of a table: what is known about its columns, and the scaled vectors that follow from it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pais._base import validate
+from pais._base.numerics import FloatArray
+from pais.data import typed
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale, column_from_dict, days
+from pais.errors import ArgumentError
+
+_KINDS = 'Pass (low, high), "auto", a list of categories, bool, two dates, or a number by which to divide the values'
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What is public about the columns of a table. It maps rows to scaled vectors, and vectors to own units.
+
+    Build one with `Schema.of`. A column has one of these kinds:
+
+    ====================================  =======================================  ===========================
+    stated as                             inside                                   outside
+    ====================================  =======================================  ===========================
+    ``(low, high)``, a tuple of numbers   clipped, mapped to [-1, 1]               own units, within the bounds
+    ``(date, date)``, a tuple of dates    clipped, mapped to [-1, 1]               dates, within the bounds
+    ``"auto"``                            ``(x - center) / scale``, found          own units
+                                          privately
+    a list, or more than two values       one coordinate per category, 0 or        share of each category
+                                          sqrt(2)
+    ``bool``                              -1 or 1                                  share of true
+    a number ``s``                        ``x / s``                                own units
+    ====================================  =======================================  ===========================
+
+    A *tuple of two* states bounds and a *list* states categories, so ``["yes", "no"]`` are two categories. Two
+    categories are as far apart as the ends of a stated range. A category that is unknown or missing is none of those
+    listed. Categories are compared without blanks at their ends; if all of them are numbers, as numbers. Dates are
+    `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count in UTC, and
+    times without a zone as they are.
+
+    Notes
+    -----
+    Guarantee. The encoding of a row depends on that row and the schema only, is finite or NaN, and never raises:
+    `tests/unit/data/test_schema.py`.
+
+    Examples
+    --------
+    >>> from pais import Schema
+    >>> schema = Schema.of({"age": (18, 100), "region": ["north", "south"], "premium": bool})
+    >>> schema.labels
+    ('age', 'region=north', 'region=south', 'premium')
+    >>> schema.decode([[0.0, 1.0, 0.2, 0.5]]).round(2).tolist()
+    [[59.0, 0.71, 0.14, 0.75]]
+    """
+
+    columns: tuple[Column, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        for column in self.columns:
+            validate.instance("columns", column, Column, "Build a schema with Schema.of({...}).")
+        if not self.columns:
+            raise ArgumentError("columns is empty. State at least one column.")
+        for labels in (self.names, self.labels):
+            repeated = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
+            if repeated:
+                raise ArgumentError(f"{repeated[0]!r} occurs twice among the columns. Give each its own name.")
+
+    @classmethod
+    def of(cls, columns: Mapping[str, object] | Schema) -> Schema:
+        """Build a schema from a mapping of column names to what is public about them; a schema is returned as is."""
+        if isinstance(columns, Schema):
+            return columns
+        if not isinstance(columns, Mapping):
+            raise ArgumentError(f"columns must be a mapping, but its type is {type(columns).__name__}. {_KINDS}.")
+        return cls(tuple(_column(name, stated) for name, stated in columns.items()))
+
+    def __repr__(self) -> str:
+        return f"Schema({', '.join(f'{column.name}: {column.kind}' for column in self.columns)})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"columns": self.columns}
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """One label for each coordinate of a vector, such as ``region=north``."""
+        return tuple(label for column in self.columns for label in column.labels)
+
+    @property
+    def width(self) -> int:
+        """Number of coordinates of a vector."""
+        return len(self.labels)
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """Names of the "auto" columns whose scale is not known yet."""
+        return tuple(column.name for column in self.columns if column.is_open)
+
+    @cached_property
+    def stated(self) -> Schema:
+        """The schema as the user stated it: all "auto" columns are open."""
+        return Schema(tuple(Auto(name=column.name) if isinstance(column, Auto) else column for column in self.columns))
+
+    def may_become(self, resolved: Schema) -> bool:
+        """Whether a schema is this one, or this one with some of its open columns resolved."""
+        pairs = zip(self.columns, resolved.columns, strict=False)
+        return self.stated == resolved.stated and all(column.is_open or column == after for column, after in pairs)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether public bounds limit every coordinate."""
+        return all(column.is_bounded for column in self.columns)
+
+    @cached_property
+    def unit_scale(self) -> FloatArray:
+        """Own units per unit of each coordinate, by which a standard error of a vector is multiplied."""
+        scales = np.array([column.unit_scale for column in self.columns for _ in column.labels])
+        validate.freeze(scales)
+        return scales
+
+    @cached_property
+    def has_midpoint(self) -> NDArray[np.bool_]:
+        """For each coordinate, whether 0 is a public midpoint that can stand in for a missing value."""
+        return np.array([column.has_midpoint for column in self.columns for _ in column.labels])
+
+    def __getitem__(self, name: str) -> Column:
+        """Return what is known about one column."""
+        return self._by_name[name]
+
+    @cached_property
+    def _by_name(self) -> dict[str, Column]:
+        return {column.name: column for column in self.columns}
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        ends = np.cumsum([len(column.labels) for column in self.columns]).tolist()
+        return [slice(end - len(column.labels), end) for column, end in zip(self.columns, ends, strict=True)]
+
+    def encode_column(self, name: str, cells: pa.Array) -> list[FloatArray]:
+        """Return one array per coordinate of a column, with NaN where the value is missing or cannot be read."""
+        return self[name].encode(cells)
+
+    def resolved(self, scales: Mapping[str, tuple[float, float]]) -> Schema:
+        """Return the schema in which these "auto" columns have a center and a scale."""
+        wrong = [name for name in scales if name not in self.names or not isinstance(self[name], Auto)]
+        if wrong:
+            raise ArgumentError(f"column {wrong[0]!r} is not an auto column of the schema. Pass only those.")
+        columns: list[Column] = []
+        for column in self.columns:
+            if isinstance(column, Auto) and column.name in scales:
+                center, scale = scales[column.name]
+                column = dataclasses.replace(column, middle=center, scale=scale)
+            columns.append(column)
+        return Schema(tuple(columns))
+
+    def rescaled(self, rows: NDArray[np.generic], resolved: Schema) -> FloatArray:
+        """Return vectors of this schema as vectors of the schema in which its open columns are resolved."""
+        scaled = np.array(rows, dtype=np.float64)
+        for column, place in zip(self.columns, self._slices, strict=True):
+            after = resolved[column.name]
+            if column.is_open and isinstance(after, Auto):
+                scaled[:, place] = after.scaled(scaled[:, place])
+        return scaled
+
+    def decode(self, vectors: Any) -> FloatArray:
+        """Return vectors of shape (m, width) in own units: within bounds, shares of categories and booleans, days."""
+        array = validate.real_array("vectors", vectors)
+        if array.ndim != 2 or array.shape[1] != self.width:
+            raise ArgumentError(f"vectors must have shape (m, {self.width}). Pass one number for each coordinate.")
+        decoded = np.empty_like(array)
+        for column, place in zip(self.columns, self._slices, strict=True):
+            decoded[:, place] = column.decode(array[:, place])
+        return decoded
+
+    def decode_frame(self, vectors: Any) -> dict[str, NDArray[Any]]:
+        """Return decoded vectors as one array per label, with dates as `datetime64`; pandas makes a frame of it."""
+        decoded = self.decode(vectors)
+        frame: dict[str, NDArray[Any]] = {}
+        for column, place in zip(self.columns, self._slices, strict=True):
+            for label, numbers in zip(column.labels, decoded[:, place].T, strict=True):
+                frame[label] = typed.times_of_days(numbers) if isinstance(column, Dates) else numbers
+        return frame
+
+    def to_dict(self) -> dict[str, Any]:
+        """All public facts, for files."""
+        return {"columns": [column.to_dict() for column in self.columns]}
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any]) -> Schema:
+        """Rebuild a schema from its dictionary."""
+        return cls(tuple(column_from_dict(column) for column in described["columns"]))
+
+
+def _column(name: Any, stated: object) -> Column:
+    """Return one column from what the user states about it."""
+    title = f"columns[{name!r}]"
+    if stated is bool or (isinstance(stated, str) and stated == "bool"):
+        return Boolean(name=name)
+    if isinstance(stated, str) and stated == "auto":
+        return Auto(name=name)
+    if isinstance(stated, Real) and not isinstance(stated, (bool, np.bool_)):
+        return Scale(name=name, scale=float(stated))
+    if isinstance(stated, tuple) and len(stated) == 2:
+        if all(isinstance(end, (str, datetime.date, np.datetime64)) for end in stated):
+            low, high = (days(f"a bound in {title}", end) for end in stated)
+            return Dates(name=name, low=low, high=high)
+        return Bounds(name=name, low=stated[0], high=stated[1])
+    if isinstance(stated, (Sequence, np.ndarray)) and not isinstance(stated, (str, bytes)):
+        return Categories(name=name, values=tuple(stated))
+    raise ArgumentError(f"{title} of type {type(stated).__name__} is not understood. {_KINDS}.")

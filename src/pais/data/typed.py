@@ -1,0 +1,183 @@
+"""Convert Arrow columns to the numbers that a schema states: numbers, truth values, days. Row by row, without errors.
+
+A cell that cannot be converted becomes NaN. No cell changes the value of another cell, and none causes an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.data.cells import numbers_of_text
+
+# ISO 8601: a date, then optionally a time, then optionally a zone.
+_DATE = (
+    r"^(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"
+    r"(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
+    r" ?(?P<zone>[Zz]|[+-]\d{2}:?\d{2})?)?$"
+)
+
+_TRUE, _FALSE = ("true", "yes"), ("false", "no")
+
+_SECONDS_PER_DAY = 86_400
+
+# Ticks of a day in each unit of time. Nanoseconds are cut to microseconds: a double holds those of 285 years exactly.
+_TICKS_PER_DAY = {unit: _SECONDS_PER_DAY * per_second for unit, per_second in (("s", 1), ("ms", 10**3), ("us", 10**6))}
+
+# Days that `datetime64[us]` can hold with room to spare.
+_MOST_DAYS = 10**8
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the cells: that of the categories for a dictionary column."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def is_text(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(test(kind) for test in tests)
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal))
+
+
+def is_time(kind: pa.DataType) -> bool:
+    return any(test(kind) for test in (pa.types.is_date, pa.types.is_timestamp))
+
+
+def numbers_of(column: pa.Array) -> FloatArray:
+    """Return numbers, booleans or text as finite doubles, with NaN for anything else."""
+    column = _decoded(column)
+    if pa.types.is_decimal(column.type):
+        # Text is converted to the nearest double, but Arrow's own conversion of decimals rounds otherwise.
+        column = pc.cast(column, pa.large_string())
+    if is_text(column.type):
+        column = numbers_of_text(_texts(column))
+    floats = np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
+    floats[~np.isfinite(floats)] = np.nan
+    return floats
+
+
+def texts_of(column: pa.Array) -> pa.Array:
+    """Return a text column without blanks at the ends of its cells."""
+    return pc.ascii_trim_whitespace(_texts(_decoded(column)))
+
+
+def truths_of(column: pa.Array) -> FloatArray:
+    """Return 1 for true and 0 for false, given as booleans, as the numbers 1 and 0 or as words; NaN for anything else.
+
+    The words are true, false, yes and no, in any case.
+    """
+    column = _decoded(column)
+    truths = numbers_of(column)
+    truths[(truths != 0.0) & (truths != 1.0)] = np.nan
+    if is_text(column.type):
+        words = pc.ascii_lower(texts_of(column))
+        for value, known in ((1.0, _TRUE), (0.0, _FALSE)):
+            truths[_mask(pc.is_in(words, value_set=pa.array(known, words.type)))] = value
+    return truths
+
+
+def days_of(column: pa.Array) -> FloatArray:
+    """Return dates and times as days since 1970-01-01, in UTC where a zone is known; NaN where a cell is no date.
+
+    Every unit gives the same double for the same instant: it is the correctly rounded quotient of two whole numbers.
+    """
+    column = _decoded(column)
+    if is_text(column.type):
+        return _days_of_text(texts_of(column))
+    missing = _mask(column.is_null())
+    if pa.types.is_date32(column.type):
+        days = _integers(column, pa.int32()).astype(np.float64)
+    else:
+        unit = "ms" if pa.types.is_date64(column.type) else column.type.unit
+        ticks = _integers(column, pa.int64())
+        if unit == "ns":
+            unit, ticks = "us", ticks // 1000
+        days = ticks / _TICKS_PER_DAY[unit]
+    return np.where(missing, np.nan, days)
+
+
+def times_of_days(days: FloatArray) -> NDArray[np.datetime64]:
+    """Return days since 1970-01-01 as times, rounded to microseconds."""
+    ticks = np.rint(np.clip(days, -_MOST_DAYS, _MOST_DAYS) * _TICKS_PER_DAY["us"])
+    return ticks.astype(np.int64).astype("datetime64[us]")
+
+
+def texts_of_objects(cells: Iterable[object]) -> pa.Array:
+    """Return Python objects as text, cell by cell: dates in ISO 8601, numbers and text as they are; null for others."""
+    return pa.array([_text_of(cell) for cell in cells], pa.large_string())
+
+
+def _text_of(cell: object) -> str | None:
+    try:
+        if isinstance(cell, str):
+            cell.encode()  # a lone surrogate is no text
+            return cell
+        if hasattr(cell, "isoformat"):
+            return str(cell.isoformat())
+        if isinstance(cell, (bool, int, float, Decimal, np.number, np.bool_, np.datetime64)):
+            return str(cell)
+    except MemoryError:
+        raise
+    except Exception:
+        return None
+    return None
+
+
+def _decoded(column: pa.Array) -> pa.Array:
+    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+
+
+def _texts(column: pa.Array) -> pa.Array:
+    return column if pa.types.is_large_string(column.type) else pc.cast(column, pa.large_string())
+
+
+def _mask(column: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(pc.fill_null(column, False).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _integers(column: pa.Array, kind: pa.DataType) -> NDArray[Any]:
+    return np.asarray(pc.fill_null(column.view(kind), 0).to_numpy(zero_copy_only=False))
+
+
+def _days_of_text(texts: pa.Array) -> FloatArray:
+    parts = pc.extract_regex(texts, _DATE)
+    missing = ~_mask(parts.is_valid())
+
+    def part(name: str, digits: int = 0) -> NDArray[np.int64]:
+        cells = pc.struct_field(parts, name)
+        if digits:
+            cells = pc.utf8_slice_codeunits(pc.utf8_rpad(cells, digits, "0"), 0, digits)
+        empty = pc.fill_null(pc.equal(cells, ""), True)
+        return _integers(pc.cast(pc.if_else(empty, pa.scalar("0", cells.type), cells), pa.int64()), pa.int64())
+
+    year, month, day = part("year"), part("month"), part("day")
+    first = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+    date = first.astype("datetime64[D]") + (day - 1)
+    hour, minute, second = part("hour"), part("minute"), part("second")
+    ticks = ((date.astype(np.int64) * 24 + hour) * 60 + minute) * 60 + second - _offsets(pc.struct_field(parts, "zone"))
+    ticks = ticks * 10**6 + part("fraction", 6)
+    sound = (month >= 1) & (month <= 12) & (day >= 1) & (date.astype("datetime64[M]") == first)
+    sound &= (hour < 24) & (minute < 60) & (second < 60) & ~missing
+    return np.where(sound, ticks / _TICKS_PER_DAY["us"], np.nan)
+
+
+def _offsets(zones: pa.Array) -> NDArray[np.int64]:
+    """Return the seconds by which each zone is ahead of UTC; 0 without a zone."""
+    plain = pc.replace_substring(zones, ":", "")
+    signed = pc.match_substring_regex(plain, r"^[+-]\d{4}$")
+    digits = pc.if_else(pc.fill_null(signed, False), plain, pa.scalar("+0000", plain.type))
+    hours = _integers(pc.cast(pc.utf8_slice_codeunits(digits, 1, 3), pa.int64()), pa.int64())
+    minutes = _integers(pc.cast(pc.utf8_slice_codeunits(digits, 3, 5), pa.int64()), pa.int64())
+    behind = _mask(pc.starts_with(digits, "-"))
+    seconds = hours * 3600 + minutes * 60
+    return np.asarray(np.where(behind, -seconds, seconds))

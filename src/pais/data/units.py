@@ -1,0 +1,251 @@
+"""Units of privacy: the people, or other owners of several rows, that a release protects."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pais._base import validate
+from pais._base.keyed import Words64
+from pais._base.lattice import IntArray
+from pais._base.randomness import StreamBits, mixed64
+from pais.data.cells import MISSING_WORDS, whole_numbers_of_text
+from pais.errors import ArgumentError, DataError
+
+# The mass of a row has this many binary places, and more if a unit may own many rows of full mass.
+_MASS_BITS = 24
+
+# Largest `max_rows`. Masses and counts then fit into 64-bit integers.
+_MOST_ROWS = 1 << 20
+
+# Texts longer than this are replaced by a cryptographic digest before they are hashed.
+_MOST_WORDS = 16
+
+_LANES = 4
+#: Characters that are removed around an id.
+BLANKS = " \t\n\v\f\r"
+# A decimal integer in its usual form, alone or as the text of a float.
+_WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+WHOLE_FLOAT = r"^(0|-?[1-9][0-9]{0,18})\.0$"
+_LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """Who is protected: all rows with the same value in a column are one unit, such as a person. Public.
+
+    Parameters
+    ----------
+    column : str
+        The column that names the unit of each row.
+    max_rows : int
+        Number of rows M that count in full. Each of the m rows of a unit has mass 1 / max(M, m), so that the masses of
+        a unit add up to at most 1. With the default 1, every unit counts once, however many rows it owns.
+    """
+
+    column: str
+    max_rows: int = 1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise ArgumentError("unit is not the name of a column. Pass a name, such as unit='customer_id'.")
+        object.__setattr__(self, "max_rows", validate.count("max_rows_per_unit", self.max_rows))
+        if self.max_rows > _MOST_ROWS:
+            raise ArgumentError(f"max_rows_per_unit={self.max_rows} is too large. Pass at most {_MOST_ROWS}.")
+
+    @property
+    def neighbours(self) -> str:
+        """The meaning of presence or absence in a certificate."""
+        return f"one {self.column} added or removed"
+
+    @property
+    def mass_bits(self) -> int:
+        """Binary places of a mass."""
+        return _MASS_BITS + self.max_rows.bit_length()
+
+    def masses(self, n_rows: IntArray) -> IntArray:
+        """Mass of each row of a unit with this many rows, in steps of 2**-mass_bits, rounded down."""
+        return np.asarray((1 << self.mass_bits) // np.maximum(n_rows, self.max_rows))  # [note: units-1]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"column": self.column, "max_rows": self.max_rows}
+
+    @classmethod
+    def from_dict(cls, described: Mapping[str, Any] | None) -> Unit | None:
+        """Rebuild a unit from its description; None stands for single rows."""
+        return None if described is None else cls(column=described["column"], max_rows=described["max_rows"])
+
+
+def normalised(column: pa.Array, where: str) -> pa.Array:
+    """Return ids as 64-bit integers, text without blanks around it, or bytes; null for a missing id.
+
+    Text such as "17.0" becomes "17", because tables with a missing id are written that way. Empty text and the words
+    for missing values in CSV files, such as "NA", are missing ids. Row by row: no id changes another.
+    """
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if pa.types.is_integer(kind):
+        return pc.cast(column, pa.int64(), safe=False)
+    if pa.types.is_floating(kind):
+        return _whole_numbers(column)
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
+        return _trimmed_text(column.cast(pa.large_string()))
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_null(kind):
+        return pa.nulls(len(column), pa.int64())
+    raise DataError(
+        f"the unit column of {where} holds neither integers nor text. Convert it, or choose another column."
+    )
+
+
+def _trimmed_text(column: pa.Array) -> pa.Array:
+    trimmed = pc.ascii_trim(column, characters=BLANKS)
+    missing = pc.is_in(trimmed, value_set=MISSING_WORDS.cast(trimmed.type))
+    if pc.any(missing).as_py():
+        trimmed = pc.if_else(missing, pa.scalar(None, trimmed.type), trimmed)
+    if pc.any(pc.ends_with(trimmed, ".0")).as_py():
+        trimmed = pc.replace_substring_regex(trimmed, WHOLE_FLOAT, r"\1")
+    return trimmed
+
+
+def require_ids(kind: pa.DataType, unit: Unit, features: Sequence[str], where: str) -> None:
+    """Raise if the column of a unit is also a feature, or has a type that cannot name units."""
+    if unit.column in features:
+        raise ArgumentError(
+            f"column {unit.column!r} is the unit and a feature. Leave it out of the columns: an id says "
+            "nothing about a person."
+        )
+    normalised(pa.nulls(0, kind), where)
+
+
+def ids_of_objects(cells: Iterable[object]) -> pa.Array:
+    """Convert Python objects to ids cell by cell: integers and text by their text, and null for anything else."""
+
+    def text(cell: object) -> str | None:
+        if isinstance(cell, (float, np.floating)) and math.isfinite(cell) and float(cell).is_integer():
+            return str(int(cell))
+        if isinstance(cell, (str, uuid.UUID)) or (
+            isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.bool_))
+        ):
+            return str(cell)
+        return None
+
+    return pa.array([text(cell) for cell in cells], type=pa.large_string())
+
+
+def _whole_numbers(column: pa.Array) -> pa.Array:
+    """Integers that a table holds as floats because an id is missing. Any other number keeps its bits as its id."""
+    numbers = np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
+    with np.errstate(all="ignore"):
+        whole = (np.abs(numbers) < 2.0**53) & (np.trunc(numbers) == numbers)
+        bits = numbers.view(np.int64)
+        # The bits of numbers below 5e-308 are small integers too. They get the bits of those integers, which as whole
+        # numbers have other ids.
+        bits = np.where((bits >= 0) & (bits < 2**53), bits.astype(np.float64).view(np.int64), bits)
+        ids = np.where(whole, np.where(whole, numbers, 0.0).astype(np.int64), bits)
+    return pa.array(ids, mask=~np.isfinite(numbers))
+
+
+class UnitHash:
+    """128-bit words of ids under a key. Equal ids have equal words; different ids almost never do.
+
+    Integers, and text that is a decimal integer in its usual form, are their own words, so ids agree between CSV and
+    Parquet files. Other text is hashed by four independent members of the multilinear family of `ContentHash`, over its
+    length and its bytes.
+
+    Notes
+    -----
+    Guarantee. Two different ids have the same words with probability at most 2**-127 over the key, even if an adversary
+    chose the ids: `tests/unit/data/test_units.py`.
+
+    Assumes. The ids were fixed before the key was drawn, and nobody sees the words. A seeded run uses a fixed key.
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        bits = StreamBits(os.urandom(32) if key is None else key, context=b"units")
+        self._key = bits.words64(_LANES * (2 * _MOST_WORDS + 2)).reshape(-1, _LANES)
+
+    def words(self, ids: pa.Array) -> Words64:
+        """Return the words of normalised ids, none of which is missing, as an array of shape (n, 2)."""
+        words = np.zeros((len(ids), 2), dtype=np.uint64)
+        if pa.types.is_integer(ids.type):
+            words[:, 0] = np.asarray(ids.to_numpy(zero_copy_only=False)).view(np.uint64)
+            return words
+        words[:] = self._hashed(ids.cast(pa.large_binary()))
+        if pa.types.is_large_string(ids.type):
+            digits = pc.match_substring_regex(ids, _WHOLE)
+            whole = whole_numbers_of_text(ids.filter(digits))
+            # Integers beyond 64 bits stay hashed.
+            positions = np.flatnonzero(np.asarray(digits.to_numpy(zero_copy_only=False)))[_is_valid(whole)]
+            words[positions, 0] = np.asarray(whole.drop_null().to_numpy(zero_copy_only=False)).view(np.uint64)
+            words[positions, 1] = 0
+        return words
+
+    def _hashed(self, texts: pa.Array) -> Words64:
+        """Hash bytes, eight at a time over all texts."""
+        if len(texts) == 0:
+            return np.zeros((0, 2), dtype=np.uint64)
+        length = _lengths(texts)
+        totals = np.repeat(self._key[0][:, np.newaxis], len(texts), axis=1)
+        # The length of a long text is that of the text, not of its digest: no short text is taken for a digest.
+        self._add(totals, 0, length.astype(np.uint64) & _LOW)  # [note: units-2]
+        if length.max() > 8 * _MOST_WORDS:
+            texts = pa.array([_shortened(text) for text in texts.to_pylist()], type=pa.large_binary())
+            length = _lengths(texts)
+        _, offsets, content = texts.buffers()
+        bounds = np.frombuffer(offsets, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+        start = bounds[:-1] - bounds[0]
+        # Room after the last byte, so that whole words can be read there.
+        data = np.zeros(bounds[-1] - bounds[0] + 8, dtype=np.uint8)
+        data[:-8] = np.frombuffer(content or b"", dtype=np.uint8)[bounds[0] : bounds[-1]]
+        word_at = np.ndarray((data.size - 7,), dtype="<u8", buffer=data, strides=(1,))
+        for position in range(-(-int(length.max()) // 8)):
+            left = np.clip(length - 8 * position, 0, 8)
+            word = word_at[np.where(left > 0, start + 8 * position, 0)]
+            # Zero the bytes after the end of the text. A shift by 64 bits is not defined, so it takes two steps.
+            spare = (8 * (8 - left)).astype(np.uint64)
+            halfway = spare >> np.uint64(1)
+            word = word << halfway << (spare - halfway) >> halfway >> (spare - halfway)
+            self._add(totals, 1 + 2 * position, word & _LOW)
+            self._add(totals, 2 + 2 * position, word >> _HALF)
+        first, second, third, fourth = totals
+        return np.stack([(first & ~_LOW) | (second >> _HALF), (third & ~_LOW) | (fourth >> _HALF)], axis=1)
+
+    def _add(self, totals: Words64, position: int, characters: Words64) -> None:
+        for total, key in zip(totals, self._key[1 + position], strict=True):
+            total += characters * key
+
+
+def _lengths(texts: pa.Array) -> IntArray:
+    return np.asarray(pc.binary_length(texts).to_numpy(zero_copy_only=False)).astype(np.int64)
+
+
+def _is_valid(column: pa.Array) -> NDArray[np.bool_]:
+    return np.asarray(column.is_valid().to_numpy(zero_copy_only=False))
+
+
+def _shortened(text: bytes) -> bytes:
+    """Replace a long text by its digest. No two long texts with the same digest are known."""
+    if len(text) <= 8 * _MOST_WORDS:
+        return text
+    return hashlib.blake2b(text, digest_size=64, person=b"pais unit").digest()
+
+
+def seeded_identity(ids: pa.Array) -> NDArray[np.uint64]:
+    """Identities of units for the draws of a seeded run, the same in every engine. NOT PRIVATE."""
+    words = UnitHash(bytes(32)).words(ids)
+    return mixed64(words[:, 0] + mixed64(words[:, 1]))

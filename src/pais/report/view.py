@@ -1,0 +1,142 @@
+"""Released centers as a reader sees them: names, own units, standard errors, and what is readable above the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.data.kinds import Boolean, Categories, Column, Dates
+from pais.data.schema import Schema
+from pais.errors import ArgumentError
+from pais.planning import KMeansFit
+from pais.report.text import number
+
+NUMBER, SHARE, DATE = "number", "share", "date"
+
+# A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
+_DIGITS = 3
+_MOST_DECIMALS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Centers in the columns' own units.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One name for each column of `values`.
+    kinds : tuple of str
+        "number", "share" or "date".
+    values : array of shape (k, d)
+        In own units; shares of categories and booleans in [0, 1]; dates as days since 1970-01-01.
+    errors : array of shape (k, d), optional
+        Standard errors in the same units.
+    cells : array of bool of shape (k, d)
+        Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
+    features, centers : tuple of bool
+        Which features and which centers are readable above the noise.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    values: FloatArray
+    errors: FloatArray | None
+    cells: NDArray[np.bool_]
+    features: tuple[bool, ...]
+    centers: tuple[bool, ...]
+
+    @property
+    def has_one_error(self) -> bool:
+        """Whether the values of a center all have the same standard error, as in columns that are not scaled."""
+        return self.errors is not None and bool(np.all(np.ptp(self.errors, axis=1) <= 1e-9 * self.errors[:, 0]))
+
+    def texts(self, feature: int) -> tuple[list[str], list[str]]:
+        """The values of a column and their standard errors as text, with the same decimals for all centers."""
+        values = self.values[:, feature]
+        errors = None if self.errors is None else self.errors[:, feature]
+        kind = self.kinds[feature]
+        if kind == DATE:
+            return [_date(value) for value in values], [] if errors is None else [_days(error) for error in errors]
+        factor, unit = (100.0, "%") if kind == SHARE else (1.0, "")
+        decimals = _decimals(factor * values, None if errors is None else factor * errors)
+        shown = [_text(factor * value, decimals) + unit for value in values.tolist()]
+        # A standard error has two digits at most, and is never shown as zero.
+        around = [] if errors is None else [number(factor * error, 2) + unit for error in errors.tolist()]
+        return shown, around
+
+
+def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
+    """The view of a fit. With a schema, names and units are those of its columns."""
+    value, schema = fit.value, getattr(fit.plan, "schema", None)
+    centers = value.centers
+    readable = fit.readability
+    errors = value.standard_errors
+    if errors is not None:
+        errors = np.broadcast_to(errors.reshape(len(centers), -1), centers.shape)
+    return View(
+        names=_names(feature_names, centers.shape[1]) if schema is None else schema.labels,
+        kinds=_kinds(schema, centers.shape[1]),
+        values=centers if schema is None else schema.decode(centers),
+        errors=errors if errors is None or schema is None else errors * schema.unit_scale,
+        cells=np.ones(centers.shape, dtype=bool) if readable is None else readable.cells & np.array(readable.features),
+        features=(True,) * centers.shape[1] if readable is None else readable.features,
+        centers=(True,) * len(centers) if readable is None else readable.centers,
+    )
+
+
+def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    if feature_names is None:
+        return tuple(f"feature {column}" for column in range(n_features))
+    names = tuple(str(name) for name in feature_names)
+    if isinstance(feature_names, str) or len(names) != n_features:
+        raise ArgumentError(
+            f"feature_names has {len(names)} entries, but the centers have {n_features} features. "
+            "Pass a list with one name for each column."
+        )
+    return names
+
+
+def _kinds(schema: Schema | None, n_features: int) -> tuple[str, ...]:
+    if schema is None:
+        return (NUMBER,) * n_features
+    return tuple(_kind(column) for column in schema.columns for _ in column.labels)
+
+
+def _kind(column: Column) -> str:
+    if isinstance(column, (Boolean, Categories)):
+        return SHARE
+    return DATE if isinstance(column, Dates) else NUMBER
+
+
+def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
+    """Number of decimals for all values of a column; None if they need powers of ten."""
+    spread = float(np.ptp(values))
+    size = spread if spread > 1e-9 * np.abs(values).max(initial=0.0) else float(np.abs(values).max(initial=0.0))
+    if not 1e-4 <= size < 1e9:
+        return 0 if size == 0.0 else None
+    decimals = _DIGITS - 1 - math.floor(math.log10(size))
+    error = 0.0 if errors is None else float(np.median(errors))
+    if error > 0.0:
+        decimals = min(decimals + 1, -math.floor(math.log10(error)))
+    return int(np.clip(decimals, 0, _MOST_DECIMALS))
+
+
+def _text(value: float, decimals: int | None) -> str:
+    if decimals is None:
+        return number(value, 3)
+    text = f"{value:,.{decimals}f}"
+    return text.removeprefix("-") if float(text.replace(",", "")) == 0.0 else text
+
+
+def _date(days: float) -> str:
+    return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
+
+
+def _days(days: float) -> str:
+    return f"{number(days, 2)} days"

@@ -1,0 +1,278 @@
+"""Ids of units: which rows belong together, whatever the type of the column and wherever it is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pais import ArgumentError, DataError
+from pais._base.randomness import StreamBits
+from pais.data.sources import source
+from pais.data.units import Unit, UnitHash, ids_of_objects, normalised, seeded_identity
+
+KEY = bytes(range(32))
+
+
+def words(column: pa.Array, key: bytes = KEY) -> list[tuple[int, int]]:
+    return [tuple(row) for row in UnitHash(key).words(normalised(column, "a test")).tolist()]
+
+
+def ids(column: pa.Array) -> list[Any]:
+    return list(normalised(column, "a test").to_pylist())
+
+
+# -- masses ------------------------------------------------------------------------------------------------
+
+
+def test_masses_are_whole_steps_rounded_down_and_add_up_to_at_most_one() -> None:
+    for max_rows in (1, 2, 3, 7, 50, 1000, 1 << 20):
+        unit = Unit(column="person", max_rows=max_rows)
+        n_rows = np.unique(np.r_[1:400, max_rows, max_rows + 1, 2 ** np.arange(10, 40), 10**12])
+        for m, mass in zip(n_rows.tolist(), unit.masses(n_rows).tolist(), strict=True):
+            assert mass == (1 << unit.mass_bits) // max(m, max_rows)
+            assert m * mass <= 1 << unit.mass_bits
+            # At most a step below 1 / max(M, m), so that little is lost.
+            assert (mass + 1) * max(m, max_rows) > 1 << unit.mass_bits
+
+
+def test_floats_would_add_up_to_more_than_one() -> None:
+    """The masses must be integers: sums of the double nearest to 1 / m exceed 1 for many m."""
+    beyond = [m for m in range(1, 200) if sum([1.0 / m] * m) > 1.0]
+    assert len(beyond) > 50
+
+
+@pytest.mark.parametrize(("column", "max_rows"), [("", 1), (3, 1), ("u", 0), ("u", -1), ("u", 2.5), ("u", 1 << 21)])
+def test_bad_units_are_refused(column: Any, max_rows: Any) -> None:
+    with pytest.raises(ArgumentError):
+        Unit(column=column, max_rows=max_rows)
+
+
+# -- ids of every type -------------------------------------------------------------------------------------
+
+
+INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
+
+
+@pytest.mark.parametrize("kind", INTEGERS, ids=str)
+def test_integers_are_their_own_words(kind: pa.DataType) -> None:
+    column = pa.array([0, 1, 127, None], type=kind)
+    assert ids(column) == [0, 1, 127, None]
+    assert words(column.drop_null()) == [(0, 0), (1, 0), (127, 0)]
+
+
+def test_large_unsigned_integers_stay_different() -> None:
+    column = pa.array([2**64 - 1, 2**63, 2**63 - 1, 0], type=pa.uint64())
+    assert len(set(words(column))) == 4
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+def test_text_is_trimmed_and_integers_in_it_are_the_integers(kind: pa.DataType) -> None:
+    column = pa.array([" 17 ", "17", "\t-4\n", "17.0", "x17", "017", "+17", "1e1", "9223372036854775807"], type=kind)
+    number, again, minus, as_float, *others, largest = words(column)
+    assert number == again == as_float == words(pa.array([17]))[0]
+    assert minus == words(pa.array([-4]))[0]
+    assert largest == words(pa.array([2**63 - 1]))[0]
+    assert len({number, *others}) == 5
+
+
+def test_text_of_integers_beyond_64_bits_is_hashed() -> None:
+    numbers = ["9223372036854775808", "-9223372036854775808", "-9223372036854775809", "99999999999999999999"]
+    beyond, least, below, large = words(pa.array(numbers))
+    assert least == (2**63, 0)
+    assert all(second > 0 for _, second in (beyond, below, large))
+    assert len({beyond, least, below, large}) == 4
+
+
+@pytest.mark.parametrize("kind", TEXTS, ids=str)
+def test_empty_text_and_words_for_missing_values_are_missing_ids(kind: pa.DataType) -> None:
+    assert ids(pa.array(["", "  ", None, " NA ", "null", "NaN", "a"], type=kind)) == [None] * 6 + ["a"]
+
+
+def test_whole_floats_are_integers_and_other_floats_keep_apart() -> None:
+    column = pa.array([5.0, -3.0, 0.0, -0.0, None, np.nan, np.inf, 2.5, 1e300, 2.0**53, 2.0**53 + 2])
+    assert ids(column)[:7] == [5, -3, 0, 0, None, None, None]
+    assert len(set(ids(column)[7:])) == 4
+    assert ids(pa.array([5.0, np.nan], type=pa.float32())) == [5, None]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, 40).map(lambda k: k * 5e-324)))
+def test_different_floats_have_different_ids(numbers: list[float]) -> None:
+    numbers = [*numbers, 1.0, 2.0, 5e-324, 1e-323, 2.3e-308]
+    different = set(numbers)
+    assert len(set(ids(pa.array(sorted(different))))) == len(different)
+
+
+def test_dictionaries_binaries_and_uuids() -> None:
+    assert ids(pa.array(["a", " b", None, "a"]).dictionary_encode()) == ["a", "b", None, "a"]
+    assert ids(pa.array([3, None, 3]).dictionary_encode()) == [3, None, 3]
+    for kind in (pa.binary(), pa.large_binary(), pa.binary(3)):
+        assert ids(pa.array([b"abc", None, b"\x00\xff ", b"abc"], type=kind)) == [b"abc", None, b"\x00\xff ", b"abc"]
+    if hasattr(pa, "uuid"):
+        people = [uuid.UUID(int=1).bytes, uuid.UUID(int=2).bytes]
+        column = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(people, type=pa.binary(16)))
+        assert ids(column) == people
+    assert ids(pa.nulls(2)) == [None, None]
+
+
+@pytest.mark.parametrize("kind", [pa.bool_(), pa.date32(), pa.list_(pa.int64()), pa.struct([("a", pa.int64())])])
+def test_other_types_are_refused(kind: pa.DataType) -> None:
+    with pytest.raises(DataError, match="neither integers nor text"):
+        normalised(pa.nulls(3, kind), "a test")
+
+
+def test_objects_are_converted_cell_by_cell() -> None:
+    person = uuid.uuid4()
+    cells = [7, "7", 7.0, np.int32(7), np.float64(7.0), person, str(person), None, np.nan, True, [7], 10**30, pd.NA]
+    kept = ids(ids_of_objects(cells))
+    assert kept[:5] == ["7"] * 5
+    assert kept[5] == kept[6] == str(person)
+    assert kept[7:] == [None] * 4 + [str(10**30), None]
+
+
+@settings(max_examples=100)
+@given(st.lists(st.text(max_size=12) | st.none(), max_size=30), st.integers(0, 29))
+def test_no_id_changes_another(texts: list[str | None], place: int) -> None:
+    whole = ids(pa.array(texts, type=pa.string()))
+    assert whole == [ids(pa.array([text], type=pa.string()))[0] for text in texts]
+    assert ids(pa.array(texts, type=pa.string()).slice(place)) == whole[place:]
+
+
+# -- the hash ----------------------------------------------------------------------------------------------
+
+
+def multilinear(text: bytes, key: bytes, *, length: int | None = None) -> tuple[int, int]:
+    """The same hash, one 32-bit character at a time, in Python integers."""
+    stream = [int(word) for word in StreamBits(key, context=b"units").words64(4 * 34)]
+    keys = [stream[4 * i : 4 * i + 4] for i in range(34)]
+    padded = text + bytes(-len(text) % 8)
+    characters = [len(text) if length is None else length]
+    characters += [int.from_bytes(padded[i : i + 4], "little") for i in range(0, len(padded), 4)]
+    totals = [
+        (keys[0][lane] + sum(keys[1 + i][lane] * character for i, character in enumerate(characters))) % 2**64
+        for lane in range(4)
+    ]
+    halves = [total >> 32 for total in totals]
+    return halves[0] << 32 | halves[1], halves[2] << 32 | halves[3]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.binary(max_size=128), max_size=8), st.integers(0, 7))
+def test_words_of_texts_are_those_of_the_multilinear_family(texts: list[bytes], start: int) -> None:
+    column = pa.array([b"before", *texts], type=pa.large_binary()).slice(start)
+    assert words(column) == [multilinear(text, KEY) for text in [b"before", *texts][start:]]
+
+
+def test_a_long_text_is_not_taken_for_the_short_text_that_equals_its_digest() -> None:
+    long = b"x" * 1000
+    digest = hashlib.blake2b(long, digest_size=64, person=b"pais unit").digest()
+    column = pa.array([long, long + b"x", digest, digest + b"digest", long], type=pa.large_binary())
+    first, longer, *short, again = words(column)
+    assert first == again == multilinear(digest, KEY, length=1000)
+    assert len({first, longer, *short}) == 4
+
+
+def test_ends_and_lengths_of_texts_count() -> None:
+    texts = [
+        b"",
+        b"\0",
+        b"\0\0",
+        b"a",
+        b"a\0",
+        b"aaaaaaaa",
+        b"aaaaaaaa\0",
+        b"aaaaaaab",
+        b"a" * 9,
+        b"a" * 128,
+        b"a" * 129,
+    ]
+    assert len(set(words(pa.array(texts, type=pa.large_binary())))) == len(texts)
+
+
+def test_the_key_decides_the_words_and_a_fresh_key_is_drawn() -> None:
+    column = pa.array(["anna"])
+    assert words(column) == words(column)
+    assert words(column) != words(column, bytes(32))
+    fresh = [UnitHash().words(normalised(column, "a test")).tolist() for _ in range(2)]
+    assert fresh[0] != fresh[1]
+
+
+def test_collisions_of_few_bits_are_as_rare_as_those_of_a_random_function() -> None:
+    """Two ids share 8 given bits of a lane with probability 1/256 over the key. Without a key they could share all."""
+    pairs = [(b"anna", b"anne"), (b"a" * 40, b"a" * 39 + b"b"), (b"", b"\0"), (b"12 34", b"12 43")]
+    column = pa.array([text for pair in pairs for text in pair], type=pa.large_binary())
+    keys = 6000
+    equal = np.zeros(4, dtype=int)
+    for number in range(keys):
+        hashed = UnitHash(number.to_bytes(32, "little")).words(column)
+        for lane, (word, shift) in enumerate([(0, 56), (0, 24), (1, 56), (1, 24)]):
+            lanes = (hashed[:, word] >> np.uint64(shift)) & np.uint64(255)
+            equal[lane] += int((lanes[::2] == lanes[1::2]).sum())
+    expected = keys * len(pairs) / 256
+    assert np.all(np.abs(equal - expected) < 5 * np.sqrt(expected))
+    assert sum(b"12 34") == sum(b"12 43"), "a hash without keys would have equal words for every key"
+
+
+def test_no_ids() -> None:
+    for column in (pa.array([], pa.string()), pa.array([], pa.int64()), pa.array([], pa.binary())):
+        assert UnitHash(KEY).words(normalised(column, "a test")).shape == (0, 2)
+        assert seeded_identity(normalised(column, "a test")).shape == (0,)
+
+
+def test_identities_of_a_seeded_run_follow_from_the_ids_alone() -> None:
+    numbers, texts = pa.array([3, 5, 3]), pa.array(["3", "5.0", " 3"])
+    first, second = (seeded_identity(normalised(column, "a test")) for column in (numbers, texts))
+    np.testing.assert_array_equal(first, second)
+    assert first[0] == first[2] != first[1]
+
+
+# -- files ---------------------------------------------------------------------------------------------------
+
+
+def test_ids_of_a_csv_file_are_those_of_a_parquet_file(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [1.0, 2.0, 3.0, 4.0, 5.0], "who": [3.0, 4.0, np.nan, 3.0, 2.0**40]})
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    frame.to_parquet(tmp_path / "people.parquet")
+    identities = []
+    for name in ("people.csv", "people.parquet"):
+        engine: Any = source(tmp_path / name, columns=["x"], unit="who")
+        (block, _), *_ = [pair for part in engine._parts() for pair in engine._blocks(part)]
+        assert block.n_rows == 4
+        identities.append(seeded_identity(block.units))
+    np.testing.assert_array_equal(*identities)
+
+
+def test_words_for_missing_ids_do_not_depend_on_carried_columns(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("x,who,name\n1,anna,A\n2,NA,B\n3,,C\n4,anna,D\n5, null ,E\n")
+    for carry in ((), ("name",), ("who", "name")):
+        engine: Any = source(tmp_path / "people.csv", columns=["x"], unit="who", carry=carry)
+        ((block, _),) = [pair for part in engine._parts() for pair in engine._blocks(part)]
+        assert block.units.to_pylist() == ["anna", "anna"]
+
+
+def test_bytes_of_a_csv_file_that_are_no_text_are_ids(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_bytes(b"x,who\n1,\xff\xfe\n2,ok\n3,\xff\xfe\n")
+    engine: Any = source(tmp_path / "people.csv", columns=["x"], unit="who")
+    ((block, _),) = [pair for part in engine._parts() for pair in engine._blocks(part)]
+    first, second, third = UnitHash(KEY).words(block.units).tolist()
+    assert first == third != second
+
+
+def test_unit_that_is_a_feature_or_does_not_exist_is_refused() -> None:
+    frame = pd.DataFrame({"x": [1.0], "who": [1]})
+    with pytest.raises(ArgumentError, match="is the unit and a feature"):
+        source(frame, columns=["x", "who"], unit="who")
+    with pytest.raises(DataError, match="whom"):
+        source(frame, columns=["x"], unit="whom")
+    with pytest.raises(DataError, match="no column names"):
+        source(np.ones((2, 2)), unit="who")
+    assert source(frame, unit="who").names == ("x",)
