@@ -149,6 +149,7 @@ def charged_survey(
         name=name,
         columns=None if engine.names is None else tuple(engine.names),
         unit=engine.unit,
+        schema=engine.schema,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
     )

@@ -201,6 +201,11 @@ class Schema:
         return {"columns": [column.to_dict() for column in self.columns]}
 
     @classmethod
+    def read(cls, described: Mapping[str, Any] | None) -> Schema | None:
+        """Rebuild a schema from a file that may have none."""
+        return None if described is None else cls.from_dict(described)
+
+    @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Schema:
         """Rebuild a schema from its dictionary."""
         return cls(tuple(column_from_dict(column) for column in described["columns"]))

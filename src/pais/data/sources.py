@@ -119,6 +119,13 @@ def source(
     return engine
 
 
+def opened(data: object, schema: Schema | None) -> Engine:
+    """Open data with a schema, if there is one. Raise if it is open already, with another schema."""
+    if schema is None:
+        return source(data)
+    return data.with_schema(schema) if isinstance(data, Engine) else source(data, columns=schema)
+
+
 def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, (str, Path)):
         return ArrowEngine(files_of(data), selection, on_rows=on_rows)

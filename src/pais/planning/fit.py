@@ -9,6 +9,7 @@ from typing import Any
 from pais._base.cards import Card, Carded
 from pais.accounting import Certificate, Release
 from pais.accounting.certificate import value_in_words
+from pais.data.schema import Schema
 from pais.mechanisms import KMeans, KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
@@ -36,8 +37,13 @@ class Fit(Carded):
         if concern is not None or self.readability is None:
             return concern
         # With a schema, all columns have about one size already.
-        named = None if getattr(self.plan, "schema", None) is not None else self.plan.columns
+        named = None if self.schema is not None else self.plan.columns
         return readability_concern(self.readability, named)
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is public about the columns. It maps the released vectors to the columns' own units."""
+        return self.plan.schema
 
     @property
     def readability(self) -> Readability | None:
@@ -107,5 +113,6 @@ class Fit(Carded):
                 name=price.release,
                 columns=plan.columns,
                 unit=plan.unit,
+                schema=plan.schema,
             )
         return cls(value=release.value, certificate=release.certificate, plan=plan, survey=survey)

@@ -181,7 +181,8 @@ class Settings(ABC):
             surveyed = survey.norms
             norms = NormDistribution(norms=surveyed.norms, masses=surveyed.masses, radius=self.radius)
         assert norms is not None
-        return Facts(ball=self.stated_ball(), norms=norms, survey=survey, unit=None if survey is None else survey.unit)
+        facts = Facts(ball=self.stated_ball(), norms=norms, survey=survey)
+        return facts if survey is None else facts.about(survey.unit, survey.schema)
 
     def require_price(self, plan: Plan, facts: Facts) -> None:
         """Raise if a plan leaves out the survey behind the facts, or costs more together with it than epsilon."""
