@@ -14,6 +14,7 @@ from pais._base.numerics import raised
 from pais._version import __version__
 from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
+from pais.accounting.words import ONE_ROW, unit_of, units_of
 from pais.data.ball import Ball
 from pais.data.columns import listed
 from pais.data.units import Unit
@@ -98,6 +99,11 @@ class Survey(Carded):
             unit="" if self.unit is None else self.unit.column,
         )
 
+    @property
+    def neighbours(self) -> str:
+        """The meaning of presence or absence in the guarantee."""
+        return ONE_ROW if self.unit is None else self.unit.neighbours
+
     def explain(self) -> str:
         """Describe the survey in words: its price, and the facts that it released."""
         return survey_text(self.to_dict())
@@ -105,8 +111,8 @@ class Survey(Carded):
     def _card(self) -> Card:
         radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
         price = (
-            f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one row moves the result by at most "
-            "that many standard deviations of its noise)"
+            f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit_of(self.neighbours)} moves "
+            "the result by at most that many standard deviations of its noise)"
             if self.shift > 0.0
             else f"epsilon {raised(self.epsilon)}"
         )
@@ -114,10 +120,10 @@ class Survey(Carded):
         center = "the origin" if self.ball.center is None else f"{len(self.ball.center)} numbers, stated or surveyed"
         return Card(
             kind="Survey",
-            summary=f"{n_rows} rows within norm {radius}; {paid}",
+            summary=f"{n_rows} {units_of(self.neighbours)} within norm {radius}; {paid}",
             facts=(
                 ("price", price),
-                ("rows", f"{n_rows}, noisy"),
+                (units_of(self.neighbours), f"{n_rows}, noisy"),
                 ("radius", f"{radius} (l{self.ball.order:g} norm)"),
                 ("center", center),
                 ("mean square norm", f"{self.norms.mean_square_norm:.4g}"),
@@ -134,6 +140,7 @@ class Survey(Carded):
             "format": files.FORMAT,
             "columns": files.plain(self.columns),
             "unit": None if self.unit is None else self.unit.to_dict(),
+            "neighbours": self.neighbours,
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
