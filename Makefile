@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs study paper paper-quick bench bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ wheel: $(VENV)/wheel  ## Sdist and wheel in dist/, checked, and tried on the old
 
 docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+notebook: $(READY)  ## The guide to segments as an executed notebook: examples/segments.ipynb
+	$(BIN)/python -m examples.notebook
 
 $(VENV)/site: pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[docs]"

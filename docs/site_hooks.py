@@ -29,6 +29,8 @@ OUTSIDE = {
 }
 
 GUIDES = [
+    "segments",
+    "people",
     "first-run",
     "choose-epsilon-and-size",
     "read-a-certificate",
@@ -46,6 +48,10 @@ GUIDES = [
 THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lattice"]
 
 
+# The reference begins with the room that most readers look for.
+FIRST_ROOM = "estimators"
+
+
 def public_names() -> dict[str, list[str]]:
     """Paths such as `pais.data.ball.Ball` of all public names, by room, read from the source without importing it."""
     tree = ast.parse((ROOT / "src" / "pais" / "__init__.pyi").read_text(encoding="utf-8"))
@@ -55,7 +61,8 @@ def public_names() -> dict[str, list[str]]:
         assert node.module is not None
         room = node.module.split(".")[0].strip("_")
         rooms.setdefault(room, []).extend(f"pais.{node.module}.{alias.name}" for alias in node.names)
-    return {room: sorted(paths, key=lambda path: path.rpartition(".")[2]) for room, paths in sorted(rooms.items())}
+    ordered_rooms = sorted(rooms.items(), key=lambda item: (item[0] != FIRST_ROOM, item[0]))
+    return {room: sorted(paths, key=lambda path: path.rpartition(".")[2]) for room, paths in ordered_rooms}
 
 
 def sentence_of(room: str) -> str:

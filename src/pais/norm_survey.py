@@ -7,17 +7,15 @@ center is stated, the survey releases a noisy mean first.
 
 from __future__ import annotations
 
-import functools
 import math
 from dataclasses import dataclass
-from decimal import Context, Decimal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
+from pais._base.octaves import BINS_PER_OCTAVE, N_BINS, OCTAVES, WIDEST, bin_of, edges
 from pais._base.randomness import BitSource, PaidBits, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Part, accounts, new_name
 from pais.data.ball import Ball, norm_order
@@ -29,16 +27,6 @@ from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
 from pais.planning.radius import radius_at
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.norms import NormDistribution
-
-# Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
-_BINS_PER_OCTAVE = 12
-_OCTAVES = 100
-_N_BINS = 2 * _OCTAVES * _BINS_PER_OCTAVE
-
-# A cell of norms: all doubles with the same exponent and the same first five bits of the fraction.
-_CELL_SHIFT = 47
-_CELLS_PER_OCTAVE = 32
-_LOWEST_CELL = (1023 - _OCTAVES) * _CELLS_PER_OCTAVE
 
 # Share of the raw rows that are not clipped in the noisy mean.
 _CENTER_QUANTILE = 0.9
@@ -145,7 +133,7 @@ def charged_survey(
         unit=engine.unit_column,
     )
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
-    origin = Ball(radius=_widest(), order=norm_order(order), center=center)
+    origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
     center, counts = _stages(engine, origin, noise, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
@@ -182,11 +170,11 @@ def _stages(
     if center is None:
         center = (0.0,) * engine.n_features
         if coarse is not None:
-            edge = (coarse.position_at(_CENTER_QUANTILE) + 1) * _BINS_PER_OCTAVE
-            clip = Ball(radius=float(_edges()[edge]), order=origin.order)
+            edge = (coarse.position_at(_CENTER_QUANTILE) + 1) * BINS_PER_OCTAVE
+            clip = Ball(radius=float(edges()[edge]), order=origin.order)
             center = _noisy_mean(engine, clip, coarse.n_rows, noise.on_sum(noise.center_share, clip), bits)
             left -= noise.center_share  # [note: survey-3]
-            counts = _norm_counts(engine, Ball(radius=_widest(), order=origin.order, center=center), bits)
+            counts = _norm_counts(engine, Ball(radius=WIDEST, order=origin.order, center=center), bits)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
     bins = _bins_for(n_rows / rest.deviation(1))
@@ -199,7 +187,7 @@ def _stages(
 def _bins_for(signal: float) -> int:
     """Bins per octave of the last histogram, for the number of rows over its noise. Fewer bins have less noise."""
     if signal > _MANY_ROWS:
-        return _BINS_PER_OCTAVE
+        return BINS_PER_OCTAVE
     return _BINS_FOR_SOME_ROWS if signal > 0.0 else _BINS_FOR_FEW_ROWS
 
 
@@ -207,16 +195,18 @@ def _bins_for(signal: float) -> int:
 class _NormCounts(Fold):
     """Number of rows in each bin of norms, or their mass in steps."""
 
+    uses_masses = True
     ball: Ball
 
     def of(self, block: Block) -> IntArray:
-        return block.mass_in_bins(self.ball, _bin_of, _edges()[1:])
+        return block.mass_in_bins(self.ball, bin_of, edges()[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
 class _ClippedSum(Fold):
     """Sum of the rows clipped to the ball, in whole steps of a lattice."""
 
+    uses_masses = True
     ball: Ball
     lattice: Lattice
 
@@ -234,7 +224,7 @@ def _noisy_counts(
 ) -> NoisyCounts:
     """Noisy histogram of norms, whose counts are whole steps of a lattice."""
     # Merge neighbouring bins before the noise is drawn.
-    counts = counts.reshape(2 * _OCTAVES * bins_per_octave, -1).sum(axis=1)
+    counts = counts.reshape(2 * OCTAVES * bins_per_octave, -1).sum(axis=1)
     noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
     return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
 
@@ -258,51 +248,14 @@ def shrunk_mean(noisy_sum: FloatArray, deviation: float, noisy_rows: float) -> F
 def _unit_columns(d: int, order: float) -> FloatArray:
     """Counts used if no octave is above the noise: they assume columns of unit size, which is public."""
     typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
-    counts = np.zeros(_N_BINS)
-    counts[_bin_of(np.array([typical]))] = 1.0
+    counts = np.zeros(N_BINS)
+    counts[bin_of(np.array([typical]))] = 1.0
     return counts
 
 
 def _norms_of(counts: FloatArray) -> NormDistribution:
     """Distribution of norms up to the last bin with rows. The rows of a merged bin are spread evenly over it."""
-    width = _N_BINS // counts.size
+    width = N_BINS // counts.size
     fine = np.repeat(counts / width, width)
     last = int(np.flatnonzero(fine)[-1])
-    return NormDistribution.from_histogram(_edges(), fine, radius=float(_edges()[last + 1]))
-
-
-def _bin_of(norm: FloatArray) -> NDArray[np.intp]:
-    """Index of the bin of each norm: its lower edge is at most the norm, and its upper edge is above the norm.
-
-    This uses only bits and comparisons, because a logarithm can round differently at different places in an array.
-    """
-    cell = norm.view(np.int64) >> _CELL_SHIFT
-    cell -= _LOWEST_CELL
-    index = _first_bins().take(cell, mode="clip")
-    index += _edges()[1:].take(index) <= norm  # [note: survey-6]
-    return np.minimum(index, _N_BINS - 1, out=index)
-
-
-@functools.cache
-def _edges() -> FloatArray:
-    """Edges of the bins, correctly rounded, so that they are the same on every machine."""
-    context = Context(prec=40)
-    shares = [context.divide(Decimal(k), Decimal(_BINS_PER_OCTAVE)) for k in range(_BINS_PER_OCTAVE)]
-    ratios = [float(context.power(Decimal(2), share)) for share in shares]
-    octaves = np.arange(-_OCTAVES, _OCTAVES)[:, None]
-    edges: FloatArray = np.append(np.ldexp(np.array(ratios), octaves), 2.0**_OCTAVES)
-    edges[0] = 0.0
-    edges.flags.writeable = False
-    return edges
-
-
-@functools.cache
-def _first_bins() -> NDArray[np.intp]:
-    """The bin in which each cell of norms begins. Bins are wider than cells, so no cell contains two edges."""
-    cells = _LOWEST_CELL + np.arange(2 * _OCTAVES * _CELLS_PER_OCTAVE, dtype=np.int64)
-    starts = (cells << _CELL_SHIFT).view(np.float64)
-    return np.searchsorted(_edges(), starts, side="right") - 1
-
-
-def _widest() -> float:
-    return 2.0**_OCTAVES
+    return NormDistribution.from_histogram(edges(), fine, radius=float(edges()[last + 1]))

@@ -30,13 +30,13 @@ from pais import (
 )
 from pais._base import rowwise
 from pais._base.lattice import Lattice
+from pais._base.octaves import bin_of, edges
 from pais.data import ball as ball_module
 from pais.data.engines import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.mechanisms import ResidualRound, laplace_noise
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round
 from pais.mechanisms.kmeans.residual import ResidualSample
-from pais.norm_survey import _bin_of, _edges
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0
@@ -193,7 +193,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
         "probability": probability,
         "lattice steps": LATTICE.encode(clipped),
         "weighted steps": lloyd._sums,
-        "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide, _bin_of, _edges()[1:]),
+        "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide, bin_of, edges()[1:]),
         "cluster": label,
         "score": score,
         **residuals_of(content, ball, centers),
@@ -244,7 +244,7 @@ def test_rows_and_columns_give_the_same_bits(d: int, order: float, centered: boo
     ball, wide = (Ball(radius=radius, order=order, center=center) for radius in (RADIUS, 2.0**100))
     one, other = RowBlock(rows, identity(len(rows))), by_columns(rows)
     assert one.norms(wide).tobytes() == other.norms(wide).tobytes()
-    assert np.array_equal(one.norm_bins(wide, _bin_of, _edges()[1:]), other.norm_bins(wide, _bin_of, _edges()[1:]))
+    assert np.array_equal(one.norm_bins(wide, bin_of, edges()[1:]), other.norm_bins(wide, bin_of, edges()[1:]))
     assert np.array_equal(one.clipped_sum(ball, LATTICE), other.clipped_sum(ball, LATTICE))
 
 
@@ -296,7 +296,7 @@ def test_an_adversarial_order_of_rough_sums_changes_no_result(
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((3000, d))
     # Raised norms at the edges of bins, and norms at the radius, up to a few ulps.
-    targets = np.concatenate([_edges()[1190:1210], [RADIUS * (1.0 - 2 * (d + 16) * 2.0**-52)]])
+    targets = np.concatenate([edges()[1190:1210], [RADIUS * (1.0 - 2 * (d + 16) * 2.0**-52)]])
     rows *= (rng.choice(targets, 3000) / rowwise.norms_of(rows, order) / (1.0 + (d + 16) * 2.0**-52))[:, None]
     rows[::2] *= 1.0 + (d + 16) * 2.0**-52
     ball, wide = Ball(radius=RADIUS, order=order), Ball(radius=2.0**100, order=order)
@@ -306,13 +306,13 @@ def test_an_adversarial_order_of_rough_sums_changes_no_result(
         kept = [
             sample(rows, ball=ball, rule=RULE, random_state=3, strategy=way).spend("a test") for way in ("pass", "thin")
         ]
-        found = [ball.clip(rows), block.clipped_sum(ball, LATTICE), block.norm_bins(wide, _bin_of, _edges()[1:])]
+        found = [ball.clip(rows), block.clipped_sum(ball, LATTICE), block.norm_bins(wide, bin_of, edges()[1:])]
         found += [array for one in kept for array in (one.rows, one.weights)]
         return [array.tobytes() for array in [*found, ball.norms(rows)]]
 
     expected = results()
     low, high = wide.norm_bounds(rows)
-    assert np.count_nonzero(_bin_of(low) != _bin_of(high)) > 100
+    assert np.count_nonzero(bin_of(low) != bin_of(high)) > 100
     monkeypatch.setattr(ball_module, "rough_square_sums", adversary(rowwise.square_sums))
     monkeypatch.setattr(ball_module, "rough_norms_of", adversary(rowwise.norms_of))
     assert results() == expected
@@ -338,22 +338,22 @@ def test_norms_use_only_operations_that_ieee_754_determines() -> None:
 
 
 def test_the_bin_of_a_norm_is_found_by_comparison_with_the_edges() -> None:
-    edges = _edges()
-    inner = edges[1:-1]
+    points = edges()
+    inner = points[1:-1]
     rng = np.random.default_rng(6)
     norms = np.concatenate(
         [inner, np.nextafter(inner, 0.0), np.nextafter(inner, np.inf), [0.0, 5e-324, 1e-150, 2.0**100, 1e300]]
     )
     norms = np.concatenate([norms, 2.0 ** rng.uniform(-101.0, 101.0, 100_000)])
-    expected = np.clip(np.searchsorted(edges, norms, side="right") - 1, 0, edges.size - 2)
-    assert np.array_equal(_bin_of(norms), expected)
+    expected = np.clip(np.searchsorted(points, norms, side="right") - 1, 0, points.size - 2)
+    assert np.array_equal(bin_of(norms), expected)
     for place in range(0, norms.size, 997):
-        assert _bin_of(norms[place : place + 1])[0] == expected[place]
+        assert bin_of(norms[place : place + 1])[0] == expected[place]
 
 
 def test_edges_of_bins_are_correctly_rounded() -> None:
     with mp.workprec(200):
-        for number, edge in list(enumerate(_edges().tolist()))[1::7]:
+        for number, edge in list(enumerate(edges().tolist()))[1::7]:
             assert edge == float(mp.mpf(2) ** (mp.mpf(number) / 12 - 100))
 
 

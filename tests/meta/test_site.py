@@ -51,6 +51,12 @@ def test_the_reference_lists_every_public_name_once() -> None:
     assert sorted(names) == sorted(pais.__all__)
 
 
+def test_the_reference_begins_with_the_estimator_and_the_guides_with_segments() -> None:
+    room, paths = next(iter(HOOKS.public_names().items()))
+    assert (room, paths[0].rpartition(".")[2]) == ("estimators", "DPKMeans")
+    assert HOOKS.ordered("guide", HOOKS.GUIDES)[0] == "guide/segments.md"
+
+
 def test_every_page_is_in_the_navigation_once() -> None:
     placed = list(pages_in(HOOKS.navigation()))
     written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from pais import Ball, LpNoise
 from pais._base.lattice import IntArray, Lattice
+from pais._base.octaves import N_BINS
 from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
-from pais.norm_survey import _N_BINS, _noisy_mean, shrunk_mean, survey
+from pais.norm_survey import _noisy_mean, shrunk_mean, survey
 from pais.planning.survey_noise import SurveyNoise
 from tests.survey_cases import cloud
 
@@ -129,7 +130,7 @@ def test_the_shares_of_the_stages_add_up_to_the_price(spy: Spy, epsilon: float, 
     found = survey(cloud(), epsilon=epsilon, order=order, random_state=4)
     scale_law, mean_law, norm_law = spy.laws
     assert [shape[1] for shape in spy.shapes] == [1, 5, 1]
-    assert spy.shapes[2] == (_N_BINS, 1)
+    assert spy.shapes[2] == (N_BINS, 1)
     # Laplace noise on bins in which a record counts once, and noise of the ball's own norm on the sum.
     assert scale_law.p == norm_law.p == 1.0
     assert mean_law.p == order
@@ -168,7 +169,7 @@ def test_fewer_rows_are_counted_in_fewer_bins(spy: Spy, n: int, bins: int) -> No
 def test_every_bin_has_its_own_noise_of_the_stated_scale(spy: Spy) -> None:
     survey(np.zeros((100_000, 2)), epsilon=0.5, center=(0.0, 0.0), random_state=6)
     noise = spy.released[1][1:]
-    assert noise.size == _N_BINS - 1
+    assert noise.size == N_BINS - 1
     assert float(np.mean(np.abs(noise))) == pytest.approx(2.0 / 0.92, rel=0.1)
     links = np.corrcoef(noise[:-1], noise[1:])[0, 1], np.corrcoef(np.abs(noise[:-1]), np.abs(noise[1:]))[0, 1]
     assert np.max(np.abs(links)) < 5.0 / math.sqrt(noise.size)

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from pais._base.numerics import FloatArray
+from pais._base.octaves import N_BINS, bin_of
 from pais.accounting import Accounts
 from pais.accounting.certificate import Certificate
 from pais.auditing.events import Observed
@@ -22,7 +23,6 @@ from pais.auditing.targets import Draws, Target
 from pais.errors import ArgumentError
 from pais.estimators.kmeans import DPKMeans
 from pais.mechanisms import KMeans
-from pais.norm_survey import _N_BINS, _bin_of
 from pais.planning import KMeansFit
 from pais.privacy.norms import NormDistribution
 
@@ -233,9 +233,9 @@ def _bin_count(norms: NormDistribution, norm: float) -> float:
     A histogram assigns half of each bin to either edge, and this function undoes that. Edges may be clipped to a
     radius, so the bin is found by its number.
     """
-    if norms.masses.size != _N_BINS + 1:
+    if norms.masses.size != N_BINS + 1:
         return math.nan
-    position = int(_bin_of(np.array([norm]))[0])
+    position = int(bin_of(np.array([norm]))[0])
     signs = np.where(np.arange(position, -1, -1) % 2 == 0, 2.0, -2.0)
     # Round, so that an empty bin gives exactly 0.
     return round(float(signs @ norms.masses[: position + 1]), 9)

@@ -63,6 +63,22 @@ def demo(
 
 
 @app.command(cls=Command)
+@guarded
+def example(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write: .csv or .parquet.")],
+    people: Annotated[int, typer.Option("--people", min=1, help="Number of people. They have six rows on average.")] = (
+        10_000
+    ),
+    seed: Annotated[int, typer.Option("--seed", help="The same seed writes the same table.")] = 0,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Write a table about people who do not exist, to try the other commands on."""
+    from pais.cli import example as example_table
+
+    example_table.example(file, n_people=people, seed=seed, overwrite=overwrite)
+
+
+@app.command(cls=Command)
 @grouped
 @guarded
 def survey(
@@ -137,6 +153,7 @@ def kmeans(
     settings: options.KMeans,
     rows: options.Rows,
     run: options.Run,
+    report: options.Report,
     out: Annotated[Path, typer.Option("--out", help="Directory for centers, certificate and report.")],
     plan: Annotated[
         Path | None,
@@ -154,7 +171,7 @@ def kmeans(
     else:
         commands.refuse_beside_plan(context)
         work = commands.work_of_plan(plan, seed=run.seed)
-    commands.kmeans(rows, work, run, ledger, out)
+    commands.kmeans(rows, work, run, ledger, out, report)
 
 
 @app.command(cls=Command)
@@ -183,13 +200,13 @@ def audit(
 @app.command(cls=Command)
 @guarded
 def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Certificate, plan or survey: a JSON file of pais.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Any file that pais wrote, such as certificate.json.")],
     values: Annotated[
         Path | None, typer.Option("--values", help="Released centers (CSV or Parquet) to check against a certificate.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
 ) -> None:
-    """Explain a certificate, a plan or a survey in plain words."""
+    """Say what a file of pais is: a certificate, a plan or a survey in plain words, or another output."""
     from pais.cli import commands
 
     commands.explain(file, values, as_json=as_json)

@@ -23,6 +23,7 @@ from pais.mechanisms import KMeans
 from pais.norm_survey import survey as survey_rows
 from pais.pipeline import fit, run as run_plan
 from pais.planning import Facts, Fit, KMeansSettings, Plan, Survey
+from pais.report import ReportHeader, today
 from pais.sampler import sample as draw
 
 
@@ -221,9 +222,12 @@ def refuse_beside_plan(context: typer.Context) -> None:
         raise ArgumentError(f"--plan decides {', '.join(conflicts)}. Leave these options out, or plan again.")
 
 
-def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path) -> None:
+def kmeans(
+    wanted: options.Rows, work: Work, run: options.Run, ledger: Path | None, out: Path, report: options.Report
+) -> None:
     """Open the rows, run the k-means and write the files; then print the release, its columns and the paths."""
     book = books.opened(ledger, *work.prices)
+    header = ReportHeader(data_name=report.data_name, owner=report.owner, date=today())
     with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
         bar.begin("open")
         rows = open_rows(wanted, bar)
@@ -232,7 +236,7 @@ def kmeans(wanted: options.Rows, work: Work, run: options.Run, ledger: Path | No
         bar.expect(passes(rows, surveys=work.survey_passes, samples=1))
         result = work.run(rows, book)
         bar.begin("write")
-        paths = files.write_release(out, result, names)
+        paths = files.write_release(out, result, names, header)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
     show.warn_of(result.concern)

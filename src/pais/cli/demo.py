@@ -24,8 +24,10 @@ from pais.pipeline import fit as private_fit
 from pais.planning import KMeansFit, KMeansSettings
 from pais.privacy.calibration import Sampling
 from pais.privacy.profiles import GaussianProfile
+from pais.report import ReportHeader, today
 
 N_CLUSTERS, EPSILON, DELTA = 25, 1.0, 1e-6
+TITLE, DATA_NAME = "Private k-means: demonstration", "Covertype, a public sample of 30,000 rows"
 SAMPLINGS: tuple[Sampling | str, ...] = ("constrained", "coreset", "uniform", "none")
 REFERENCE_RUNS = 3
 
@@ -82,7 +84,8 @@ def demo(run: options.Run, out: Path, repeats: int) -> None:
         names = files.require_names(table.names, files.COUNT_COLUMN)
         comparison = compare(table, repeats=repeats, seed=run.seed, begin=begin)
         begin("write")
-        paths = files.write_release(out, comparison.fit, names)
+        header = ReportHeader(title=TITLE, data_name=DATA_NAME, date=today())
+        paths = files.write_release(out, comparison.fit, names, header)
     if run.as_json:
         show.print_json({**comparison.describe(), "files": paths})
     elif not run.quiet:

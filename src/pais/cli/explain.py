@@ -19,17 +19,21 @@ from pais.accounting.words import (
     units_of,
 )
 from pais.cli.files import read_values
+from pais.cli.recognise import recognised
 from pais.errors import ArgumentError
 from pais.planning.explain import survey_text
 
 
 def explain_file(path: Path) -> str:
-    """Explain a JSON file of this package in words."""
+    """Explain a file of this package in words."""
     return "\n".join(explanation(path)["explanation"])
 
 
 def explanation(path: Path) -> dict[str, Any]:
-    """Return the kind, the guarantee and the explanation of a JSON file of this package, recognised by its entries."""
+    """Return the kind, the guarantee and the explanation of a file of this package, recognised by its content."""
+    other = recognised(path)
+    if other is not None:
+        return other
     content = read_json(path)
     if isinstance(content.get("certificate"), dict):
         content = content["certificate"]

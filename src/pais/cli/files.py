@@ -21,12 +21,15 @@ from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
 from pais.planning import KMeansFit
-from pais.report import write_report
+from pais.report import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"
 RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
 COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
+
+# Key and values of the metadata of a Parquet file, which say what it contains.
+CONTENT_KEY, SAMPLE, LABELS = b"pais", b"secret sample", b"labels, not protected"
 
 
 def require_free(paths: list[Path], *, overwrite: bool) -> None:
@@ -62,14 +65,16 @@ def _existing_home(path: Path) -> Path:
     return next(home for home in path.absolute().parents if home.exists())
 
 
-def write_release(directory: Path, fit: KMeansFit, names: tuple[str, ...]) -> dict[str, str]:
+def write_release(
+    directory: Path, fit: KMeansFit, names: tuple[str, ...], header: ReportHeader | None = None
+) -> dict[str, str]:
     """Write centers, certificate and report of a release to a directory; return the paths by name."""
 
     def fill(folder: Path) -> None:
         table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
         pq.write_table(table, folder / "centers.parquet", compression="zstd")
         pa_csv.write_csv(table, folder / "centers.csv")
-        write_report(folder / "report.html", fit, feature_names=names)
+        write_report(folder / "report.html", fit, feature_names=names, header=header)
         (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
 
     _write_all(directory, RELEASE, fill)
@@ -98,7 +103,20 @@ def write_secret_sample(path: Path, table: pa.Table) -> None:
     def fill(folder: Path) -> None:
         target = folder / path.name
         target.touch(mode=0o600)
-        pq.write_table(table, target, compression="zstd")
+        marked = table.replace_schema_metadata({**(table.schema.metadata or {}), CONTENT_KEY: SAMPLE})
+        pq.write_table(marked, target, compression="zstd")
+
+    _write_all(path.absolute().parent, (path.name,), fill)
+
+
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table that holds no secrets, as CSV or Parquet by the ending of the file name."""
+
+    def fill(folder: Path) -> None:
+        if path.suffix.lower() == ".csv":
+            pa_csv.write_csv(table, folder / path.name)
+        else:
+            pq.write_table(table, folder / path.name, compression="zstd")
 
     _write_all(path.absolute().parent, (path.name,), fill)
 

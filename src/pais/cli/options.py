@@ -196,6 +196,18 @@ class Run(Output):
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What the head of the report says about the data."""
+
+    data_name: Annotated[
+        str, typer.Option("--data-name", help="Name of the data, for the head of the report.", show_default=False)
+    ] = ""
+    owner: Annotated[
+        str, typer.Option("--owner", help="Who is responsible, for the head of the report.", show_default=False)
+    ] = ""
+
+
 Ledger = Annotated[
     Path | None,
     typer.Option("--ledger", help="Budget of these rows, from `pais ledger`. It is charged before noise is drawn."),

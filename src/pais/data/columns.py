@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais._base.validate import attempt, count
+from pais._base.validate import attempt, count, instance
+from pais.data.schema import Schema
 from pais.data.units import Unit, normalised, require_ids
 from pais.errors import ArgumentError, DataError
 
-Missing = Literal["drop", "error", "refuse"]
+Missing = Literal["drop", "error", "midpoint", "refuse"]
 
 # Largest number of column names shown in a message.
 _SHOWN = 8
@@ -34,15 +35,18 @@ class Columns:
     Attributes
     ----------
     features : tuple of str, optional
-        Numeric columns, in this order; None takes every column that is not named below.
+        Numeric columns, in this order; None takes every column that is not named below. With a schema, its columns.
     carry : tuple of str
         Columns of any type to keep with the rows of a sample. Their values are not inspected.
     key : str, optional
         A column of integers, one per row, that keys the draws of a seeded run. It is not a feature.
     unit : Unit, optional
         Who is protected. Its column is not a feature.
-    missing : {"drop", "error"}
-        How to treat rows in which a feature is not a finite number. "refuse" is another name for "error".
+    missing : {"drop", "error", "midpoint"}
+        How to treat rows in which a feature is not a finite number. "midpoint" puts the public midpoint of the column
+        in its place, which needs a schema. "refuse" is another name for "error".
+    schema : Schema, optional
+        What is public about the columns. The features are then the coordinates of scaled vectors.
     widths : mapping of str to int
         Lengths of the vectors in columns of a Spark frame, for columns whose type does not state the length.
     """
@@ -52,13 +56,19 @@ class Columns:
     key: str | None = None
     unit: Unit | None = None
     missing: Missing = "drop"
+    schema: Schema | None = None
     widths: Mapping[str, int] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         if self.missing == "refuse":
             object.__setattr__(self, "missing", "error")
-        if self.missing not in ("drop", "error"):
-            raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop' or 'error'.")
+        if self.missing not in ("drop", "error", "midpoint"):
+            raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop', 'error' or 'midpoint'.")
+        if self.schema is not None:
+            instance("schema", self.schema, Schema, "Build one with Schema.of({...}).")
+            object.__setattr__(self, "features", self.schema.names)
+        if self.missing == "midpoint":
+            _require_midpoints(self.schema)
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
             require_columns(self.features, "the source")
@@ -78,8 +88,17 @@ class Columns:
 
     def require_no_names(self) -> None:
         """Raise if columns are chosen by name. Called for arrays, whose columns have no names."""
+        if self.schema is not None:
+            raise DataError("columns= states facts by column name, but an array has no names. Pass a table or a file.")
         if self.features is not None or self.set_aside:
             raise DataError("an array has no column names. Select columns in the array, or pass a table or a file.")
+
+    def filled(self, coordinates: Sequence[FloatArray]) -> list[FloatArray]:
+        """Put midpoints in the place of missing values if ``missing="midpoint"``. Columns with open scales wait."""
+        if self.schema is None or self.missing != "midpoint":
+            return list(coordinates)
+        pairs = zip(coordinates, self.schema.has_midpoint, strict=True)
+        return [np.where(np.isnan(numbers), 0.0, numbers) if has else numbers for numbers, has in pairs]
 
     def key_is_missing(self, where: str) -> DataError:
         """Return the error for rows without a key if ``missing="error"``."""
@@ -98,7 +117,8 @@ class Layout:
     names : tuple of str
         One name per number: ``vector[0]``, ``vector[1]``, ... for a column of vectors.
     widths : tuple of int
-        One width per feature column: 0 for a column of numbers, the vector length for a column of vectors.
+        One width per feature column: 0 for a column of numbers, the vector length for a column of vectors. With a
+        schema, all are 0.
     titles : tuple of str
         How error messages refer to each feature column: by name, or by position if the name is not shown.
     """
@@ -130,17 +150,23 @@ class Layout:
             raise DataError(f"{subject} more than once in {where}. Give each column its own name.")
         require_columns(features, where)
         titles = tuple(repr(name) if shown else f"{schema.names.index(name) + 1} from the left" for name in features)
-        widths = _widths(titles, [schema.field(name).type for name in features], where)
-        names = tuple(
-            label
-            for name, width in zip(features, widths, strict=True)
-            for label in ([name] if width == 0 else [f"{name}[{entry}]" for entry in range(width)])
-        )
+        types = [schema.field(name).type for name in features]
+        if columns.schema is None:
+            widths = _widths(titles, types, where)
+        else:
+            _require_kinds(columns.schema, types, where)
+            widths = (0,) * len(features)
         if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
             raise DataError(f"column {columns.key!r} of {where} does not hold integers. Choose another key.")
         if columns.unit is not None:
             require_ids(schema.field(columns.unit.column).type, columns.unit, features, where)
-        return cls(columns=columns, features=features, widths=widths, names=names, titles=titles)
+        return cls(
+            columns=columns, features=features, widths=widths, names=_labels(columns, features, widths), titles=titles
+        )
+
+    def with_schema(self, schema: Schema) -> Layout:
+        """Return the layout with a schema of the same columns, such as one whose open columns are resolved."""
+        return replace(self, columns=replace(self.columns, schema=schema), names=schema.labels)
 
     @property
     def to_read(self) -> list[str]:
@@ -169,6 +195,10 @@ class Layout:
 
     def numbers(self, batch: pa.RecordBatch) -> list[FloatArray]:
         """Return one array per number of a row, with NaN for missing values."""
+        schema = self.columns.schema
+        if schema is not None:
+            encoded = [schema.encode_column(name, batch.column(name)) for name in self.features]
+            return self.columns.filled([numbers for several in encoded for numbers in several])
         arrays: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
             column = batch.column(name)
@@ -196,6 +226,35 @@ class Layout:
         if self.columns.unit is None:
             return None
         return normalised(batch.column(self.columns.unit.column), "the source")
+
+
+def _labels(columns: Columns, features: Sequence[str], widths: Sequence[int]) -> tuple[str, ...]:
+    if columns.schema is not None:
+        return columns.schema.labels
+    return tuple(
+        label
+        for name, width in zip(features, widths, strict=True)
+        for label in ([name] if width == 0 else [f"{name}[{entry}]" for entry in range(width)])
+    )
+
+
+def _require_midpoints(schema: Schema | None) -> None:
+    if schema is None:
+        raise ArgumentError("missing='midpoint' needs bounds. State them with columns={name: (low, high), ...}.")
+    without = [column.name for column in schema.columns if not column.has_midpoint and not column.is_open]
+    if without:
+        raise ArgumentError(
+            f"missing='midpoint' needs bounds, but column(s) {listed(without)} have only a scale. State their bounds."
+        )
+
+
+def _require_kinds(schema: Schema, types: Sequence[pa.DataType], where: str) -> None:
+    """Raise one error that lists all columns whose type does not fit the schema."""
+    pairs = zip(schema.columns, types, strict=True)
+    others = [(column, kind) for column, kind in pairs if not column.accepts(kind)]
+    if others:
+        shown = [f"{column.name!r} (type {type_name(kind)}, not {column.cells})" for column, kind in others]
+        raise DataError(f"column(s) {listed(shown)} of {where} are not of the kind stated in columns. Correct these.")
 
 
 def _with_ids(batch: pa.RecordBatch, column: str, where: str) -> pa.RecordBatch:

@@ -41,6 +41,7 @@ def cost(rows: object, centers: ArrayLike) -> float:
 class _Cost(Fold):
     """Squared distances to the nearest centers, computed from differences to stay accurate far from the origin."""
 
+    uses_masses = True
     centers: FloatArray
 
     def of(self, block: Block) -> FloatArray:
@@ -51,8 +52,12 @@ class _Cost(Fold):
         total = 0.0
         for start in range(0, len(rows), _PIECE_ROWS):
             part = rows[start : start + _PIECE_ROWS] - origin
-            part = part[np.isfinite(part).all(axis=1)]
+            finite = np.isfinite(part).all(axis=1)
+            part = part[finite]
             score = (part @ centers.T - half).max(axis=1)
             gap = np.einsum("ij,ij->i", part, part) - 2.0 * score
-            total += float(np.maximum(gap, 0.0).sum())
+            gap = np.maximum(gap, 0.0)
+            if block.masses is not None:
+                gap *= block.masses[start : start + _PIECE_ROWS][finite] * block.mass_step
+            total += float(gap.sum())
         return np.array([total])

@@ -11,10 +11,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data import typed
+from pais.data.cells import numbers_of_objects
 from pais.errors import ArgumentError
 
 # Coordinates without bounds are clipped here, so that they stay finite.
@@ -65,6 +67,10 @@ class Column(ABC):
         kind = typed.value_type(kind)
         return typed.is_number(kind) or typed.is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
 
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        """Return a column of Python objects as cells that `encode` reads, one by one."""
+        return typed.texts_of_objects(cells)
+
     @abstractmethod
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         """Return one array per coordinate, finite or NaN where the value is missing."""
@@ -99,6 +105,9 @@ class _Affine(Column):
     @property
     @abstractmethod
     def unit_scale(self) -> float: ...
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return pa.array(numbers_of_objects(cells, len(cells)))
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         return [self.scaled(typed.numbers_of(cells))]
@@ -166,6 +175,9 @@ class Dates(Bounds):
     def accepts(self, kind: pa.DataType) -> bool:
         kind = typed.value_type(kind)
         return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells)
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         if pa.types.is_null(cells.type):

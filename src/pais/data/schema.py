@@ -111,6 +111,16 @@ class Schema:
         """Names of the "auto" columns whose scale is not known yet."""
         return tuple(column.name for column in self.columns if column.is_open)
 
+    @cached_property
+    def stated(self) -> Schema:
+        """The schema as the user stated it: all "auto" columns are open."""
+        return Schema(tuple(Auto(name=column.name) if isinstance(column, Auto) else column for column in self.columns))
+
+    def may_become(self, resolved: Schema) -> bool:
+        """Whether a schema is this one, or this one with some of its open columns resolved."""
+        pairs = zip(self.columns, resolved.columns, strict=False)
+        return self.stated == resolved.stated and all(column.is_open or column == after for column, after in pairs)
+
     @property
     def is_bounded(self) -> bool:
         """Whether public bounds limit every coordinate."""

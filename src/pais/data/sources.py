@@ -16,6 +16,7 @@ from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
+from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
 from pais.data.units import Unit
 from pais.errors import ArgumentError
@@ -25,7 +26,7 @@ from pais.errors import ArgumentError
 def source(
     data: object,
     *,
-    columns: Sequence[str] | None = None,
+    columns: Sequence[str] | Mapping[str, object] | Schema | None = None,
     carry: Sequence[str] = (),
     unit: str | Unit | None = None,
     max_rows_per_unit: int = 1,
@@ -51,11 +52,15 @@ def source(
         that is not closed on the same line, if its number of cells differs from the header's, or if it is longer than
         1 MB. So a row with a line break in a quoted cell is dropped, but the text after the break counts as a row if
         it has as many cells as the header. Use Parquet for such text.
-    columns : sequence of str, optional
-        Features, by name; None takes all columns that are not named below. In CSV files, and in pandas columns of
-        Python objects, a column that is not named here counts as text if it has at least three non-empty cells and
-        fewer than half of them are numbers (in a CSV file, only its first block counts). Text is refused. Columns
-        named here are read as numbers regardless of what their cells contain.
+    columns : sequence of str, mapping or Schema, optional
+        A mapping, or a `Schema`, states what is public about each column, for example ``{"age": (18, 100), "income":
+        "auto", "region": ["north", "south"], "premium": bool}``. Rows are then scaled vectors: see `Schema`. Cells of
+        text are converted one by one, by the kind of their column. A sequence names the features. None takes all
+        columns that are not named below. Without a mapping, features are numbers.
+
+        In CSV files, and in pandas columns of Python objects, a column that is not named here counts as text if it has
+        at least three non-empty cells and fewer than half of them are numbers (in a CSV file, only its first block
+        counts). Text is refused. Columns named here are read as stated regardless of what their cells contain.
     carry : sequence of str
         Columns to keep with the rows of a sample. Carried columns of a CSV file are text, unless they are features or
         the key.
@@ -71,9 +76,11 @@ def source(
         Not a privacy unit (see `unit`): a column of integers, one per row, that makes seeded runs repeatable. A seeded
         run keys its draws by this column, so it draws the same sample from the same rows in any order. A row without a
         key contributes nothing.
-    missing : {"drop", "error"}
+    missing : {"drop", "midpoint", "error"}
         How to treat rows in which a feature is NaN, infinite, missing or not a number. With "drop", the default, such
-        a row contributes nothing and causes no error. With "error", this function reads all rows once and raises a
+        a row contributes nothing and causes no error. With "midpoint", the public midpoint of the column replaces the
+        value; every column needs bounds, categories, bool or "auto" for this. A category that is missing is none of
+        those listed in either case. With "error", this function reads all rows once and raises a
         `DataError` that names the columns. This is outside the privacy guarantee, because a single row decides whether
         the call succeeds. "refuse" is an older name for "error".
     widths : mapping of str to int, optional
@@ -88,13 +95,16 @@ def source(
     -----
     Guarantee. All engines sample rows with the same code, and with draws from the cryptographic generator unless a seed
     is given. With a seed, all engines give the same sample and the same survey: `tests/conformance/test_engines.py`.
+    With or without a schema, a row's vector depends on that row alone: `tests/unit/data/test_schema.py`.
     With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/missing/test_missing_rows.py`.
     No line of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
     """
     if isinstance(data, Engine):
         return data
+    schema = Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
     selection = Columns(
-        features=None if columns is None else tuple(columns),
+        features=None if columns is None or isinstance(columns, (Mapping, Schema)) else tuple(columns),
+        schema=schema,
         carry=tuple(carry),
         key=key,
         unit=_unit_of(unit, max_rows_per_unit),
@@ -130,6 +140,7 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
             names=layout.names,
             carried=carried,
             identity=layout.keys(batch),
+            columns=selection,
             unit=selection.unit,
             ids=layout.ids(batch),
         )

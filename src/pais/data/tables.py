@@ -65,6 +65,14 @@ def as_table(source: object, columns: Columns) -> pa.Table:
             "the source cannot be read as a table of numbers. Pass a table whose columns have one type each."
         )
     require_columns(table.column_names, "the source")
+    return _without_string_views(table)
+
+
+def _without_string_views(table: pa.Table) -> pa.Table:
+    """Cast string views, which polars uses for text, to strings: Arrow cannot take rows of a view."""
+    for position, column in enumerate(table.columns):
+        if pa.types.is_string_view(column.type):
+            table = table.set_column(position, table.field(position).name, column.cast(pa.large_string()))
     return table
 
 
@@ -100,10 +108,16 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
     for position, (label, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
         name = str(label)
         is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
-        if kind != np.dtype(object) or (name in columns.carry and not is_feature):
+        is_used = is_feature or name in columns.set_aside
+        if is_used and (not _holds_objects(kind) or (name in columns.carry and not is_feature)):
+            continue
+        if not is_used:
+            converted[position] = pa.nulls(len(frame))
             continue
         cells = frame.iloc[:, position].to_numpy(dtype=object)
-        if is_feature:
+        if columns.schema is not None and is_feature:
+            converted[position] = columns.schema[name].cells_of_objects(cells)
+        elif is_feature:
             numbers = numbers_of_objects(cells, len(cells))
             text = columns.features is None and is_text(cells, numbers)
             converted[position] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
@@ -118,6 +132,11 @@ def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
     for position, column in converted.items():
         table = table.set_column(position, table.field(position).name, column)
     return table
+
+
+def _holds_objects(kind: Any) -> bool:
+    """Whether cells are Python objects, also as the categories of a categorical column, which can be mixed too."""
+    return kind == np.dtype(object) or getattr(getattr(kind, "categories", None), "dtype", None) == np.dtype(object)
 
 
 def from_array(source: object) -> NDArray[np.generic]:

@@ -56,6 +56,9 @@ def is_time(kind: pa.DataType) -> bool:
 def numbers_of(column: pa.Array) -> FloatArray:
     """Return numbers, booleans or text as finite doubles, with NaN for anything else."""
     column = _decoded(column)
+    if pa.types.is_decimal(column.type):
+        # Text is converted to the nearest double, but Arrow's own conversion of decimals rounds otherwise.
+        column = pc.cast(column, pa.large_string())
     if is_text(column.type):
         column = numbers_of_text(_texts(column))
     floats = np.array(pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64)
@@ -177,4 +180,4 @@ def _offsets(zones: pa.Array) -> NDArray[np.int64]:
     minutes = _integers(pc.cast(pc.utf8_slice_codeunits(digits, 3, 5), pa.int64()), pa.int64())
     behind = _mask(pc.starts_with(digits, "-"))
     seconds = hours * 3600 + minutes * 60
-    return np.where(behind, -seconds, seconds)
+    return np.asarray(np.where(behind, -seconds, seconds))

@@ -29,7 +29,7 @@ from pais.errors import DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
 from pais.privacy.guarantee import warn
-from pais.report import write_report
+from pais.report import DEFAULT_TITLE, ReportHeader, today, write_report
 
 # Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
 _HARMLESS = re.compile(
@@ -94,10 +94,36 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
 
-    def write_report(self, path: str | Path) -> Path:
-        """Write a self-contained HTML report about the fit. It contains public values only."""
+    def write_report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        data_name: str = "",
+        owner: str = "",
+        date: str | None = None,
+    ) -> Path:
+        """Write a self-contained HTML report about the fit. It contains public values only.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        title, data_name, owner : str, optional
+            Heading of the page, name of the data, and who is responsible for it, as you want them to appear. Nothing is
+            read from the rows.
+        date : str, optional
+            Date of the report; None = today.
+        """
         check_is_fitted(self)
-        return write_report(path, self.fit_, feature_names=getattr(self, "feature_names_in_", None))
+        header = ReportHeader(
+            title=DEFAULT_TITLE if title is None else title,
+            data_name=data_name,
+            owner=owner,
+            date=today() if date is None else date,
+        )
+        names = getattr(self, "feature_names_in_", None)
+        return write_report(path, self.fit_, feature_names=names, header=header)
 
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""

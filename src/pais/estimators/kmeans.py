@@ -17,6 +17,7 @@ from pais.accounting import accounts
 from pais.data.cost import cost
 from pais.data.sources import is_streamed
 from pais.estimators.base import PrivateEstimator, require_finite
+from pais.estimators.plots import plot_centers
 from pais.planning import Fit, KMeansSettings
 
 _BLOCK_ROWS = 8192
@@ -165,6 +166,20 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the centers on their two principal directions, and return the matplotlib axes.
+
+        The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:

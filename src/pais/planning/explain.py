@@ -40,8 +40,8 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      {_kept_in_words(plan.unit)}{size}",
         *_noise_lines(plan.mechanism.to_dict()),
-        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for "
-        f"adding or removing one {unit}",
+        f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
+        f"removing one {unit}",
         *_delta_lines(plan.delta_choice),
         *_joint_lines(plan),
         *kept_lines(plan),
@@ -58,11 +58,11 @@ def explain(plan: Plan) -> str:
     return "\n".join([*lines, "", *assumption_lines(plan)])
 
 
-def plan_card(plan: Plan, neighbours: str) -> Card:
+def plan_card(plan: Plan) -> Card:
     """The plan in a few lines, for terminals and notebooks."""
     is_kmeans = isinstance(plan.mechanism, KMeans)
     what = _phases_in_words(plan.mechanism.to_dict()) if is_kmeans else plan.mechanism.name
-    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {neighbours}"
+    guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {plan.neighbours}"
     facts = [
         ("guarantee", guarantee),
         *((f"earlier: {part.what}", _price_in_words(part)) for part in plan.spent),
@@ -70,13 +70,11 @@ def plan_card(plan: Plan, neighbours: str) -> Card:
         ("radius", f"{plan.ball.radius:.4g} ({norm_in_words(plan.ball.order)} norm)"),
     ]
     if plan.norms is not None and plan.expected_rows is not None:
-        expected, n_rows = plan.expected_rows, plan.norms.n_rows
-        facts.append(
-            ("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units_of(neighbours)} ({expected / n_rows:.1%})")
-        )
+        expected, n_rows, units = plan.expected_rows, plan.norms.n_rows, units_of(plan.neighbours)
+        facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units} ({expected / n_rows:.1%})"))
     if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
         facts.append(
-            ("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a {unit_of(neighbours)} in it")
+            ("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in it")
         )
     if plan.quality is not None:
         facts.append(("predicted", str(plan.quality)))
@@ -312,7 +310,7 @@ def survey_text(content: Mapping[str, Any]) -> str:
 
 
 def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
-    neighbours = str(content.get("neighbours", ONE_ROW))
+    neighbours = ONE_ROW if content.get("unit") is None else f"one {content['unit']['column']} added or removed"
     if not content.get("shift"):
         return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
     shift = validate.positive("shift", content["shift"])

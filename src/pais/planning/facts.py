@@ -109,10 +109,11 @@ class Survey(Carded):
         return survey_text(self.to_dict())
 
     def _card(self) -> Card:
+        unit, units = unit_of(self.neighbours), units_of(self.neighbours)
         radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
         price = (
-            f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit_of(self.neighbours)} moves "
-            "the result by at most that many standard deviations of its noise)"
+            f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit} moves the result by at most "
+            "that many standard deviations of its noise)"
             if self.shift > 0.0
             else f"epsilon {raised(self.epsilon)}"
         )
@@ -120,10 +121,10 @@ class Survey(Carded):
         center = "the origin" if self.ball.center is None else f"{len(self.ball.center)} numbers, stated or surveyed"
         return Card(
             kind="Survey",
-            summary=f"{n_rows} {units_of(self.neighbours)} within norm {radius}; {paid}",
+            summary=f"{n_rows} {units} within norm {radius}; {paid}",
             facts=(
                 ("price", price),
-                (units_of(self.neighbours), f"{n_rows}, noisy"),
+                (units, f"{n_rows}, noisy"),
                 ("radius", f"{radius} (l{self.ball.order:g} norm)"),
                 ("center", center),
                 ("mean square norm", f"{self.norms.mean_square_norm:.4g}"),

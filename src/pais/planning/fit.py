@@ -57,16 +57,27 @@ class Fit(Carded):
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""
         sentences = [f"This fit released {self._value_in_words()}. It may be published."]
-        sentences += [] if self.quality is None else [f"Predicted: {self.quality}."]
-        sentences += [] if self.concern is None else [f"Caution: {self.concern}"]
+        sentences += [f"{fact[:1].upper()}{fact[1:].removesuffix('.')}." for _, fact in self._findings()]
         return "\n".join([*sentences, "", self.certificate.explain()])
 
     def _card(self) -> Card:
-        card, value = self.certificate._card(), self._value_in_words()
-        facts = [("released", value)]
-        facts += [] if self.quality is None else [("predicted", str(self.quality))]
-        facts += [] if self.concern is None else [("caution", self.concern)]
-        return replace(card, kind="Fit", summary=f"{value}; {card.summary}", facts=(*facts, *card.facts))
+        card = self.certificate._card()
+        return replace(
+            card,
+            kind="Fit",
+            summary=f"{self._value_in_words()}; {card.summary}",
+            facts=(*self._findings(), *card.facts),
+        )
+
+    def _findings(self) -> list[tuple[str, str]]:
+        """How far the value can be read: the verdict, the predicted cost and the concern, as far as they are known."""
+        readable = self.readability
+        findings = [
+            ("verdict", None if readable is None else readable.verdict),
+            ("predicted", None if self.quality is None else str(self.quality)),
+            ("caution", self.concern),
+        ]
+        return [(label, text) for label, text in findings if text is not None]
 
     def _value_in_words(self) -> str:
         if not isinstance(self.value, KMeansValue):

@@ -12,7 +12,7 @@ from scipy.optimize import isotonic_regression
 from pais._base.numerics import FloatArray
 from pais.mechanisms import GaussianNoise, NoiseLaw
 
-# Probability that noise alone lifts any empty octave above its threshold.
+# Probability, by default, that noise alone lifts any empty octave above its threshold.
 _EMPTY_OCTAVE_RISK = 0.02
 
 # The outermost bin shown has more rows from it outwards than this many standard deviations of their noise.
@@ -46,11 +46,15 @@ class NormCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyCounts:
-    """Released numbers of rows in bins of norms: the same number of bins in every octave, and noise on every bin."""
+    """Released numbers of rows in bins of norms: the same number of bins in every octave, and noise on every bin.
+
+    `risk` is the probability that noise alone lifts any empty octave above its threshold.
+    """
 
     counts: FloatArray
     bins_per_octave: int
     noise: NoiseLaw
+    risk: float = _EMPTY_OCTAVE_RISK
 
     @property
     def deviation(self) -> float:
@@ -63,7 +67,7 @@ class NoisyCounts:
         rows from a bin outwards falls with the norm, so its noisy values are replaced by the nearest ones that fall.
         """
         by_octave = self.counts.reshape(-1, self.bins_per_octave).sum(axis=1)
-        log_chance = -np.log(_EMPTY_OCTAVE_RISK * octave_weights(by_octave.size))
+        log_chance = -np.log(self.risk * octave_weights(by_octave.size))
         above = by_octave > sum_bound(self.noise, self.bins_per_octave, log_chance)
         if not np.any(above):
             return None

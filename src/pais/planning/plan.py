@@ -212,7 +212,7 @@ class Plan(Carded):
         return explain(self)
 
     def _card(self) -> Card:
-        return plan_card(self, NEIGHBOURS)
+        return plan_card(self)
 
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""

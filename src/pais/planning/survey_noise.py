@@ -62,6 +62,19 @@ class SurveyNoise:
     def gaussian(self) -> bool:
         return self.shift > 0.0
 
+    def part(self, share: float) -> SurveyNoise:
+        """Noise of the stages that have this share together; their own shares count within it."""
+        if self.gaussian:
+            return SurveyNoise(shift=math.sqrt(share) * self.shift)  # [note: columns-4]
+        return SurveyNoise(epsilon=share * self.epsilon)
+
+    def on_cells(self, share: float, n_columns: int) -> NoiseLaw:
+        """Noise on a vector in which a record changes, for each of its columns, entries by at most one in total."""
+        if self.gaussian:
+            scale = math.sqrt(n_columns) / (math.sqrt(share) * self.shift)
+            return GaussianNoise(scale=scale * _ROOM)  # [note: columns-2]
+        return laplace_noise(n_columns / (share * self.epsilon) * _ROOM)  # [note: columns-3]
+
     def on_counts(self, share: float) -> NoiseLaw:
         """Noise on counts of which a record changes one by one."""
         if self.gaussian:

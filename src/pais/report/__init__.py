@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pais.report.header import DEFAULT_TITLE, ReportHeader, today
 from pais.report.page import report_html, write_report
 
-__all__ = ["report_html", "write_report"]
+__all__ = ["DEFAULT_TITLE", "ReportHeader", "report_html", "today", "write_report"]

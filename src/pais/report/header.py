@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import datetime, timezone
 
 from pais._base import validate
 from pais.accounting.certificate import Certificate
@@ -36,6 +37,11 @@ class ReportHeader:
     def __post_init__(self) -> None:
         for field in fields(self):
             validate.instance(field.name, getattr(self, field.name), str, "Pass text.")
+
+
+def today() -> str:
+    """Return the date of this day, in the time zone of this computer."""
+    return datetime.now(timezone.utc).astimezone().date().isoformat()
 
 
 def header(stated: ReportHeader, certificate: Certificate, subtitle: str) -> str:

@@ -19,11 +19,12 @@ _WIDEST = 1.75
 # With more features than this, and more features than centers, features are the rows of the table.
 _MOST_COLUMNS = 12
 
-# From this number of columns, or of letters in a name, the names are written vertically. The printed table has this
-# many columns per block.
+# From this number of columns, or of letters in a name, the names are written vertically.
 _UPRIGHT_FROM = 9
 _LONG_NAME = 16
-_PRINTED_TOGETHER = 8
+
+# A page of paper has room for this many columns.
+_PRINTED_TOGETHER = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,8 @@ class HeatMap:
         screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
         if len(columns) <= _PRINTED_TOGETHER:
             return _legend() + screen
-        blocks = "\n".join(
-            table(columns[start : start + _PRINTED_TOGETHER]) for start in range(0, len(columns), _PRINTED_TOGETHER)
-        )
+        n_blocks = -(-len(columns) // _PRINTED_TOGETHER)
+        blocks = "\n".join(table(block.tolist()) for block in np.array_split(columns, n_blocks))
         return f'{_legend()}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
 
     def _order(self) -> list[int]:
@@ -71,13 +71,13 @@ class HeatMap:
         cells, noise = [self._cells(j) for j in features], self.noise()
         lines = []
         for index in self._order():
-            around = "" if noise is None else f'<td class="count">{_share(noise[index])}</td>'
+            around = noise[index] if noise else ""
             line = "".join(column[index] for column in cells)
             lines.append(f"<tr>{self._center_head(index, 'row')}{self._count(index)}{around}{line}</tr>")
-        extra = "" if noise is None else '<th scope="col">Noise</th>'
+        extra = '<th scope="col" class="count">Noise</th>' if noise else ""
         return _table(
             "Centers, ordered by noisy count",
-            f'<th scope="col">Center</th><th scope="col">Noisy count</th>{extra}{head}',
+            f'<th scope="col">Center</th><th scope="col" class="count">Noisy count</th>{extra}{head}',
             lines,
         )
 
@@ -86,10 +86,8 @@ class HeatMap:
         noise = self.noise()
         head = "".join(self._center_head(index, "col") for index in centers)
         lines = [self._counts_line("Noisy count", centers, self._count)]
-        if noise is not None:
-            lines.append(
-                self._counts_line("Noise", centers, lambda index: f'<td class="count">{_share(noise[index])}</td>')
-            )
+        if noise:
+            lines.append(self._counts_line("Noise", centers, lambda index: noise[index]))
         for j in range(len(self.view.names)):
             cells = self._cells(j)
             lines.append(f"<tr>{self._feature_head(j, scope='row')}{''.join(cells[index] for index in centers)}</tr>")
@@ -115,15 +113,18 @@ class HeatMap:
         doubt = "" if self.view.centers[index] else ' <span class="doubt">within noise</span>'
         return f'<td class="count">{number(self.noisy_counts[index])}{doubt}</td>'
 
-    def noise(self) -> FloatArray | None:
-        """Typical standard error of each center, over how much the centers differ; None if it is not known."""
-        if self.view.errors is None or len(self.view.values) == 1:
-            return None
+    def noise(self) -> list[str]:
+        """The cells of the column with the noise of each center; empty if the noise is not known."""
+        if self.view.errors is None:
+            return []
+        if self.view.has_one_error:
+            return [f'<td class="count">\u00b1{number(error, 2)}</td>' for error in self.view.errors[:, 0].tolist()]
         spread = self.view.values.std(axis=0)
         varied = spread > 1e-12 * np.maximum(np.abs(self.view.values).max(axis=0), 1e-300)
         if not varied.any():
-            return None
-        return np.asarray(np.median(self.view.errors[:, varied] / spread[varied], axis=1))
+            return []
+        noise = np.median(self.view.errors[:, varied] / spread[varied], axis=1)
+        return [f'<td class="count">{_share(share)}</td>' for share in noise.tolist()]
 
     def _cells(self, feature: int) -> list[str]:
         """The cells of one feature, for each center."""
@@ -136,7 +137,7 @@ class HeatMap:
         side = "above" if level >= 0.0 else "below"
         around = f" \u00b1 {error}" if error else ""
         hint = f"{self.view.names[feature]}, center {index}: {text}{around}, "
-        small = f"<small>\u00b1{escaped(error)}</small>" if error else ""
+        small = f"<small>\u00b1{escaped(error)}</small>" if error and not self.view.has_one_error else ""
         if not self.view.cells[index, feature]:
             hint += "within two standard errors of the mean of the centers"
             return f'<td class="weak" title="{escaped(hint)}">{escaped(text)}{small}</td>'
@@ -146,16 +147,22 @@ class HeatMap:
 
 def heat_map(view: View, noisy_counts: FloatArray) -> str:
     """Render the centers as a table in their own units."""
-    return HeatMap(view=view, noisy_counts=noisy_counts, levels=standardised(view.values, view.cells)).html()
+    levels = standardised(view.values, weights=noisy_counts, cells=view.cells)
+    return HeatMap(view=view, noisy_counts=noisy_counts, levels=levels).html()
 
 
-def standardised(centers: FloatArray, cells: NDArray[np.bool_] | None = None) -> FloatArray:
-    """Standardise each feature over the centers whose value is readable in it; zero where all of them agree."""
-    weights = np.ones(centers.shape) if cells is None else cells.astype(np.float64)
-    # With fewer than two readable values, compare with all centers.
-    weights = np.where(weights.sum(axis=0) < 2.0, 1.0, weights)
-    away = centers - np.average(centers, axis=0, weights=weights)
-    spread = np.sqrt(np.average(np.square(away), axis=0, weights=weights))
+def standardised(
+    centers: FloatArray, *, weights: FloatArray | None = None, cells: NDArray[np.bool_] | None = None
+) -> FloatArray:
+    """Distance of each center from the mean of all centers in each feature, in units of the spread of the centers.
+
+    The mean is weighted by the (noisy) sizes of the clusters. The spread is that of the readable cells, if a feature
+    has any. It is zero where all centers agree.
+    """
+    sizes = np.ones(len(centers)) if weights is None else np.maximum(weights, 1e-9)
+    away = centers - np.average(centers, axis=0, weights=sizes)
+    counted = np.ones(centers.shape) if cells is None else np.where(cells.any(axis=0), cells, True).astype(np.float64)
+    spread = np.sqrt(np.average(np.square(away), axis=0, weights=counted))
     flat = spread <= 1e-12 * np.maximum(np.abs(centers).max(axis=0), 1e-300)
     return np.where(flat, 0.0, away / np.where(flat, 1.0, spread))
 

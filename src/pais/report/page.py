@@ -60,6 +60,7 @@ def report_html(
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="generator" content="pais">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escaped(stated.title)}</title>
 <style>

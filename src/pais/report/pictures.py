@@ -16,8 +16,11 @@ _WIDTH = 420.0
 _MARGIN = 34.0
 _LARGEST, _SMALLEST = 24.0, 3.5
 
-# From this radius on, the number of a center is written into its circle.
-_ROOM_FOR_NUMBER = 9.0
+# With more centers than this, the circles are smaller.
+_FEW = 10
+
+# A smaller ellipse is drawn with a solid line.
+_DASHED_FROM = 6.0
 
 # The height of the map over its width, at least and at most.
 _FLAT, _TALL = 0.5, 0.85
@@ -31,16 +34,18 @@ def centers_map(
 ) -> str:
     """Draw the centers on their two principal directions: area by noisy count, ellipses of two standard errors."""
     low, high = projection.points.min(axis=0), projection.points.max(axis=0)
-    span = np.maximum(high - low, 1e-12 * max(float(np.abs(projection.points).max()), 1e-300))
+    span = high - low
+    # Equal centers have no extent: they are drawn in the middle, at any scale.
+    span = np.maximum(span, 1e-9 * span.max() if span.max() > 0.0 else 1.0)
     height = _WIDTH * float(np.clip(span[1] / span[0], _FLAT, _TALL))
     scale = min((_WIDTH - 2.0 * _MARGIN) / span[0], (height - 2.0 * _MARGIN) / span[1])
     middle = (low + high) / 2.0
     places = (projection.points - middle) * scale * np.array([1.0, -1.0]) + np.array([_WIDTH, height]) / 2.0
     radii = _radii(noisy_counts)
-    marks = [
-        _mark(index, places[index], float(radii[index]), _ellipse(projection, index, scale), known=readable[index])
-        for index in np.argsort(-radii, kind="stable").tolist()
-    ]
+    order = np.argsort(-radii, kind="stable").tolist()
+    marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=readable[j]) for j in order]
+    # Numbers come last, so that no circle covers them.
+    marks += [_number(j, places[j], radii[j], known=readable[j]) for j in order]
     title = "Centers on their two principal directions"
     return (
         f'<figure class="map"><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {height:.1f}" role="img" '
@@ -55,7 +60,8 @@ def centers_map(
 def _radii(noisy_counts: FloatArray) -> FloatArray:
     """Radii of the circles, whose areas grow with the noisy counts."""
     share = np.maximum(noisy_counts, 0.0) / max(float(noisy_counts.max()), 1e-300)
-    return np.asarray(np.maximum(_LARGEST * np.sqrt(np.minimum(share, 1.0)), _SMALLEST))
+    largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(noisy_counts)))
+    return np.asarray(np.maximum(largest * np.sqrt(np.minimum(share, 1.0)), _SMALLEST))
 
 
 def _ellipse(projection: Projection, index: int, scale: float) -> tuple[float, float, float]:
@@ -63,23 +69,28 @@ def _ellipse(projection: Projection, index: int, scale: float) -> tuple[float, f
     return min(long * scale, _OUTSIDE), min(short * scale, _OUTSIDE), -math.degrees(angle)
 
 
-def _mark(index: int, place: FloatArray, radius: float, ellipse: tuple[float, float, float], *, known: bool) -> str:
+def _mark(place: FloatArray, radius: float, ellipse: tuple[float, float, float], *, known: bool) -> str:
     x, y = place.tolist()
     long, short, angle = ellipse
-    kind = "center" if known else "center weak"
-    inside = radius >= _ROOM_FOR_NUMBER
-    at = (
-        f'x="{x:.1f}" y="{y + 4.5:.1f}" text-anchor="middle"' if inside else f'x="{x + radius + 3:.1f}" y="{y + 4:.1f}"'
-    )
+    dashed = " dashed" if long >= _DASHED_FROM else ""
+    axes = f'rx="{max(long, 0.6):.1f}" ry="{max(short, 0.6):.1f}"'
     around = (
-        f'<ellipse class="error" cx="{x:.1f}" cy="{y:.1f}" rx="{max(long, 0.3):.1f}" ry="{max(short, 0.3):.1f}" '
+        f'<ellipse class="error{dashed}" cx="{x:.1f}" cy="{y:.1f}" {axes} '
         f'transform="rotate({angle:.1f} {x:.1f} {y:.1f})"/>'
         if long > 0.0
         else ""
     )
-    return (
-        f'<g class="{kind}"><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{around}<text {at}>{index}</text></g>'
-    )
+    return f'<g class="{_class(known)}"><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{around}</g>'
+
+
+def _number(index: int, place: FloatArray, radius: float, *, known: bool) -> str:
+    """The index of a center, at the upper right of its circle."""
+    x, y = (place + (0.71 * radius + 1.0) * np.array([1.0, -1.0])).tolist()
+    return f'<text class="{_class(known)}" x="{x:.1f}" y="{y:.1f}">{index}</text>'
+
+
+def _class(known: bool) -> str:
+    return "center" if known else "center weak"
 
 
 def _axes(projection: Projection, names: Sequence[str]) -> str:

@@ -9,6 +9,13 @@ from pais.report.projection import project
 from pais.report.text import escaped, paragraph, section
 from pais.report.view import View
 
+# What the column "Noise" holds: if the values of a center have different standard errors, or all the same.
+_NOISE = {
+    False: "typical standard error of a center's values, over how much the centers differ. <b>\u00b1</b>: standard "
+    "error of a value due to noise; sampling and clipping add further error.",
+    True: "standard error of each value of the center due to noise; sampling and clipping add further error.",
+}
+
 
 def verdict(fit: KMeansFit) -> str:
     """Render the answer to the first question of a reader: how much of this can be read above the noise."""
@@ -27,12 +34,7 @@ def verdict(fit: KMeansFit) -> str:
 def centers(fit: KMeansFit, view: View) -> str:
     """Render the table of the centers in the columns' own units."""
     k, d = view.values.shape
-    noise = (
-        " <b>Noise</b>: the typical standard error of a center's values, over how much the centers differ. "
-        "<b>±</b>: standard error of a value due to noise; sampling and clipping add further error."
-        if view.errors is not None
-        else ""
-    )
+    noise = "" if view.errors is None else f" <b>Noise</b>: {_NOISE[view.has_one_error]}"
     grey = (
         " A grey name marks a feature in which no two centers differ by more than the noise."
         if not all(view.features)
@@ -58,21 +60,21 @@ def pictures(fit: KMeansFit, view: View) -> str:
     if len(value.centers) > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
         charts.append(centers_map(projection, value.noisy_counts, view.centers, view.names))
-    elbow = fit.elbow
+    elbow = getattr(fit, "elbow", None)
     if elbow is not None and len(elbow) > 1:
         charts.append(
             elbow_chart([point.n_clusters for point in elbow], [point.cost for point in elbow], len(value.centers))
         )
     if not charts:
         return ""
+    grey = "" if all(view.centers) else " Grey circles are not readable above the noise."
     return section(
         "pictures",
         "Pictures",
         f'<div class="charts">\n{"".join(charts)}\n</div>',
         paragraph(
-            "The area of a circle grows with the noisy count. Dashed ellipses show two standard errors of the center "
-            "due to noise; grey circles are within noise. All of this is computed from released values and costs no "
-            "privacy.",
+            "The area of a circle grows with the noisy count. The dark ellipse about a center shows two standard "
+            f"errors due to noise.{grey} All of this is computed from released values and costs no privacy.",
             "soft",
         ),
     )

@@ -118,7 +118,7 @@ section { background: var(--card); border: 1px solid var(--line); border-radius:
 .facts dt { color: var(--soft); font-size: .88rem; line-height: 1.35; }
 .facts dd { margin: 0; font-size: 1.5rem; font-weight: 650; line-height: 1.3; font-variant-numeric: tabular-nums; }
 .charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); gap: 1.25rem; }
-figure { margin: .5rem 0 0; }
+figure { margin: .5rem 0 0; max-width: 36rem; }
 figcaption { font-weight: 600; font-size: .93rem; margin-bottom: .25rem; }
 svg { display: block; width: 100%; height: auto; }
 svg text { fill: var(--soft); font-size: 13px; font-variant-numeric: tabular-nums; }
@@ -130,11 +130,12 @@ svg .empty { fill: var(--empty); }
 svg .mark { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
 svg .frame { fill: none; stroke: var(--line); }
 .map .center circle { fill: var(--accent); fill-opacity: .22; stroke: var(--accent); stroke-width: 1.2; }
-.map .center .error { fill: none; stroke: var(--text); stroke-opacity: .75; stroke-dasharray: 3 3; }
-.map .center text { fill: var(--text); font-weight: 600; paint-order: stroke; stroke: var(--card); stroke-width: 2.5px;
+.map .error { fill: none; stroke: var(--text); stroke-width: 1.2; }
+.map .error.dashed { stroke-dasharray: 3 3; }
+.map text.center { fill: var(--text); font-size: 12px; paint-order: stroke; stroke: var(--card); stroke-width: 2.5px;
   stroke-linejoin: round; }
 .map .weak circle { fill: var(--soft); fill-opacity: .18; stroke: var(--soft); }
-.map .weak text { fill: var(--soft); font-weight: 400; }
+.map text.weak { fill: var(--soft); }
 .axes { list-style: none; padding: 0; font-size: .9rem; color: var(--soft); overflow-wrap: anywhere; }
 svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
 .swatch { display: inline-block; width: .8rem; height: .8rem; border-radius: .2rem; margin-right: .5rem;
@@ -157,6 +158,8 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
   padding-left: 0; }
 .heat td[class^=heat] { border-radius: .25rem; min-width: 3.4rem; text-align: center; }
 .heat thead th { text-align: center; min-width: 3.4rem; }
+.heat thead th:first-child, .heat thead th.count { min-width: 0; }
+.heat thead th.count { text-align: right; white-space: normal; }
 .heat thead th span { display: inline-block; width: max-content; max-width: 9rem; white-space: normal;
   overflow-wrap: anywhere; }
 .heat thead th:first-child { text-align: left; }
@@ -190,6 +193,9 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat { font-size: .84rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
+  .heat tbody th span { max-width: 9.5rem; }
+  .verdict { padding: .8rem 1rem; }
+  .verdict .answer { font-size: 1.15rem; }
 }"""
 
 _PAPER = """@media print {
@@ -200,10 +206,16 @@ _PAPER = """@media print {
   .facts, figure, tr, svg, .banner { break-inside: avoid; }
   h2, h3 { break-after: avoid; }
   .scroll { overflow: visible; }
-  .heat th, .heat td { padding: .25rem .35rem; }
+  .heat { font-size: 8.5pt; }
+  .heat th, .heat td { padding: .2rem .3rem; }
+  .heat td[class^=heat], .heat td.weak, .heat thead th { min-width: 2.6rem; }
+  .heat small { font-size: 7pt; }
   .heat th:first-child { position: static; }
+  .heat thead { display: table-header-group; }
   .on-screen { display: none; }
   .on-paper { display: block; }
-  .on-paper table { margin-bottom: 1rem; break-inside: avoid; }
+  .on-paper table { margin-bottom: 1rem; }
+  .charts { grid-template-columns: 1fr 1fr; }
+  .verdict { break-inside: avoid; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
 }"""

@@ -18,7 +18,7 @@ from pais.report.text import number
 
 NUMBER, SHARE, DATE = "number", "share", "date"
 
-# A value is shown with this many digits of the range of its column, and at most one digit below its standard error.
+# A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
 _DIGITS = 3
 _MOST_DECIMALS = 6
 
@@ -38,7 +38,7 @@ class View:
     errors : array of shape (k, d), optional
         Standard errors in the same units.
     cells : array of bool of shape (k, d)
-        Whether a value is more than two standard errors from the mean of the centers.
+        Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
     features, centers : tuple of bool
         Which features and which centers are readable above the noise.
     """
@@ -50,6 +50,11 @@ class View:
     cells: NDArray[np.bool_]
     features: tuple[bool, ...]
     centers: tuple[bool, ...]
+
+    @property
+    def has_one_error(self) -> bool:
+        """Whether the values of a center all have the same standard error, as in columns that are not scaled."""
+        return self.errors is not None and bool(np.all(np.ptp(self.errors, axis=1) <= 1e-9 * self.errors[:, 0]))
 
     def texts(self, feature: int) -> tuple[list[str], list[str]]:
         """The values of a column and their standard errors as text, with the same decimals for all centers."""
@@ -68,7 +73,7 @@ class View:
 
 def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
-    value, schema = fit.value, fit.schema
+    value, schema = fit.value, getattr(fit.plan, "schema", None)
     centers = value.centers
     readable = fit.readability
     errors = value.standard_errors
@@ -79,7 +84,7 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         kinds=_kinds(schema, centers.shape[1]),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
-        cells=np.ones(centers.shape, dtype=bool) if readable is None else readable.cells,
+        cells=np.ones(centers.shape, dtype=bool) if readable is None else readable.cells & np.array(readable.features),
         features=(True,) * centers.shape[1] if readable is None else readable.features,
         centers=(True,) * len(centers) if readable is None else readable.centers,
     )
@@ -118,7 +123,7 @@ def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
     decimals = _DIGITS - 1 - math.floor(math.log10(size))
     error = 0.0 if errors is None else float(np.median(errors))
     if error > 0.0:
-        decimals = min(decimals, 1 - math.floor(math.log10(error)))
+        decimals = min(decimals + 1, -math.floor(math.log10(error)))
     return int(np.clip(decimals, 0, _MOST_DECIMALS))
 
 

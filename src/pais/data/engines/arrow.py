@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from threading import Event
 from typing import Any, TypeVar
@@ -23,6 +24,7 @@ from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
+from pais.data.schema import Schema
 from pais.errors import DataError
 
 T = TypeVar("T")
@@ -55,13 +57,14 @@ class ArrowEngine(LocalEngine):
         for file in self._files[1:]:
             _require_same_columns(file, first)
         self.names, self.n_features = first.layout.names, len(first.layout.names)
+        self.schema, self._columns = columns.schema, columns
         self._carry, self.unit = list(columns.carry), columns.unit
         self._on_rows = on_rows
 
     @property
     def titles(self) -> tuple[str, ...]:
         layout = self._files[0].layout
-        return super().titles if any(layout.widths) else layout.titles
+        return super().titles if any(layout.widths) or self.schema is not None else layout.titles
 
     @property
     def known_rows(self) -> int | None:
@@ -78,9 +81,19 @@ class ArrowEngine(LocalEngine):
             names=self.names,
             carried=self._join_carried([pa.table(batch.select(self._carry)) for _, batch in blocks]),
             identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
+            columns=self._columns,
             unit=self.unit,
             ids=None if self.unit is None else _joined_ids([block.units for block, _ in blocks]),
         )
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        engine = copy.copy(self)
+        # More rows may be usable once missing values have a midpoint.
+        engine._members = None
+        engine._columns = replace(self._columns, schema=schema)
+        engine._files = [replace(file, layout=file.layout.with_schema(schema)) for file in self._files]
+        engine.schema = schema
+        return engine
 
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:

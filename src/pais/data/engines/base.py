@@ -19,8 +19,9 @@ from pais.data.ball import Ball, require_width
 from pais.data.columns import listed
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
+from pais.data.schema import Schema
 from pais.data.units import Unit
-from pais.errors import DataError
+from pais.errors import DataError, MismatchError
 from pais.privacy.rules import Rule
 
 #: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
@@ -31,7 +32,13 @@ quiet = np.errstate(all="ignore")
 
 
 class Fold(ABC):
-    """A sum over blocks of rows. Sums of integers do not depend on the order or the grouping of the blocks."""
+    """A sum over blocks of rows. Sums of integers do not depend on the order or the grouping of the blocks.
+
+    A fold that is released must set `uses_masses` if it multiplies the contribution of each row by its mass. An engine
+    with units refuses other folds, because a unit of many rows would change them too much.
+    """
+
+    uses_masses = False
 
     @abstractmethod
     def of(self, block: Block) -> NDArray[Any]:
@@ -109,6 +116,8 @@ class Engine(ABC):
     names: tuple[str, ...] | None
     n_features: int
     unit: Unit | None = None
+    #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
+    schema: Schema | None = None
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
@@ -142,6 +151,22 @@ class Engine(ABC):
         """Return an engine with the same rows in memory; by default, this engine itself."""
         return self
 
+    def require_masses(self, fold: Fold) -> None:
+        """Raise if rows belong to units and the fold does not use their masses."""
+        if self.unit is not None and not fold.uses_masses:
+            raise MismatchError(f"{type(fold).__name__} does not use the masses of rows. Leave out unit.")
+
+    def with_schema(self, schema: Schema) -> Engine:
+        """Return an engine with the same rows, in which the open columns of the schema are resolved."""
+        if self.schema is None or not self.schema.may_become(schema):
+            raise MismatchError(
+                "the rows were opened with another schema. Pass columns= of this schema to pais.source."
+            )
+        return self if self.schema == schema else self._rescaled(schema)
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        raise NotImplementedError
+
     def require_width(self, ball: Ball) -> None:
         """Raise `DataError` if the center and the rows differ in the number of columns."""
         require_width(self.n_features, ball)
@@ -153,7 +178,9 @@ class Engine(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class _BadCells(Fold):
-    """The number of cells in each column that are not finite."""
+    """The number of cells in each column that are not finite. It is not released, so masses do not matter."""
+
+    uses_masses = True
 
     def of(self, block: Block) -> NDArray[Any]:
         return np.asarray((~np.isfinite(block.rows().astype(np.float64, copy=False))).sum(axis=0))

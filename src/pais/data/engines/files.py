@@ -64,7 +64,9 @@ class DataFile:
 
     def _csv_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a CSV file. All cells are read as text; features and keys are converted cell by cell."""
-        conversions = dict.fromkeys(self.layout.features, numbers_of_text)
+        # With a schema, the layout converts the text, by the kind of each column.
+        plain = self.layout.features if self.layout.columns.schema is None else ()
+        conversions = dict.fromkeys(plain, numbers_of_text)
         if self.layout.columns.key is not None:
             conversions[self.layout.columns.key] = whole_numbers_of_text
         for batch in self.text_batches():
@@ -75,6 +77,9 @@ class DataFile:
 
     def text_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a CSV file with all cells as text."""
+        columns = self.layout.columns
+        # A word such as NA may be a category, so with a schema only an empty cell counts as missing here.
+        words = {} if columns.schema is None else {"null_values": [""]}
         reader = self._guarded(
             lambda: open_csv(
                 self.filesystem,
@@ -84,7 +89,8 @@ class DataFile:
                 column_types=dict.fromkeys(self.layout.to_read, pa.string()),
                 check_utf8=False,
                 # Carried cells must stay unchanged. In other columns only numbers count, and allowing nulls is faster.
-                strings_can_be_null=not self.layout.columns.carry,
+                strings_can_be_null=not columns.carry,
+                **words,
             )
         )
         with reader:
@@ -161,7 +167,7 @@ def _csv_types(names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSys
     if columns.key is not None:
         types[columns.key] = pa.int64()
     if columns.features is not None:
-        types |= dict.fromkeys(columns.features, pa.float64())
+        types |= dict.fromkeys(columns.features, pa.float64() if columns.schema is None else pa.string())
         return pa.schema([(name, types[name]) for name in names])
     as_text = dict.fromkeys(names, pa.string())
     with open_csv(filesystem, path, _CSV_BLOCK_BYTES, column_types=as_text, check_utf8=False) as reader:

@@ -46,6 +46,7 @@ class LocalEngine(Engine):
         return self._members
 
     def _fold_units(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        self.require_masses(fold)
         members = self._with_members()
         return self.total(fold, self._over_blocks(lambda block, _: fold.over(members.weighted(block)), by_rows=seeded))
 

@@ -75,10 +75,13 @@ class Members:
         return self._index.find(self._hash.words(block.units))
 
     def weighted(self, block: Block) -> Block:
-        """Give the rows of a block their masses, and return the block."""
+        """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0.
+
+        They did not count when the masses were shared out, so they must not contribute to any sum, in any column.
+        """
         numbers = self.numbers(block)
         masses = self.unit.masses(np.where(numbers < 0, 1, self._rows.take(numbers, mode="clip")))
-        block.weigh(np.where(numbers < 0, 0, masses), 2.0**-self.unit.mass_bits)
+        block.weigh(np.where((numbers >= 0) & block.finite(), masses, 0), 2.0**-self.unit.mass_bits)  # [note: units-8]
         return block
 
 

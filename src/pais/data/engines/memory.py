@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, row_bits
 from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
-from pais.data.engines.base import READ_ALL_FROM, Fold, Thinning, WeightedRows, join
+from pais.data.columns import Columns
+from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index, RowBlock
 from pais.data.engines.local import CarriedAt, LocalEngine
+from pais.data.schema import Schema
 from pais.data.units import Unit
 
 T = TypeVar("T")
@@ -37,10 +40,13 @@ class MemoryEngine(LocalEngine):
         names: tuple[str, ...] | None = None,
         carried: pa.Table | None = None,
         identity: NDArray[np.uint64] | None = None,
+        columns: Columns | None = None,
         unit: Unit | None = None,
         ids: pa.Array | None = None,
     ) -> None:
         self._rows = rows
+        self._columns = Columns() if columns is None else columns
+        self.schema = self._columns.schema
         self._carried, self._identity = carried, identity
         self.names, self.unit, self._ids = names, unit, ids
         self.n_features = int(self._rows.shape[1])
@@ -69,6 +75,20 @@ class MemoryEngine(LocalEngine):
             positions = [start + part.index for start, part in zip(starts, kept, strict=True)]
             carried = self._carried.take(pa.array(np.concatenate(positions)))
         return join(kept, self.n_features, carried)
+
+    @without_sizes
+    def _rescaled(self, schema: Schema) -> Engine:
+        assert self.schema is not None
+        engine = copy.copy(self)
+        # More rows may be usable once missing values have a midpoint.
+        engine._members = None
+        engine._columns = replace(self._columns, schema=schema)
+        engine.schema = schema
+        rows = self.schema.rescaled(self._rows, schema)
+        for position, numbers in enumerate(engine._columns.filled(list(rows.T))):
+            rows[:, position] = numbers
+        engine._rows = rows
+        return engine
 
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
         step = self._step(_BLOCK_BYTES)

@@ -79,13 +79,15 @@ class Reading:
     """How to turn batches into blocks. Batches hold the features, then the key or unit if one is used, then the rest.
 
     With `keyed`, the key column gives the identities of the rows; with `numbering`, their ids do. With `unit`, rows
-    belong to units; key and numbering are not used then.
+    belong to units; key and numbering are not used then. With `encoded`, the features are the coordinates of scaled
+    vectors already.
     """
 
     layout: Layout
     by_rows: bool = False
     keyed: bool = False
     numbering: Numbering | None = None
+    encoded: bool = False
     unit: Unit | None = None
 
     @property
@@ -94,25 +96,38 @@ class Reading:
 
     def block(self, batch: pa.RecordBatch) -> tuple[Block, pa.RecordBatch]:
         """Return the rows of a batch, with NaN for missing values, and the carried columns."""
-        layout, names = self.layout, self.features
-        widths = dict(zip(layout.features, layout.widths, strict=True))
-        columns = [_fixed(batch.column(position), widths[name]) for position, name in enumerate(names)]
-        numbers = pa.RecordBatch.from_arrays(columns, names=names)
+        layout, n_features = self.layout, len(self.layout.names if self.encoded else self.features)
+        cells = self._cells(batch.select(list(range(n_features))))
         aside = self.keyed or self.unit is not None
-        carried = batch.select(list(range(len(names) + aside, batch.num_columns)))
-        identity = np.zeros(numbers.num_rows, dtype=np.uint64)
+        carried = batch.select(list(range(n_features + aside, batch.num_columns)))
+        identity = np.zeros(batch.num_rows, dtype=np.uint64)
         if self.keyed:
-            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(len(names))], names=[layout.columns.key]))
+            keys = layout.keys(pa.RecordBatch.from_arrays([batch.column(n_features)], names=[layout.columns.key]))
             identity = identity if keys is None else keys
         if self.numbering is not None:
-            identity = self.numbering.of(layout.rows(numbers))
+            identity = self.numbering.of(self._rows(cells))
         by_rows = self.by_rows or layout.by_rows or self.numbering is not None
         block: Block = (
-            RowBlock(layout.rows(numbers), identity) if by_rows else ColumnBlock(layout.numbers(numbers), identity)
+            RowBlock(self._rows(cells), identity) if by_rows else ColumnBlock(layout.numbers(cells), identity)
         )
         if self.unit is not None:
-            block.units = normalised(batch.column(len(names)), "the source")
+            block.units = normalised(batch.column(n_features), "the source")
         return block, carried
+
+    def _cells(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the features as the layout reads them. With a schema, they have the types of the source."""
+        if self.encoded:
+            return batch
+        widths = dict(zip(self.layout.features, self.layout.widths, strict=True))
+        columns = batch.columns
+        if self.layout.columns.schema is None:
+            columns = [_fixed(column, widths[name]) for name, column in zip(self.features, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, names=self.features)
+
+    def _rows(self, cells: pa.RecordBatch) -> FloatArray:
+        if self.encoded:
+            return np.column_stack([column.to_numpy(zero_copy_only=False) for column in cells.columns])
+        return self.layout.rows(cells)
 
     def weighted(self, batch: pa.RecordBatch) -> tuple[Block, Members | None, pa.RecordBatch]:
         """Return the block of a batch, its units if it has any, which give its rows their masses, and the rest."""
@@ -196,6 +211,23 @@ class Converting(Work):
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _columns(batch)
         return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self.names})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Encoding(Work):
+    """Replace features by scaled vectors, one column per coordinate, for frames that are sorted by them later."""
+
+    layout: Layout
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = list(dict.fromkeys(self.layout.features))
+        cells = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names=names)
+        # Adding zero turns -0.0 into 0.0, so both zeros make equal rows.
+        vectors = {
+            f"f{position}": pa.array(numbers + 0.0) for position, numbers in enumerate(self.layout.numbers(cells))
+        }
+        others = dict(list(_columns(batch).items())[len(names) :])
+        return pa.RecordBatch.from_pydict(vectors | others)
 
 
 @dataclass(kw_only=True)

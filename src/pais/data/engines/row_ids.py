@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pais._base.hashing import HashIndex
 from pais._base.keyed import CHUNK, ContentHash, Words32, Words64
 from pais._base.randomness import StreamBits
 from pais.errors import DataError
@@ -46,87 +47,44 @@ class RowIds:
 class Occurrences:
     """Count, for each row of a partition, the equal rows before it. Rows are equal if their hashes are equal.
 
-    This is a hash table with linear probing. It takes up to about 64 bytes per row of the partition.
+    Takes up to about 64 bytes per distinct row of the partition.
     """
 
     def __init__(self, *, room: int = 1 << 16) -> None:
         self._n_rows = 0
-        # By row number: the hash, and the number of equal rows that came later (only for rows in the table).
-        self._upper = np.empty(room, dtype=np.uint64)
-        self._lower = np.empty(room, dtype=np.uint32)
-        self._later = np.zeros(room, dtype=np.uint32)
-        # By slot: a row number plus 1, or 0 if the slot is free. At most half of the slots are taken.
-        self._table = np.zeros(4 * room, dtype=np.uint32)
+        self._index = HashIndex(room=room)
+        # By number of the hash: how many rows have come so far.
+        self._count = np.zeros(room, dtype=np.uint32)
 
     def number(self, upper: Words64, lower: Words32) -> Words32:
         """Return the occurrence numbers of the next rows, starting at 0."""
-        before, after = self._n_rows, self._n_rows + len(upper)
-        if after > _MOST_ROWS:
+        self._n_rows += len(upper)
+        if self._n_rows > _MOST_ROWS:
             raise DataError(f"a partition of the source has more than {_MOST_ROWS} rows. Use more partitions.")
-        self._make_room(after)
-        self._upper[before:after], self._lower[before:after] = upper, lower
-        self._n_rows = after
-        rows = np.arange(before, after)
-        owner = self._find(rows)
-        number = np.zeros(len(rows), dtype=np.uint32)
-        repeats = np.flatnonzero(owner != rows)
-        if repeats.size:
-            number[repeats] = self._number_repeats(owner.take(repeats))
-        return number
+        before = self._index.size
+        content = self._index.add(np.stack([upper, lower.astype(np.uint64)], axis=1))
+        if self._index.size > len(self._count):
+            more = max(self._index.size, 2 * len(self._count)) - len(self._count)
+            self._count = np.concatenate([self._count, np.zeros(more, dtype=np.uint32)])
+        if self._index.size == before + len(content):
+            # All rows are new, which is the usual case.
+            self._count[content] = 1
+            return np.zeros(len(content), dtype=np.uint32)
+        return self._rank(content) + self._taken(content)
 
-    def _find(self, rows: _Numbers) -> _Numbers:
-        """Return, for each row, the row in the table with the same hash. Rows with a new hash are added first."""
-        owner, waiting, slot = rows.copy(), np.arange(len(rows)), self._home(rows)
-        while waiting.size:
-            row = rows.take(waiting)
-            occupant = self._claim(slot, row)
-            owner[waiting] = occupant
-            same = self._upper.take(occupant) == self._upper.take(row)
-            same &= self._lower.take(occupant) == self._lower.take(row)
-            unplaced = np.flatnonzero(~same)
-            waiting, slot = waiting.take(unplaced), self._next(slot.take(unplaced))
-        return owner
+    def _taken(self, content: _Numbers) -> Words32:
+        """Return how many equal rows came in earlier calls, and count these rows."""
+        before = self._count.take(content)
+        np.add.at(self._count, content, np.uint32(1))
+        return before
 
-    def _claim(self, slot: _Numbers, rows: _Numbers) -> _Numbers:
-        """Fill the free slots and return each slot's row. If several rows claim a slot, any of them may get it."""
-        free = np.flatnonzero(self._table.take(slot) == 0)
-        self._table[slot.take(free)] = rows.take(free) + 1
-        return self._table.take(slot).astype(np.intp) - 1
-
-    def _home(self, rows: _Numbers) -> _Numbers:
-        return (self._upper.take(rows) & np.uint64(len(self._table) - 1)).astype(np.intp)
-
-    def _next(self, slot: _Numbers) -> _Numbers:
-        return (slot + 1) & (len(self._table) - 1)
-
-    def _number_repeats(self, owner: _Numbers) -> Words32:
-        """Return the occurrence numbers of repeated rows, given for each the equal row that is in the table."""
-        order = np.argsort(owner, kind="stable")
-        owners = owner[order]
-        start = np.flatnonzero(np.concatenate([[True], owners[1:] != owners[:-1]]))
-        length = np.diff(np.append(start, owners.size))
-        rank = np.arange(1, owners.size + 1) - np.repeat(start, length)
-        number = np.empty(owners.size, dtype=np.uint32)
-        number[order] = self._later[owners] + rank.astype(np.uint32)
-        self._later[owners[start]] += length.astype(np.uint32)
-        return number
-
-    def _make_room(self, n_rows: int) -> None:
-        if n_rows > len(self._upper):
-            more = max(n_rows, 2 * len(self._upper)) - len(self._upper)
-            self._upper = np.concatenate([self._upper, np.empty(more, dtype=np.uint64)])
-            self._lower = np.concatenate([self._lower, np.empty(more, dtype=np.uint32)])
-            self._later = np.concatenate([self._later, np.zeros(more, dtype=np.uint32)])
-        if 2 * n_rows > len(self._table):
-            before, slots = self._table, len(self._table)
-            while 2 * n_rows > slots:
-                slots *= 4
-            self._table = np.zeros(slots, dtype=np.uint32)
-            for start in range(0, len(before), CHUNK):
-                piece = before[start : start + CHUNK]
-                rows = piece.take(np.flatnonzero(piece)).astype(np.intp) - 1
-                slot = self._home(rows)
-                # These rows have different hashes, so a row whose slot is taken moves on to the next slot.
-                while rows.size:
-                    unplaced = np.flatnonzero(self._claim(slot, rows) != rows)
-                    rows, slot = rows.take(unplaced), self._next(slot.take(unplaced))
+    @staticmethod
+    def _rank(content: _Numbers) -> Words32:
+        """Return, for each row, the number of equal rows before it in this call."""
+        order = np.argsort(content, kind="stable")
+        ordered = content.take(order)
+        start = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+        length = np.diff(np.append(start, ordered.size))
+        rank = np.empty(content.size, dtype=np.uint32)
+        rank[order] = np.arange(ordered.size) - np.repeat(start, length)
+        return rank

@@ -5,6 +5,7 @@ Only the modules `spark*.py` import Spark. The code that runs on the workers is 
 
 from __future__ import annotations
 
+import copy
 import io
 import os
 import sys
@@ -29,6 +30,7 @@ from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRow
 from pais.data.engines.partition import ByUnit, Folding, Numbering, Reading, Thin, Work, rows_of
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
 from pais.data.headers import is_csv, require_header
+from pais.data.schema import Schema
 from pais.errors import DataError
 
 # Skip lines whose number of cells differs from the header's, whichever columns are read. Quotes work as in Arrow.
@@ -66,8 +68,16 @@ class SparkEngine(Engine):
         self._layout = spark_columns.layout_of(frame, columns)
         self._frame = spark_columns.with_keys(frame, columns)
         self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
+        self.schema = columns.schema
+
+    def _rescaled(self, schema: Schema) -> Engine:
+        engine = copy.copy(self)
+        engine._layout = self._layout.with_schema(schema)
+        engine.schema = schema
+        return engine
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        self.require_masses(fold)
         reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
         table = self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=())
         contents = [io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content")]
@@ -79,7 +89,8 @@ class SparkEngine(Engine):
         by_row = seeded is not None and self.unit is None
         keyed = by_row and self._layout.columns.key is not None
         numbering = Numbering() if by_row and not keyed else None
-        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit)
+        encoded = self.schema is not None and numbering is not None
+        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit, encoded=encoded)
         work = Thin(
             reading=reading,
             thinning=thinning,
@@ -99,7 +110,7 @@ class SparkEngine(Engine):
     def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
         """Select only the columns that a pass needs: features, key and carried columns, in this order."""
         frame, key = self._frame, self._layout.columns.key
-        columns = {f"f{i}": spark_columns.as_doubles(frame, name) for i, name in enumerate(reading.features)}
+        columns = {f"f{i}": self._feature(name) for i, name in enumerate(reading.features)}
         features = list(columns)
         if reading.keyed:
             columns["k"] = spark_columns.column_of(frame, key)
@@ -115,8 +126,18 @@ class SparkEngine(Engine):
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
         types = [spark_columns.type_of(frame, name) for name in carry]
         ties = [f"c{i}" for i, kind in enumerate(types) if spark_columns.is_sortable(kind)]
-        numbers = spark_columns.with_numbers(selected, features)
+        if self.schema is not None:
+            numbers = spark_columns.with_vectors(selected, self._layout, features)
+            features = [f"f{i}" for i in range(self.n_features)]
+        else:
+            numbers = spark_columns.with_numbers(selected, features)
         return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
+
+    def _feature(self, name: str) -> Any:
+        """Select a feature: in its own type with a schema, by which workers encode it, else as doubles."""
+        if self.schema is not None:
+            return spark_columns.column_of(self._frame, name)
+        return spark_columns.as_doubles(self._frame, name)
 
     def _run(self, work: Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
         """Run one action and return the rows that the workers sent back. Raise an error if a worker reported one."""

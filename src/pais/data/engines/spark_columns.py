@@ -12,10 +12,12 @@ from pyspark.sql import (
     functions as F,  # noqa: N812  # the name every Spark programmer knows
     types as kinds,
 )
+from pyspark.sql.pandas.types import to_arrow_type
 
+from pais._base.validate import attempt
 from pais.data.cells import MISSING_WORDS, is_text_column, numbers_of_text
 from pais.data.columns import Columns, Layout, listed, require_numeric
-from pais.data.engines.partition import Converting
+from pais.data.engines.partition import Converting, Encoding
 from pais.data.engines.spark_actions import for_workers, guarded
 from pais.data.units import BLANKS, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
@@ -25,6 +27,20 @@ _FIRST_ROWS = 10_000
 
 # Metadata key that marks the columns of a CSV file. They are text, and become numbers if they are features.
 _CSV_MARK = "pais_csv"
+
+
+# Types of Spark that a schema takes, and Arrow types of the same kind.
+_STAND_INS = (
+    (kinds.IntegralType, pa.int64()),
+    (kinds.NumericType, pa.float64()),
+    (kinds.BooleanType, pa.bool_()),
+    (kinds.StringType, pa.string()),
+    (kinds.DateType, pa.date32()),
+    ((kinds.TimestampType, kinds.TimestampNTZType), pa.timestamp("us")),
+    (kinds.NullType, pa.null()),
+)
+
+_WHERE = "the source"
 
 
 def renamed(frame: Any) -> Any:
@@ -47,6 +63,11 @@ def _field(frame: Any, name: str) -> Any:
 
 def layout_of(frame: Any, columns: Columns) -> Layout:
     """Check the types of a frame's columns. Rows are read only for CSV columns that the user did not name."""
+    if columns.schema is not None:
+        _require_carried(frame, columns)
+        return Layout.of(
+            pa.schema([(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields]), columns, _WHERE
+        )
     # Check the names first. For this check every column counts as numeric.
     stand_ins = [
         (field.name, pa.int64() if isinstance(field.dataType, kinds.IntegralType) else pa.float64())
@@ -58,12 +79,24 @@ def layout_of(frame: Any, columns: Columns) -> Layout:
     others = [(name, kind) for name, kind in types.items() if not _is_vector(kind) and not _is_number(kind)]
     require_numeric([(repr(name), kind.typeName()) for name, kind in others], "the source")
     widths = _widths(frame, [name for name, kind in types.items() if _is_vector(kind)], columns.widths)
-    for name in columns.carry:
+    _require_carried(frame, columns)
+    schema = [(name, pa.list_(pa.float64(), widths[name]) if name in widths else pa.float64()) for name in types]
+    return replace(Layout.of(pa.schema(schema), Columns(features=features), "the source"), columns=columns)
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    """Return a type that stands for those in which workers receive a column; binary for types that no schema takes."""
+    for base, stand_in in _STAND_INS:
+        if isinstance(kind, base):
+            return stand_in
+    return attempt(lambda: to_arrow_type(kind)) or pa.binary()
+
+
+def _require_carried(frame: Any, columns: Columns) -> None:
+    for name in (name for name in columns.carry if name in frame.columns):
         kind = type_of(frame, name)
         if isinstance(kind, kinds.UserDefinedType) and not _is_vector(kind):
             raise DataError(f"column {name!r} of the source has a user-defined type and cannot be carried. Convert it.")
-    schema = [(name, pa.list_(pa.float64(), widths[name]) if name in widths else pa.float64()) for name in types]
-    return replace(Layout.of(pa.schema(schema), Columns(features=features), "the source"), columns=columns)
 
 
 def _numeric_texts(frame: Any, features: Sequence[str], columns: Columns) -> set[str]:
@@ -143,6 +176,13 @@ def as_doubles(frame: Any, name: str) -> Any:
     if isinstance(kind, kinds.UserDefinedType):
         return vector_to_array(column)
     return column.cast("array<double>" if _is_vector(kind) else "double")
+
+
+def with_vectors(frame: Any, layout: Layout, features: Sequence[str]) -> Any:
+    """Replace features by the coordinates of scaled vectors, one column of doubles each."""
+    coordinates = [kinds.StructField(f"f{position}", kinds.DoubleType()) for position in range(len(layout.names))]
+    others = [field for field in frame.schema.fields if field.name not in features]
+    return frame.mapInArrow(for_workers(Encoding(layout=layout)), kinds.StructType([*coordinates, *others]))
 
 
 def with_numbers(frame: Any, names: Sequence[str]) -> Any:

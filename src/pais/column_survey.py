@@ -1,0 +1,243 @@
+"""Private bounds of "auto" columns: a center and a half-range for each, found from noisy counts of cells.
+
+Three stages read all rows. The first counts cells by sign and octave, which gives the magnitude of a column. The second
+releases a noisy mean within that magnitude. The third counts cells by sign and size about the mean. The bounds of a
+column are quantiles of the third histogram, so that few cells lie outside. All columns go through a stage together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray
+from pais._base.octaves import N_BINS, OCTAVES, bin_of, edges
+from pais._base.randomness import BitSource
+from pais.data.engines import Block, Engine, Fold
+from pais.mechanisms import NoiseLaw
+from pais.planning.norm_counts import NoisyCounts, NormCounts
+from pais.planning.survey_noise import SurveyNoise
+
+# Shares of the three stages.
+_MAGNITUDE_SHARE, _MEAN_SHARE, _SIZE_SHARE = 0.2, 0.1, 0.7
+
+# Share of the cells beyond each bound, and beyond each end of the range in which the mean is clipped.
+_TAIL, _MEAN_TAIL = 0.005, 0.02
+
+# Of the cells on one side of the mean, at least this share lies within the bound, however few they are.
+_LEAST_OF_SIDE = 0.5
+
+# Bins per octave of the last histogram.
+_BINS_OF_SIZES = 4
+
+# Probability that noise alone shows cells where there are none, in any column and stage.
+_RISK = 0.02
+
+# Bounds are rounded outwards to this many decimal places more than their distance has.
+_PLACES = 2
+
+# Bounds are at least this far apart, relative to the larger of them. A column within the second number counts as zero.
+_LEAST_RANGE, _NEARLY_ZERO = 1e-9, 2.0**-90
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnRange:
+    """Released bounds of a column. If nothing but zeros is `seen` above the noise, they are -1 and 1."""
+
+    low: float = -1.0
+    high: float = 1.0
+    seen: bool = True
+
+    @property
+    def center(self) -> float:
+        return 0.5 * self.low + 0.5 * self.high
+
+    @property
+    def scale(self) -> float:
+        return 0.5 * self.high - 0.5 * self.low
+
+
+def column_ranges(
+    engine: Engine, positions: Sequence[int], noise: SurveyNoise, bits: BitSource
+) -> tuple[ColumnRange, ...]:
+    """Release bounds for the columns at some positions, each of which holds numbers in its own units.
+
+    A cell that is missing contributes nothing to its column. With units, a row with a missing cell contributes nothing.
+
+    Notes
+    -----
+    Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
+    """
+    places, d = tuple(positions), len(positions)
+    middle = (0.0,) * d
+    first = _sides(engine, places, middle, noise.on_cells(_MAGNITUDE_SHARE, d), bits, bins_per_octave=1)
+    rough = [_range(sides, 0.0, _MEAN_TAIL) for sides in first]
+    means = _means(engine, places, rough, [_n_cells(sides) for sides in first], noise.on_cells(_MEAN_SHARE, d), bits)
+    last = _sides(engine, places, means, noise.on_cells(_SIZE_SHARE, d), bits, bins_per_octave=_BINS_OF_SIZES)
+    return tuple(
+        _settled(
+            coarse if not any(fine) else _range(fine, mean, _TAIL),
+            negative=before[0] is not None,
+            positive=before[1] is not None,
+        )
+        for coarse, before, mean, fine in zip(rough, first, means, last, strict=True)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CellCounts(Fold):
+    """Number of cells of each column by sign and size about a center, or their mass in steps: shape (d, 2, bins)."""
+
+    uses_masses = True
+
+    positions: tuple[int, ...]
+    centers: tuple[float, ...]
+
+    def of(self, block: Block) -> IntArray:
+        counts = np.zeros((len(self.positions), 2 * N_BINS), dtype=np.int64)
+        for column, (gap, masses) in enumerate(_gaps(block, self.positions, self.centers)):
+            # A cell is in one bin of its column. [note: columns-1]
+            index = bin_of(np.abs(gap)) + np.where(gap < 0.0, 0, N_BINS)
+            # Sums of integers below 2**53, which are exact.
+            counts[column] = np.bincount(index, masses, minlength=2 * N_BINS)
+        return counts.reshape(-1, 2, N_BINS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CellSums(Fold):
+    """Sum of the cells of each column, shifted and scaled to [-1, 1] and clipped there, in whole steps."""
+
+    uses_masses = True
+
+    positions: tuple[int, ...]
+    centers: tuple[float, ...]
+    scales: tuple[float, ...]
+    mass_step: float
+    lattice: Lattice
+
+    def of(self, block: Block) -> IntArray:
+        total = np.zeros(len(self.positions), dtype=np.int64)
+        for column, (gap, masses) in enumerate(_gaps(block, self.positions, self.centers)):
+            share = np.clip(gap / self.scales[column], -1.0, 1.0)  # [note: columns-5]
+            if masses is not None:
+                share *= masses * self.mass_step
+            total[column] = self.lattice.encode(share).sum()
+        return total
+
+
+def _gaps(
+    block: Block, positions: Sequence[int], centers: Sequence[float]
+) -> Sequence[tuple[FloatArray, FloatArray | None]]:
+    """For each column, the finite differences of its cells and the center, and the masses of these rows."""
+    columns, gaps = block.columns(), []
+    # The masses of a unit are those of its complete rows.
+    complete = None if block.masses is None else block.finite()  # [note: columns-6]
+    for position, center in zip(positions, centers, strict=True):
+        gap = columns[position].astype(np.float64) - center
+        present = np.isfinite(gap) if complete is None else complete & np.isfinite(gap)
+        masses = None if block.masses is None else block.masses[present].astype(np.float64)
+        gaps.append((gap[present], masses))
+    return gaps
+
+
+def _sides(
+    engine: Engine,
+    positions: tuple[int, ...],
+    centers: tuple[float, ...],
+    noise: NoiseLaw,
+    bits: BitSource,
+    *,
+    bins_per_octave: int,
+) -> list[list[NormCounts | None]]:
+    """For each column, the estimated numbers of cells below and above its center, by size; None if none are seen."""
+    counts = engine.fold(_CellCounts(positions=positions, centers=centers), seeded=not bits.private)
+    counts = counts.reshape(len(positions), 2, 2 * OCTAVES * bins_per_octave, -1).sum(axis=3)
+    lattice = Lattice(step=_mass_step(engine))
+    steps = counts.reshape(-1, 1) + noise.draw_steps((counts.size, 1), lattice, bits)
+    risk = _RISK / (4 * len(positions))
+    return [
+        [
+            NoisyCounts(counts=side, bins_per_octave=bins_per_octave, noise=noise, risk=risk).estimate()
+            for side in column
+        ]
+        for column in lattice.decode(steps).reshape(counts.shape)
+    ]
+
+
+def _means(
+    engine: Engine,
+    positions: tuple[int, ...],
+    ranges: Sequence[ColumnRange],
+    n_cells: Sequence[float],
+    noise: NoiseLaw,
+    bits: BitSource,
+) -> tuple[float, ...]:
+    """Noisy means of the cells, each clipped to the range of its column."""
+    lattice = Lattice.for_scale(noise.scale)
+    fold = _CellSums(
+        positions=positions,
+        centers=tuple(column.center for column in ranges),
+        scales=tuple(column.scale for column in ranges),
+        mass_step=_mass_step(engine),
+        lattice=lattice,
+    )
+    total = engine.fold(fold, seeded=not bits.private)
+    sums = lattice.decode(total + noise.draw_steps((total.size, 1), lattice, bits)[:, 0])
+    shares = np.clip(sums / np.maximum(n_cells, 1.0), -1.0, 1.0).tolist()
+    return tuple(column.center + share * column.scale for column, share in zip(ranges, shares, strict=True))
+
+
+def _mass_step(engine: Engine) -> float:
+    """A cell counts one; with units, a whole number of steps, which add up to at most one for a unit and a column."""
+    return 1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits
+
+
+def _n_cells(sides: Sequence[NormCounts | None]) -> float:
+    return sum(side.n_rows for side in sides if side is not None)
+
+
+def _range(sides: Sequence[NormCounts | None], center: float, tail: float) -> ColumnRange:
+    """Bounds with a share `tail` of the cells beyond each."""
+    below, above = sides
+    if below is None and above is None:
+        return ColumnRange(seen=False)
+    rows = tail * _n_cells(sides)
+    low = center if below is None else center - _end(below, rows)
+    high = center if above is None else center + _end(above, rows)
+    return _apart(low, high)
+
+
+def _end(side: NormCounts, rows: float) -> float:
+    """The size beyond which a number of rows lies, or half of the rows if there are fewer."""
+    points = edges()[:: N_BINS // side.counts.size]
+    outwards = np.append(np.cumsum(side.counts[::-1])[::-1], 0.0)
+    rows = min(rows, (1.0 - _LEAST_OF_SIDE) * side.n_rows)
+    at = int(np.flatnonzero(outwards > rows)[-1])
+    within = (outwards[at] - rows) / (outwards[at] - outwards[at + 1])
+    return float(points[at] + within * (points[at + 1] - points[at]))
+
+
+def _apart(low: float, high: float) -> ColumnRange:
+    """A range whose ends are not too close to each other."""
+    least = _LEAST_RANGE * max(abs(low), abs(high), _NEARLY_ZERO)
+    missing = max(0.0, least - (high - low))
+    return ColumnRange(low=low - 0.5 * missing, high=high + 0.5 * missing)
+
+
+def _settled(column: ColumnRange, *, negative: bool, positive: bool) -> ColumnRange:
+    """Rounded bounds. They end at zero if no cells of that sign were seen."""
+    if not column.seen or max(abs(column.low), abs(column.high)) < _NEARLY_ZERO:
+        return ColumnRange(seen=False)
+    places = _PLACES - math.floor(math.log10(column.high - column.low))
+    step = 10.0**-places
+    low = round(math.floor(column.low / step) * step, places)
+    high = round(math.ceil(column.high / step) * step, places)
+    if not negative and low < 0.0 < high:
+        low = 0.0
+    if not positive and low < 0.0 < high:
+        high = 0.0
+    return ColumnRange(low=low, high=high)

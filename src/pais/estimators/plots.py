@@ -1,0 +1,86 @@
+"""Plots of released values with matplotlib, which is an optional extra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pais.errors import ArgumentError
+from pais.planning import KMeansFit
+from pais.report.projection import Projection, project
+from pais.report.text import percent
+from pais.report.view import view_of
+
+# Area of the largest marker, in square points, and the smallest share of it that stays visible.
+_LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
+
+# An axis label names at most this many columns, so that it fits below a small figure.
+_NAMED = 2
+_LONGEST_NAME = 28
+
+
+def new_axes(axes: Any) -> Any:
+    """Return the axes, or the axes of a new figure if None. Raises if matplotlib is not installed."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ArgumentError("plots need matplotlib. Install it: pip install 'pais[plots]'.") from None
+    return pyplot.subplots(figsize=(6.4, 5.0), layout="constrained")[1]
+
+
+def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) -> Any:
+    """Draw released centers on their two principal directions and return the axes.
+
+    The area of a marker grows with the noisy count of the cluster. A dashed ellipse shows two standard errors of the
+    center. Centers that are not readable above the noise are grey.
+
+    Parameters
+    ----------
+    fit : KMeansFit
+        Only released values are drawn.
+    feature_names : sequence of str, optional
+        Names of the columns. With a schema, its labels are used.
+    axes : matplotlib Axes, optional
+        Where to draw; None = a new figure.
+    """
+    view, value = view_of(fit, feature_names), fit.value
+    projection = project(value.centers, value.noisy_counts, value.standard_errors)
+    axes = new_axes(axes)
+    share = np.maximum(value.noisy_counts, 0.0) / max(float(value.noisy_counts.max()), 1e-300)
+    colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
+    area = _LARGEST_AREA * np.maximum(share, _LEAST_SHARE)
+    axes.scatter(*projection.points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
+    _draw_errors(axes, projection)
+    for index, point in enumerate(projection.points):
+        # At the upper right of the marker, whose radius in points follows from its area.
+        beside = float(np.sqrt(area[index] / np.pi)) * 0.71 + 1.0
+        axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
+    axes.margins(0.12)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel(_label(projection, 0, view.names))
+    axes.set_ylabel(_label(projection, 1, view.names))
+    axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
+    return axes
+
+
+def _draw_errors(axes: Any, projection: Projection) -> None:
+    angle = np.linspace(0.0, 2.0 * np.pi, 73)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    for index, point in enumerate(projection.points):
+        long, short, turn = projection.ellipse(index)
+        if long > 0.0:
+            rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+            x, y = point[:, None] + rotation @ (np.array([[long], [short]]) * circle)
+            # Ellipses must not widen the view: a center that is drowned has a very large one.
+            axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
+
+
+def _label(projection: Projection, axis: int, names: tuple[str, ...]) -> str:
+    """Name of an axis, with the columns that dominate it."""
+    short = tuple(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names)
+    words = projection.words(axis, short, most=_NAMED)
+    share = percent(float(projection.shares[axis]))
+    return f"direction {axis + 1}, {share} of the spread" + (f"\n\u2192 {words}" if words else "")

@@ -1,0 +1,139 @@
+"""The table of the centers: own units, errors, grey cells, full names, and both orientations."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from pais.report.heat import heat_map, standardised
+from pais.report.view import DATE, NUMBER, SHARE, View
+
+LONG = "average_monthly_transaction_amount_in_euros_during_the_last_twelve_months_before_the_survey"
+
+
+def view(values: object, **changes: object) -> View:
+    array = np.asarray(values, dtype=np.float64)
+    k, d = array.shape
+    stated = {
+        "names": tuple(f"c{j}" for j in range(d)),
+        "kinds": (NUMBER,) * d,
+        "values": array,
+        "errors": None,
+        "cells": np.ones((k, d), dtype=bool),
+        "features": (True,) * d,
+        "centers": (True,) * k,
+    }
+    return View(**{**stated, **changes})  # type: ignore[arg-type]
+
+
+def texts(page: str) -> list[str]:
+    return re.findall(r'<td class="(?:heat-\d|weak)"[^>]*>([^<]*)', page)
+
+
+def test_colours_compare_centers_feature_by_feature() -> None:
+    centers = np.array([[1.0, 5.0, 1e9], [3.0, 5.0, 3e9]])
+    assert standardised(centers).tolist() == [[-1.0, 0.0, -1.0], [1.0, 0.0, 1.0]]
+
+
+def test_colours_show_the_side_of_the_mean_by_size() -> None:
+    # Two small clusters are below the mean of all rows, and both are blue although one is above the other.
+    levels = standardised(np.array([[10.0], [0.0], [2.0]]), weights=np.array([98.0, 1.0, 1.0]))
+    assert levels[1, 0] < levels[2, 0] < 0.0 < levels[0, 0]
+
+
+def test_spread_is_that_of_readable_cells() -> None:
+    centers, cells = np.array([[0.0], [1.0], [90.0]]), np.array([[True], [True], [False]])
+    weights = np.array([1.0, 1.0, 0.0])
+    assert np.allclose(standardised(centers, weights=weights, cells=cells)[:2, 0], [-1.0, 1.0])
+    assert np.isfinite(standardised(centers, weights=weights, cells=~cells & ~cells)).all()
+
+
+def test_cells_within_two_standard_errors_are_grey() -> None:
+    cells = np.array([[True, False], [True, True]])
+    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], cells=cells), np.array([5.0, 4.0]))
+    assert page.count('<td class="weak"') == 1
+    assert "c1, center 0: 2.00, within two standard errors" in page
+    assert len(re.findall(r'<td class="heat-\d"', page)) == 3
+
+
+def test_drowned_features_are_marked_by_name() -> None:
+    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], features=(True, False)), np.array([5.0, 4.0]))
+    assert page.count('class="drowned"') == 1
+    assert "c1: no two centers differ by more than the noise" in page
+
+
+def test_long_names_are_complete_and_may_break() -> None:
+    for width in (3, 30):
+        names = (LONG, *(f"c{j}" for j in range(1, width)))
+        page = heat_map(view(np.eye(2, width), names=names), np.array([5.0, 4.0]))
+        assert re.sub("<wbr>", "", page).count(f"<span>{LONG}</span>") >= 1
+        assert "average_<wbr>monthly_<wbr>" in page
+
+
+def test_shares_are_in_percent_and_dates_are_dates() -> None:
+    values = [[0.25, 20_000.0, 1234.5678], [0.5, 20_031.0, 4321.0]]
+    page = heat_map(view(values, kinds=(SHARE, DATE, NUMBER)), np.array([5.0, 4.0]))
+    assert texts(page) == ["25.0%", "2024-10-04", "1,235", "50.0%", "2024-11-04", "4,321"]
+
+
+def test_errors_are_in_the_units_of_the_column() -> None:
+    values, errors = [[0.25, 20_000.0, 1234.5], [0.5, 20_031.0, 4321.0]], [[0.013, 3.0, 41.0], [0.02, 4.0, 52.0]]
+    page = heat_map(view(values, errors=np.array(errors), kinds=(SHARE, DATE, NUMBER)), np.array([5.0, 4.0]))
+    shown = re.findall(r"<small>\u00b1([^<]*)</small>", page)
+    assert shown == ["1.3%", "3 days", "41", "2%", "4 days", "52"]
+    assert texts(page) == ["25%", "2024-10-04", "1,234", "50%", "2024-11-04", "4,321"]
+    # The column of the noise compares the errors with the spread of the centers.
+    assert re.findall(r'<td class="count">(\d+%)</td>', page) == ["10%", "16%"]
+
+
+def test_one_error_for_all_features_is_shown_once() -> None:
+    errors = np.array([[0.1, 0.1], [0.2, 0.2]])
+    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], errors=errors), np.array([5.0, 4.0]))
+    assert "<small>" not in page
+    assert re.findall(r'<td class="count">\u00b1([\d.]+)</td>', page) == ["0.1", "0.2"]
+
+
+def test_few_features_have_a_row_for_each_center() -> None:
+    page = heat_map(view(np.arange(50.0).reshape(25, 2)), np.arange(25.0))
+    assert re.findall(r'<th scope="row"><b>(\d+)</b>', page) == [str(j) for j in range(24, -1, -1)]
+    assert "on-paper" not in page
+
+
+@pytest.mark.parametrize(("k", "d", "blocks"), [(3, 100, 0), (25, 12, 2), (40, 60, 4), (12, 10, 0)])
+def test_wide_tables_turn_around_and_print_in_blocks(k: int, d: int, blocks: int) -> None:
+    page = heat_map(view(np.arange(float(k * d)).reshape(k, d)), np.arange(float(k)))
+    screen, *paper = page.split('<div class="on-paper">')
+    assert screen.count('<table class="heat">') == 1
+    assert len(texts(screen)) == k * d
+    assert len(paper) == (blocks > 0)
+    if paper:
+        assert paper[0].count('<table class="heat">') == blocks
+        assert sorted(texts(paper[0])) == sorted(texts(screen))
+    rows = len(re.findall(r"<tr>", screen)) - 1
+    assert rows == (d + 1 if d > max(12, k) else k)
+
+
+def test_centers_within_noise_are_marked() -> None:
+    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], centers=(True, False)), np.array([5.0, 4.0]))
+    assert page.count("within noise") == 1
+
+
+@pytest.mark.parametrize(
+    ("values", "errors", "shown"),
+    [
+        ([30.123456, 41.5], None, ["30.1", "41.5"]),
+        ([30.123456, 41.5], [0.04, 0.04], ["30.12", "41.50"]),
+        ([30.123456, 41.5], [4.0, 4.0], ["30", "42"]),
+        ([1_234_567.0, 2_000_000.0], None, ["1,234,567", "2,000,000"]),
+        ([1e12, 2e12], None, ["10\u00b9\u00b2", "2 \u00d7 10\u00b9\u00b2"]),
+        ([1e-7, 2e-7], None, ["10\u207b\u2077", "2 \u00d7 10\u207b\u2077"]),
+        ([0.0, 0.0], None, ["0", "0"]),
+        ([5.0, 5.0], None, ["5.00", "5.00"]),
+        ([-0.0001, 3.0], None, ["0.00", "3.00"]),
+    ],
+)
+def test_decimals_follow_the_range_and_the_error(values: list, errors: list | None, shown: list) -> None:
+    column = None if errors is None else np.array(errors)[:, None]
+    assert view(np.array(values)[:, None], errors=column).texts(0)[0] == shown
