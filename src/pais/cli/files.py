@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import shutil
@@ -16,7 +17,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from pais._base.files import FORMAT, load, require_format, texts
 from pais._base.numerics import FloatArray
+from pais._base.validate import attempt
+from pais._version import __version__
+from pais.data.headers import is_csv
+from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
@@ -24,7 +30,8 @@ from pais.planning import KMeansFit
 from pais.report import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"
-RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
+MODEL = "model.json"
+RELEASE = ("centers.parquet", "centers.csv", "report.html", MODEL, CERTIFICATE)
 COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
 
@@ -68,26 +75,95 @@ def _existing_home(path: Path) -> Path:
 def write_release(
     directory: Path, fit: KMeansFit, names: tuple[str, ...], header: ReportHeader | None = None
 ) -> dict[str, str]:
-    """Write centers, certificate and report of a release to a directory; return the paths by name."""
+    """Write centers, model, certificate and report of a release to a directory; return the paths by name."""
 
     def fill(folder: Path) -> None:
-        table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
+        table = centers_table(fit.value, names, fit.schema)
         pq.write_table(table, folder / "centers.parquet", compression="zstd")
         pa_csv.write_csv(table, folder / "centers.csv")
         write_report(folder / "report.html", fit, feature_names=names, header=header)
+        (folder / MODEL).write_text(json.dumps(model_content(fit, names), indent=2) + "\n", encoding="utf-8")
         (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
 
     _write_all(directory, RELEASE, fill)
     return {name: str(directory / name) for name in RELEASE}
 
 
+def centers_table(value: KMeansValue, names: tuple[str, ...], schema: Schema | None) -> pa.Table:
+    """Build the table of released centers. With a schema, they are in the columns' own units."""
+    if schema is None:
+        return table_of(value.centers, names, COUNT_COLUMN, value.noisy_counts)
+    return pa.table(own_units(value.centers, schema) | {COUNT_COLUMN: pa.array(value.noisy_counts)})
+
+
+def own_units(vectors: FloatArray, schema: Schema) -> dict[str, pa.Array]:
+    """Return scaled vectors as columns in own units, with times to the second."""
+    frame = {label: pa.array(column) for label, column in schema.decode_frame(vectors).items()}
+    return {
+        label: column.cast(pa.timestamp("s"), safe=False) if pa.types.is_timestamp(column.type) else column
+        for label, column in frame.items()
+    }
+
+
+def model_content(fit: KMeansFit, names: tuple[str, ...]) -> dict[str, Any]:
+    """Return what a program needs to label rows: the released values as vectors, and the schema that scales rows."""
+    return {
+        "kind": "model",
+        "format": FORMAT,
+        "columns": list(names),
+        "schema": None if fit.schema is None else fit.schema.to_dict(),
+        "centers": fit.value.centers.tolist(),
+        "noisy_counts": fit.value.noisy_counts.tolist(),
+        "version": __version__,
+    }
+
+
+def read_model(path: Path) -> tuple[KMeansValue, tuple[str, ...], Schema | None]:
+    """Read the released values, the names of their coordinates and the schema from a model file."""
+
+    def build(content: dict[str, Any]) -> tuple[KMeansValue, tuple[str, ...], Schema | None]:
+        require_format(content, "model")
+        centers, counts = (np.array(content[name], dtype=np.float64) for name in ("centers", "noisy_counts"))
+        names = texts(content["columns"]) or ()
+        if centers.shape != (len(counts), len(names)):
+            raise ValueError
+        return KMeansValue(centers=centers, noisy_counts=counts), names, Schema.read(content["schema"])
+
+    return load(path, "model", build)
+
+
 def read_values(path: Path) -> KMeansValue:
-    """Read released centers and noisy counts from a file written by `write_release`."""
+    """Read released centers and noisy counts from a file written by `write_release`.
+
+    Centers in own units cannot be turned back into the released vectors. So they are compared with those of the model
+    file beside them, whose vectors are returned.
+    """
+    if path.suffix == ".json":
+        return read_model(path)[0]
+    model = path.parent / MODEL
+    if model.exists():
+        value, names, schema = read_model(model)
+        if schema is not None:
+            _require_same_centers(path, centers_table(value, names, schema))
+            return value
     table = read(path)
     if table.names is None or COUNT_COLUMN not in table.names:
         raise ArgumentError(f"{path} has no column {COUNT_COLUMN!r}. Pass centers.csv or centers.parquet of a release.")
     rows, column = table.rows.astype(np.float64), table.names.index(COUNT_COLUMN)
     return KMeansValue(centers=np.delete(rows, column, axis=1), noisy_counts=rows[:, column])
+
+
+def _require_same_centers(path: Path, centers: pa.Table) -> None:
+    if is_csv(path.name):
+        expected = io.BytesIO()
+        pa_csv.write_csv(centers, expected)
+        centers = pa_csv.read_csv(io.BytesIO(expected.getvalue()))
+        table = attempt(lambda: pa_csv.read_csv(path))
+    else:
+        # Parquet has no unit of whole seconds, so times come back in milliseconds.
+        table = attempt(lambda: pq.read_table(path).cast(centers.schema))
+    if table is None or not table.equals(centers):
+        raise ArgumentError(f"{path} and {path.parent / MODEL} hold different centers. Pass files of one release.")
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -34,6 +34,8 @@ def recognised(path: Path) -> dict[str, Any] | None:
         return _centers(path, names) if names is not None and COUNT_COLUMN in names else None
     content = attempt(lambda: read_json(path))
     kind = None if content is None else content.get("kind")
+    if kind == "model":
+        return _described("model", _model(content or {}))
     return _ledger(path) if kind == "ledger" else None
 
 
@@ -77,6 +79,14 @@ def _centers(path: Path, names: Sequence[str]) -> dict[str, Any]:
     if certificate.is_file():
         lines.append(f"Check that it belongs to them: pais explain {certificate.name} --values {path.name}")
     return _described("centers", lines)
+
+
+def _model(content: dict[str, Any]) -> list[str]:
+    scaled = "as vectors that the schema in this file scales" if content.get("schema") else "in the units of the rows"
+    return [
+        f"This is a model: released cluster centers, {scaled}, and their noisy counts. Programs use it to label rows.",
+        "It is protected and may be published. The certificate of the release states the guarantee.",
+    ]
 
 
 def _report(path: Path) -> list[str]:
