@@ -229,6 +229,7 @@ def kmeans(
         paths = files.write_release(out, result, names, header)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
+    show.warn_of(None if result.survey is None else result.survey.columns_concern)
     show.warn_of(result.concern)
     show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
 

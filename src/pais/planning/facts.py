@@ -106,6 +106,16 @@ class Survey(Carded):
             unit="" if self.unit is None else self.unit.column,
         )
 
+    @property
+    def columns_concern(self) -> str | None:
+        """A warning that names the "auto" columns without bounds of their own; None if there are none."""
+        if not self.unseen_columns:
+            return None
+        return (
+            f"the survey saw nothing but zeros above its noise in the auto column(s) {listed(self.unseen_columns)}. It "
+            "clipped them to [-1, 1]. State their bounds, or raise epsilon."
+        )
+
     def explain(self) -> str:
         """Describe the survey in words: its price, and the facts that it released."""
         return survey_text(self.to_dict())
