@@ -158,6 +158,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
     def _streamed(self, X: Any) -> Engine:
         """Open rows that are not in memory as an engine, and record their column names."""
         engine = source(X)
+        self._columns_in = engine.feature_columns
         self.n_features_in_ = engine.n_features
         if engine.names is not None:
             self.feature_names_in_ = np.asarray(engine.names, dtype=object)
@@ -169,7 +170,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Rows in memory as an engine that knows the names of its columns, which survey and plan record."""
         table = table_of(self._rows(X, reset=True))
         names = getattr(self, "feature_names_in_", None)
-        return MemoryEngine(table, names=None if names is None else tuple(map(str, names)))
+        self._columns_in = None if names is None else tuple(map(str, names))
+        return MemoryEngine(table, names=self._columns_in)
 
     def _doubles(self, X: Any) -> FloatArray:
         """Rows as doubles. The cast does not warn: a signalling NaN is treated as any other missing value."""
@@ -180,7 +182,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
         if is_streamed(X) and not isinstance(X, (str, Path)):
             raise DataError(
-                "labels and distances need rows in memory. Read a part of the rows and pass that; score and pais.cost "
+                "distances need rows in memory. Read a part of the rows and pass that; predict, score and pais.cost "
                 "take any source."
             )
         require_table(X)
@@ -247,17 +249,3 @@ def _refusal(message: str) -> DataError:
     if _HARMLESS.match(message):
         return DataError(message)
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
-
-
-def require_finite(rows: FloatArray, names: Any) -> None:
-    """Raise if a column has NaN or infinity. A finite sum of all cells is a fast check that there is none."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return
-    bad = [column for column in range(rows.shape[1]) if not np.isfinite(rows[:, column]).all()]
-    if bad:
-        shown = ", ".join(str(column if names is None else names[column]) for column in bad)
-        raise DataError(
-            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Correct them, or "
-            "leave those rows out."
-        )
