@@ -44,7 +44,28 @@ class EngineName(str, Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class Units:
+    """Who is protected."""
+
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            "--unit",
+            help="Column that names the person, or other unit, of each row. The guarantee then covers all rows of a "
+            "unit. Default: it covers single rows.",
+        ),
+    ] = None
+    max_rows_per_unit: Annotated[
+        int,
+        typer.Option(
+            "--max-rows-per-unit",
+            help="Rows of a unit that count in full. The rows of a unit with more of them count less.",
+        ),
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Units):
     """The rows and columns that a command reads, and the engine to read them with."""
 
     data: Annotated[

@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -91,6 +91,15 @@ class Columns:
             repeated = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
             if repeated:
                 raise ArgumentError(f"column(s) {', '.join(repeated)} are named more than once. Name each column once.")
+
+    @classmethod
+    def of(cls, columns: Sequence[str] | Mapping[str, object] | Schema | None, **options: Any) -> Columns:
+        """Return a choice of columns by name, or by what is public about each, with the other options."""
+        if isinstance(columns, (Mapping, Schema)):
+            return cls(schema=Schema.of(columns), **options)
+        if isinstance(columns, str):
+            raise ArgumentError("columns is a single text. Pass a list of names, or a mapping from names to facts.")
+        return cls(features=None if columns is None else tuple(columns), **options)
 
     @property
     def states_csv(self) -> bool:

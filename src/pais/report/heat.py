@@ -110,7 +110,8 @@ class HeatMap:
         return f'<th scope="{scope}"><b>{index}</b></th>'
 
     def _count(self, index: int) -> str:
-        doubt = "" if self.view.centers[index] else ' <span class="doubt">within noise</span>'
+        doubt = self.view.doubts[index]
+        doubt = f' <span class="doubt">{doubt}</span>' if doubt else ""
         return f'<td class="count">{number(self.noisy_counts[index])}{doubt}</td>'
 
     def noise(self) -> list[str]:

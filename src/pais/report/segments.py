@@ -22,7 +22,7 @@ def verdict(fit: KMeansFit) -> str:
     readable = fit.readability
     if readable is None:
         return ""
-    share = (sum(readable.centers) + sum(readable.features)) / (len(readable.centers) + len(readable.features))
+    share = min(sum(known) / len(known) for known in (readable.centers, readable.features))
     mood = "good" if share >= 0.75 else "mixed" if share >= 0.25 else "poor"
     caution = "" if fit.concern is None else paragraph(escaped(as_sentence(fit.concern)))
     return (
@@ -40,6 +40,7 @@ def centers(fit: KMeansFit, view: View) -> str:
         if not all(view.features)
         else ""
     )
+    doubt = " <b>Not distinct</b>: no feature separates the center from every other by more than the noise."
     return section(
         "centers",
         "Centers",
@@ -49,7 +50,12 @@ def centers(fit: KMeansFit, view: View) -> str:
             "units of the columns; categories and true or false are shares in percent." + grey
         ),
         heat_map(view, fit.value.noisy_counts),
-        paragraph("<b>Noisy count</b>: size of the cluster in the last round, with noise." + noise, "soft"),
+        paragraph(
+            "<b>Noisy count</b>: size of the cluster in the last round, with noise."
+            + (doubt if "not distinct" in view.doubts else "")
+            + noise,
+            "soft",
+        ),
     )
 
 

@@ -194,17 +194,20 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
   .heat tbody th span { max-width: 9.5rem; }
+  svg text, .map text.center { font-size: 15px; }
   .verdict { padding: .8rem 1rem; }
   .verdict .answer { font-size: 1.15rem; }
 }"""
 
 _PAPER = """@media print {
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { background: #fff; font-size: 10.5pt; }
+  :root { font-size: 10.5pt; }
+  body { background: #fff; }
   main, header, footer { max-width: none; padding-left: 0; padding-right: 0; }
   section { border: 0; padding: .25rem 0; margin: .5rem 0 1rem; }
   .facts, figure, tr, svg, .banner { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, caption { break-after: avoid; }
+  table:not(.heat) { break-inside: avoid; }
   .scroll { overflow: visible; }
   .heat { font-size: 8.5pt; }
   .heat th, .heat td { padding: .2rem .3rem; }

@@ -14,9 +14,13 @@ from pais.data.kinds import Boolean, Categories, Column, Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
+from pais.planning.readability import CLEAR
 from pais.report.text import number
 
 NUMBER, SHARE, DATE = "number", "share", "date"
+
+# Why a center is not readable: its count is within noise, or no feature separates it from some other center.
+_WITHIN_NOISE, _NOT_DISTINCT = "within noise", "not distinct"
 
 # A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
 _DIGITS = 3
@@ -41,6 +45,8 @@ class View:
         Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
     features, centers : tuple of bool
         Which features and which centers are readable above the noise.
+    doubts : tuple of str
+        For each center that is not readable, the reason in a few words; empty for the others.
     """
 
     names: tuple[str, ...]
@@ -50,6 +56,7 @@ class View:
     cells: NDArray[np.bool_]
     features: tuple[bool, ...]
     centers: tuple[bool, ...]
+    doubts: tuple[str, ...]
 
     @property
     def has_one_error(self) -> bool:
@@ -76,6 +83,7 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     value, schema = fit.value, getattr(fit.plan, "schema", None)
     centers = value.centers
     readable = fit.readability
+    known = (True,) * len(centers) if readable is None else readable.centers
     errors = value.standard_errors
     if errors is not None:
         errors = np.broadcast_to(errors.reshape(len(centers), -1), centers.shape)
@@ -86,7 +94,11 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
         cells=np.ones(centers.shape, dtype=bool) if readable is None else readable.cells & np.array(readable.features),
         features=(True,) * centers.shape[1] if readable is None else readable.features,
-        centers=(True,) * len(centers) if readable is None else readable.centers,
+        centers=known,
+        doubts=tuple(
+            "" if clear else _NOT_DISTINCT if count > fit.count_noise * CLEAR else _WITHIN_NOISE
+            for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
+        ),
     )
 
 

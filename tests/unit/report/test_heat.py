@@ -24,6 +24,7 @@ def view(values: object, **changes: object) -> View:
         "cells": np.ones((k, d), dtype=bool),
         "features": (True,) * d,
         "centers": (True,) * k,
+        "doubts": ("",) * k,
     }
     return View(**{**stated, **changes})  # type: ignore[arg-type]
 
@@ -116,7 +117,9 @@ def test_wide_tables_turn_around_and_print_in_blocks(k: int, d: int, blocks: int
 
 
 def test_centers_within_noise_are_marked() -> None:
-    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], centers=(True, False)), np.array([5.0, 4.0]))
+    page = heat_map(
+        view([[1.0, 2.0], [3.0, 4.0]], centers=(True, False), doubts=("", "within noise")), np.array([5.0, 4.0])
+    )
     assert page.count("within noise") == 1
 
 
