@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.report.text import breakable, escaped, number
-from pais.report.view import View
+from pais.report.view import View, error_text
 
 #: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
 N_STEPS = 4
 _WIDEST = 1.75
 
-# With more features than this, and more features than centers, features are the rows of the table.
-_MOST_COLUMNS = 12
+# With more features than this, and at least as many features as centers, features are the rows of the table.
+_MOST_COLUMNS = 8
 
 # From this number of columns, or of letters in a name, the names are written vertically.
 _UPRIGHT_FROM = 9
@@ -47,7 +47,7 @@ class HeatMap:
     def html(self) -> str:
         """Render a table that scrolls on a screen and, if it is too wide for paper, a copy in blocks of columns."""
         k, d = self.view.values.shape
-        by_feature = d > max(_MOST_COLUMNS, k)
+        by_feature = d > _MOST_COLUMNS and d >= k
         table = self._by_feature if by_feature else self._by_center
         columns = self._order() if by_feature else list(range(d))
         whole = table(columns)
@@ -119,7 +119,7 @@ class HeatMap:
         if self.view.errors is None:
             return []
         if self.view.has_one_error:
-            return [f'<td class="count">\u00b1{number(error, 2)}</td>' for error in self.view.errors[:, 0].tolist()]
+            return [f'<td class="count">\u00b1{error_text(error)}</td>' for error in self.view.errors[:, 0].tolist()]
         spread = self.view.values.std(axis=0)
         varied = spread > 1e-12 * np.maximum(np.abs(self.view.values).max(axis=0), 1e-300)
         if not varied.any():

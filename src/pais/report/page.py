@@ -47,6 +47,7 @@ def report_html(
         segments.centers(fit, view),
         segments.pictures(fit, view),
         sections.guarantee(fit),
+        sections.columns(fit),
         quality.quality(fit),
         sections.budget(fit.certificate),
         sections.curves(fit),

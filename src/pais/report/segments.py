@@ -65,7 +65,7 @@ def pictures(fit: KMeansFit, view: View) -> str:
     charts = []
     if len(value.centers) > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
-        charts.append(centers_map(projection, value.noisy_counts, view.centers, view.names))
+        charts.append(centers_map(projection, value.noisy_counts, view))
     elbow = getattr(fit, "elbow", None)
     if elbow is not None and len(elbow) > 1:
         charts.append(

@@ -87,7 +87,7 @@ _SHEET = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main, header, footer { max-width: 62rem; margin: 0 auto; padding: 0 1.25rem; }
+main, header, footer { max-width: 70rem; margin: 0 auto; padding: 0 1.25rem; }
 header { padding-top: 2.5rem; padding-bottom: .75rem; }
 h1 { font-size: clamp(1.6rem, 4vw, 2.2rem); line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 0 0 .6rem; }
