@@ -43,6 +43,7 @@ def fit(
         charged.check(settings.price)
     settings.require()
     engine = opened(rows, None if facts is None else facts.schema)
+    settings = settings.for_schema(engine.schema)
     engine.require_width(settings.stated_ball())
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:

@@ -66,11 +66,20 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     quantile : float, optional
         Share of the rows within the surveyed radius. If None, the plan chooses the radius with the least predicted
         excess cost from noise and clipped rows.
+    columns : mapping of str to facts, sequence of str or Schema, optional
+        What is public about the columns of a table: bounds, "auto", a list of categories, bool, dates, or a number by
+        which to divide, as in ``{"age": (18, 100), "income": "auto", "region": ["north", "south"], "premium": bool}``;
+        see `Schema`. The model then works on scaled vectors, to which radius, center and norms refer, and everything
+        that it releases is in the columns' own units. A sequence only names the features. None takes all columns as
+        they are: columns of very different size then need scaling with public numbers beforehand.
+    missing : {"drop", "midpoint", "error"}
+        How to treat rows with missing values: see `pais.source`.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        In the units of the data.
+        In the units of the data. With `columns`, within the stated bounds, with one share for each category and each
+        boolean, and dates as days since 1970-01-01; `fit_.value.centers` are the scaled vectors.
     effective_centers_ : int
         Number of distinct centers. It is smaller than `n_clusters` if noise hides the clusters, and `fit` then issues a
         `QualityWarning`.
@@ -123,6 +132,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         ledger: Any = None,
         max_epsilon_if_kept: float | None = None,
         quantile: float | None = None,
+        columns: Any = None,
+        missing: str = "drop",
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -137,6 +148,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.ledger = ledger
         self.max_epsilon_if_kept = max_epsilon_if_kept
         self.quantile = quantile
+        self.columns = columns
+        self.missing = missing
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
@@ -162,7 +175,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         return self
 
     def _keep(self, fitted: Fit) -> None:
-        self.cluster_centers_ = fitted.value.centers
+        centers = fitted.value.centers
+        self.cluster_centers_ = centers if fitted.schema is None else fitted.schema.decode(centers)
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
@@ -183,7 +197,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Index of the nearest center of each row.
+        """Index of the nearest center of each row. With `columns`, X is a table in the columns' own units.
 
         Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
         """
@@ -191,7 +205,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each row to each center.
+        """Distance of each row to each center, between scaled vectors if `columns` is stated.
 
         Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
         """
@@ -204,8 +218,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         Rows with NaN, infinity or missing values are left out.
         """
         check_is_fitted(self)
-        if is_streamed(X):
-            return -cost(X, self.cluster_centers_)
+        if is_streamed(X) or self.columns is not None:
+            return -cost(self._same_columns(X), self._vectors)
         rows = self._doubles(X)
         return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
 
@@ -213,14 +227,21 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         """Squared distances of each row to each center; raises if a row is not finite."""
         check_is_fitted(self)
         rows = self._doubles(X)
-        require_finite(rows, getattr(self, "feature_names_in_", None))
+        schema = self.fit_.schema
+        require_finite(rows, getattr(self, "feature_names_in_", None) if schema is None else schema.labels)
         return self._distances_of(rows)
 
+    @property
+    def _vectors(self) -> FloatArray:
+        """The centers in the space of the rows: scaled vectors if the model has a schema."""
+        return self.cluster_centers_ if self.fit_.schema is None else np.asarray(self.fit_.value.centers)
+
     def _distances_of(self, rows: FloatArray) -> FloatArray:
-        result = np.empty((rows.shape[0], self.cluster_centers_.shape[0]))
+        centers = self._vectors
+        result = np.empty((rows.shape[0], centers.shape[0]))
         for start in range(0, rows.shape[0], _BLOCK_ROWS):
             block = rows[start : start + _BLOCK_ROWS]
-            for index, center in enumerate(self.cluster_centers_):
+            for index, center in enumerate(centers):
                 gap = block - center
                 result[start : start + _BLOCK_ROWS, index] = np.einsum("ij,ij->i", gap, gap)
         return result

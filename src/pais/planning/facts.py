@@ -60,6 +60,8 @@ class Survey(Carded):
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
         Ids of the ledger entries charged for the survey in this process.
+    unseen_columns : tuple of str
+        "auto" columns in which the survey saw nothing but zeros above its noise. Their bounds are -1 and 1.
     """
 
     ball: Ball
@@ -74,6 +76,7 @@ class Survey(Carded):
     shift: float = 0.0
     unit: Unit | None = None
     schema: Schema | None = None
+    unseen_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -103,13 +106,17 @@ class Survey(Carded):
             unit="" if self.unit is None else self.unit.column,
         )
 
+    @property
+    def neighbours(self) -> str:
+        """The meaning of presence or absence in the guarantee."""
+        return ONE_ROW if self.unit is None else self.unit.neighbours
+
     def explain(self) -> str:
         """Describe the survey in words: its price, and the facts that it released."""
         return survey_text(self.to_dict())
 
     def _card(self) -> Card:
-        neighbours = ONE_ROW if self.unit is None else self.unit.neighbours
-        unit, units = unit_of(neighbours), units_of(neighbours)
+        unit, units = unit_of(self.neighbours), units_of(self.neighbours)
         radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
         price = (
             f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit} moves the result by at most "
@@ -142,11 +149,13 @@ class Survey(Carded):
             "columns": files.plain(self.columns),
             "unit": None if self.unit is None else self.unit.to_dict(),
             "schema": None if self.schema is None else self.schema.to_dict(),
+            "neighbours": self.neighbours,
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
             "shift": self.shift,
             "above_noise": self.above_noise,
+            "unseen_columns": list(self.unseen_columns),
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -173,6 +182,7 @@ class Survey(Carded):
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            unseen_columns=files.texts(described.get("unseen_columns")) or (),
             unit=Unit.from_dict(described.get("unit")),
             schema=Schema.read(described.get("schema")),
             # The radius of early versions was always a quantile.

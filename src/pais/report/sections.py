@@ -206,7 +206,7 @@ def sampling(fit: KMeansFit) -> str:
         f'<li><span class="swatch rest" aria-hidden="true"></span>all {units}: about {number(n_rows)} '
         f"({source})</li></ul>",
         paragraph("Both numbers are expectations. The actual sample size is secret.", "soft"),
-        _survey_note(fit, n_rows),
+        _survey_note(fit, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.max_rows),
     )
 
 

@@ -228,13 +228,13 @@ def test_shares_below_one_are_not_normalised() -> None:
     assert schema.decode([[root, root]]).tolist() == pytest.approx(np.array([[0.5, 0.5]]))
 
 
-def test_resolved_columns_are_centered_and_scaled() -> None:
-    cells = pa.array([40.0, 60.0, None])
-    assert SCHEMA.encode_column("income", cells)[0][:2].tolist() == [40.0, 60.0]
+def test_resolved_columns_are_clipped_centered_and_scaled() -> None:
+    cells = pa.array([40.0, 53.0, None])
+    assert SCHEMA.encode_column("income", cells)[0][:2].tolist() == [40.0, 53.0]
     resolved = SCHEMA.resolved({"income": (50.0, 5.0)})
     assert resolved.open == ()
-    assert resolved.encode_column("income", cells)[0][:2].tolist() == [-2.0, 2.0]
-    assert resolved.decode(np.full((1, 8), 2.0))[0, 1] == 60.0
+    assert resolved.encode_column("income", cells)[0][:2].tolist() == [-1.0, 0.6]
+    assert resolved.decode(np.full((1, 8), 2.0))[0, 1] == 55.0
     assert resolved != SCHEMA
     with pytest.raises(ArgumentError, match="not an auto column"):
         SCHEMA.resolved({"age": (1.0, 1.0)})

@@ -24,6 +24,7 @@ from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
+from pais.data.headers import no_csv
 from pais.data.schema import Schema
 from pais.errors import DataError
 
@@ -54,6 +55,8 @@ class ArrowEngine(LocalEngine):
     ) -> None:
         self._files = [open_file(filesystem, path, columns) for filesystem, path in files]
         first = self._files[0]
+        if columns.states_csv and all(file.metadata is not None for file in self._files):
+            raise no_csv(first.where)
         for file in self._files[1:]:
             _require_same_columns(file, first)
         self.names, self.n_features = first.layout.names, len(first.layout.names)
