@@ -97,7 +97,7 @@ class HeatMap:
 
     @staticmethod
     def _counts_line(name: str, centers: Sequence[int], cell: Callable[[int], str]) -> str:
-        return f'<tr><th scope="row">{name}</th>{"".join(cell(index) for index in centers)}</tr>'
+        return f'<tr class="counts"><th scope="row">{name}</th>{"".join(cell(index) for index in centers)}</tr>'
 
     def _feature_head(self, feature: int, *, scope: str = "col", upright: bool = False) -> str:
         name = self.view.names[feature]
@@ -171,7 +171,7 @@ def standardised(
 def _table(caption: str, head: str, lines: Sequence[str]) -> str:
     body = "\n".join(lines)
     return (
-        f'<table class="heat"><caption>{caption}</caption>\n<thead><tr>{head}</tr></thead>\n'
+        f'<table class="heat"><caption><span>{caption}</span></caption>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )
 

@@ -146,6 +146,8 @@ svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
 .scroll:focus-visible, summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabular-nums; }
 .scroll > table:not(.heat) { width: 100%; max-width: 48rem; }
+caption span { display: inline-block; max-width: min(48rem, 80vw); }
+.heat .counts td { text-align: center; }
 caption { text-align: left; font-size: .88rem; padding-bottom: .35rem; }
 th, td { padding: .38rem .8rem .38rem 0; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, th.words, td.words { text-align: left; }
