@@ -50,13 +50,13 @@ class HeatMap:
         by_feature = d > _MOST_COLUMNS and d >= k
         table = self._by_feature if by_feature else self._by_center
         columns = self._order() if by_feature else list(range(d))
-        whole = table(columns)
+        whole, legend = table(columns), _legend() if k > 1 else ""
         screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
         if len(columns) <= _PRINTED_TOGETHER:
-            return _legend() + screen
+            return legend + screen
         n_blocks = -(-len(columns) // _PRINTED_TOGETHER)
         blocks = "\n".join(table(block.tolist()) for block in np.array_split(columns, n_blocks))
-        return f'{_legend()}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
+        return f'{legend}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
 
     def _order(self) -> list[int]:
         """Centers from the largest to the smallest noisy count."""

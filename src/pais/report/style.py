@@ -168,8 +168,8 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
 .heat thead .upright span { writing-mode: vertical-rl; transform: rotate(180deg); width: auto; max-width: none;
   max-height: 14rem; text-align: left; line-height: 1.25; }
 .heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; max-width: 24rem; }
-.heat small { display: block; font-size: .74rem; line-height: 1.2; opacity: .85; }
-.heat .drowned span { color: var(--soft); opacity: .75; font-weight: 400; }
+.heat small { display: block; font-size: .74rem; line-height: 1.2; }
+.heat .drowned span { color: var(--soft); font-weight: 400; font-style: italic; }
 .weak { background: var(--weak); color: var(--weak-text); }
 .heat td.weak { border-radius: .25rem; min-width: 3.4rem; text-align: center; }
 .doubt { font-size: .78rem; color: var(--alarm); display: block; }

@@ -14,7 +14,7 @@ from pais.data.kinds import Boolean, Categories, Column, Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
-from pais.planning.readability import CLEAR
+from pais.planning.readability import CLEAR, Readability
 from pais.report.text import number
 
 NUMBER, SHARE, DATE = "number", "share", "date"
@@ -97,7 +97,7 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         kinds=_kinds(schema, centers.shape[1]),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
-        cells=np.ones(centers.shape, dtype=bool) if readable is None else readable.cells & np.array(readable.features),
+        cells=_cells(readable, centers.shape),
         features=(True,) * centers.shape[1] if readable is None else readable.features,
         centers=known,
         doubts=tuple(
@@ -105,6 +105,13 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
             for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
         ),
     )
+
+
+def _cells(readable: Readability | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which values to colour. One center alone is its own mean, so none of its values is grey."""
+    if readable is None or shape[0] == 1:
+        return np.ones(shape, dtype=bool)
+    return readable.cells & np.array(readable.features)
 
 
 def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
