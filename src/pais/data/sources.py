@@ -19,7 +19,7 @@ from pais.data.engines.paths import files_of
 from pais.data.headers import no_csv
 from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
-from pais.data.units import Unit
+from pais.data.units import Unit, unit_of
 from pais.errors import ArgumentError
 
 
@@ -113,7 +113,7 @@ def source(
         columns,
         carry=tuple(carry),
         key=key,
-        unit=_unit_of(unit, max_rows_per_unit),
+        unit=unit_of(unit, max_rows_per_unit),
         missing=missing,
         widths=widths or {},
         separator=separator,
@@ -127,11 +127,11 @@ def source(
     return engine
 
 
-def opened(data: object, schema: Schema | None) -> Engine:
-    """Open data with a schema, if there is one. Raise if it is open already, with another schema."""
-    if schema is None:
-        return source(data)
-    return data.with_schema(schema) if isinstance(data, Engine) else source(data, columns=schema)
+def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
+    """Open data with a schema and a unit, if there are any. Raise if it is open already, with another schema."""
+    if isinstance(data, Engine):
+        return data if schema is None else data.with_schema(schema)
+    return source(data, columns=schema, unit=unit)
 
 
 def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
@@ -163,14 +163,6 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
         )
     selection.require_no_names()
     return MemoryEngine(table_of(from_array(data)))
-
-
-def _unit_of(unit: str | Unit | None, max_rows: int) -> Unit | None:
-    if unit is None:
-        if max_rows != 1:
-            raise ArgumentError("max_rows_per_unit is stated without a unit. Pass unit='customer_id', or leave it out.")
-        return None
-    return unit if isinstance(unit, Unit) else Unit(column=unit, max_rows=max_rows)
 
 
 def is_streamed(data: object) -> bool:

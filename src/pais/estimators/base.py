@@ -29,6 +29,7 @@ from pais.data.identifiers import id_concern
 from pais.data.schema import Schema
 from pais.data.sources import is_streamed, source
 from pais.data.tables import Table, from_array, is_frame, read, require_table
+from pais.data.units import unit_of
 from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
@@ -49,6 +50,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
     random_state: Any
     columns: Any
     missing: Any
+    unit: Any
+    max_rows_per_unit: Any
 
     def _fit(self, X: Any, settings: Settings, charged: Accounts) -> None:
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
@@ -165,7 +168,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Open the rows as an engine, and record the names of the columns that `predict` takes."""
         if isinstance(X, Engine) and self.columns is not None and X.schema != _schema_of(self.columns):
             raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
-        if self.columns is not None or is_streamed(X):
+        if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
+            raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
+        if self.columns is not None or self.unit is not None or is_streamed(X):
             return self._streamed(X)
         engine = self._held(X)
         if self.missing != "drop":
@@ -176,7 +181,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 
     def _streamed(self, X: Any) -> Engine:
         """Open rows that are not in memory, or columns that the user states, and record the names of the columns."""
-        engine = source(X, columns=self.columns, missing=self.missing)
+        engine = source(
+            X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
+        )
         names = engine.names if engine.schema is None else engine.schema.names
         self.n_features_in_ = engine.n_features if names is None else len(names)
         if names is not None:

@@ -74,6 +74,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         they are: columns of very different size then need scaling with public numbers beforehand.
     missing : {"drop", "midpoint", "error"}
         How to treat rows with missing values: see `pais.source`.
+    unit : str, optional
+        Who is protected: the column that names the person of each row, who may have several rows. The guarantee then
+        holds for adding or removing a person with all rows. None protects single rows. The column is not a feature.
+    max_rows_per_unit : int
+        Number of rows of a person that count in full: see `pais.source`. With 1, the default, every person counts once.
 
     Attributes
     ----------
@@ -134,6 +139,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         quantile: float | None = None,
         columns: Any = None,
         missing: str = "drop",
+        unit: str | None = None,
+        max_rows_per_unit: int = 1,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -150,6 +157,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.quantile = quantile
         self.columns = columns
         self.missing = missing
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
