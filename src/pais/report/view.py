@@ -111,7 +111,7 @@ def _cells(readable: Readability | None, shape: tuple[int, int]) -> NDArray[np.b
     """Which values to colour. One center alone is its own mean, so none of its values is grey."""
     if readable is None or shape[0] == 1:
         return np.ones(shape, dtype=bool)
-    return readable.cells & np.array(readable.features)
+    return np.asarray(readable.cells & np.array(readable.features))
 
 
 def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
