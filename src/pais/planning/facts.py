@@ -116,13 +116,17 @@ class Survey(Carded):
             "clipped them to [-1, 1]. State their bounds, or raise epsilon."
         )
 
+    @property
+    def neighbours(self) -> str:
+        """The meaning of presence or absence in the guarantee."""
+        return ONE_ROW if self.unit is None else self.unit.neighbours
+
     def explain(self) -> str:
         """Describe the survey in words: its price, and the facts that it released."""
         return survey_text(self.to_dict())
 
     def _card(self) -> Card:
-        neighbours = ONE_ROW if self.unit is None else self.unit.neighbours
-        unit, units = unit_of(neighbours), units_of(neighbours)
+        unit, units = unit_of(self.neighbours), units_of(self.neighbours)
         radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
         price = (
             f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit} moves the result by at most "
@@ -155,6 +159,7 @@ class Survey(Carded):
             "columns": files.plain(self.columns),
             "unit": None if self.unit is None else self.unit.to_dict(),
             "schema": None if self.schema is None else self.schema.to_dict(),
+            "neighbours": self.neighbours,
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
