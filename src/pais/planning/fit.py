@@ -69,7 +69,9 @@ class Fit(Carded):
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""
         sentences = [f"This fit released {self._value_in_words()}. It may be published."]
-        sentences += [f"{fact[:1].upper()}{fact[1:].removesuffix('.')}." for _, fact in self._findings()]
+        for label, finding in self._findings():
+            text = finding if label == "verdict" else f"{label}: {finding}"
+            sentences.append(f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
         return "\n".join([*sentences, "", self.certificate.explain()])
 
     def _card(self) -> Card:
