@@ -18,6 +18,7 @@ from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
 from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms, unit_of
 from pais.data.engines import Engine
+from pais.data.labels import CenterModel
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans
 from pais.norm_survey import survey as survey_rows
@@ -236,7 +237,13 @@ def kmeans(
         bar.expect(passes(rows, surveys=work.survey_passes, samples=1))
         result = work.run(rows, book)
         bar.begin("write")
-        paths = files.write_release(out, result, names, header)
+        model = CenterModel(
+            centers=result.value.centers,
+            columns=rows.feature_columns,
+            schema=result.schema,
+            fills_missing=wanted.missing.value == "midpoint",
+        )
+        paths = files.write_release(out, result, names, header, model=model)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
     show.warn_of(None if result.survey is None else result.survey.columns_concern)
