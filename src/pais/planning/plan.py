@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -331,7 +330,7 @@ class Plan(Carded):
             radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
         )
         shown = plan.to_dict()
-        if any(not _alike(described.get(name), shown[name]) for name in shown if name != "version"):
+        if any(not files.alike(described.get(name), shown[name]) for name in shown if name != "version"):
             raise ArgumentError(
                 "it was edited, or another version of pais wrote it, and its numbers do not match. Plan again."
             )
@@ -351,14 +350,3 @@ class Plan(Carded):
 
 def _named(unit: Unit | None) -> str:
     return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
-
-
-def _alike(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal, up to rounding differences between machines."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_alike(left[name], right[name]) for name in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_alike, left, right))
-    if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right, rel_tol=1e-9)
-    return bool(left == right)
