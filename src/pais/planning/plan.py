@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pais._base import files, validate
-from pais._base.cards import Card, Carded
+from pais._base.cards import Carded
 from pais._version import __version__
 from pais.accounting import Certificate, Part
 from pais.accounting.amounts import sum_up
@@ -18,6 +18,7 @@ from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import require_one_unit, require_parts, survey_shift
 from pais.accounting.price import certified_price, delta_of_release, own_limit
+from pais.accounting.words import ONE_ROW
 from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.data.schema import Schema
@@ -33,8 +34,6 @@ from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
-
-NEIGHBOURS = "one row added or removed"
 
 #: Pass this as epsilon to accept any certified price.
 AT_COST: Any = object()
@@ -201,7 +200,7 @@ class Plan(Carded):
     @property
     def neighbours(self) -> str:
         """The meaning of presence or absence in the guarantee."""
-        return NEIGHBOURS if self.unit is None else self.unit.neighbours
+        return ONE_ROW if self.unit is None else self.unit.neighbours
 
     def certified(self) -> Plan:
         """Return the plan with its current price. Raises if that exceeds the budget.
@@ -211,12 +210,11 @@ class Plan(Carded):
         known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
         return self if known and self.mechanism.profile == self._profile else replace(self)
 
+    _card = plan_card
+
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""
         return explain(self)
-
-    def _card(self) -> Card:
-        return plan_card(self)
 
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
