@@ -134,9 +134,9 @@ def plan(
     if survey is None and (settings.radius is None or settings.norms is None):
         raise ArgumentError("a plan needs facts. State --radius, --norms and --n-rows, or pass --survey survey.json.")
     if survey is None:
-        facts = settings.facts(None).about(unit_of(units))
+        facts = settings.facts(None).about(unit_of(units), None)
     else:
-        facts = Facts.of(survey) if units.unit is None else Facts.of(survey).about(unit_of(units))
+        facts = Facts.of(survey) if units.unit is None else Facts.of(survey).about(unit_of(units), survey.schema)
     center = facts.ball.center
     if n_features is None and center is None:
         raise ArgumentError("the number of columns is not known. Pass --n-features.")

@@ -87,6 +87,15 @@ class Rows(Units):
             "columns. That is outside the guarantee, because one row decides whether the command succeeds.",
         ),
     ] = MissingChoice.drop
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--separator",
+            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
+            "header has semicolons and no comma.",
+        ),
+    ] = None
+    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
     # Dropping is the default now; the option is kept for scripts that pass it.
     drop_missing: Annotated[bool, typer.Option("--drop-missing", hidden=True)] = False
     engine: Annotated[

@@ -27,10 +27,11 @@ from pais.privacy.norms import NormDistribution
 def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Engine:
     """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
     data: object = wanted.data
+    separator = "\t" if wanted.separator in ("tab", "\\t") else wanted.separator
     if wanted.engine is EngineName.spark or wanted.master is not None:
         if wanted.engine not in (EngineName.spark, EngineName.auto):
             raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
-        data = _spark_frame(wanted.data, wanted.master)
+        data, separator = _spark_frame(wanted.data, wanted.master, separator), None
     engine = source(
         data,
         columns=names_of("--columns", wanted.columns),
@@ -38,6 +39,8 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
         unit=wanted.unit,
         max_rows_per_unit=wanted.max_rows_per_unit,
         missing=wanted.missing.value,
+        separator=separator,
+        decimal=wanted.decimal,
         on_rows=bar.rows,
     )
     concern = id_concern(engine.names or ()) if wanted.columns is None else None
@@ -46,13 +49,13 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
     return engine.held() if wanted.engine is EngineName.memory else engine
 
 
-def _spark_frame(data: str, master: str | None) -> object:
+def _spark_frame(data: str, master: str | None, separator: str | None) -> object:
     try:
         from pais.data.engines.spark import read_frame
     except ImportError as error:
         # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None
-    return read_frame(data, master=master)
+    return read_frame(data, master=master, separator=separator)
 
 
 def names_of(option: str, text: str | None) -> tuple[str, ...] | None:

@@ -15,12 +15,13 @@ from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
 from pais.data.cost import cost
+from pais.data.distances import nearest, square_distances
+from pais.data.engines import Engine
+from pais.data.labels import CenterModel
 from pais.data.sources import is_streamed
-from pais.estimators.base import PrivateEstimator, require_finite
+from pais.estimators.base import PrivateEstimator
 from pais.estimators.plots import plot_centers
 from pais.planning import Fit, KMeansSettings
-
-_BLOCK_ROWS = 8192
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
@@ -66,11 +67,25 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     quantile : float, optional
         Share of the rows within the surveyed radius. If None, the plan chooses the radius with the least predicted
         excess cost from noise and clipped rows.
+    columns : mapping of str to facts, sequence of str or Schema, optional
+        What is public about the columns of a table: bounds, "auto", a list of categories, bool, dates, or a number by
+        which to divide, as in ``{"age": (18, 100), "income": "auto", "region": ["north", "south"], "premium": bool}``;
+        see `Schema`. The model then works on scaled vectors, to which radius, center and norms refer, and everything
+        that it releases is in the columns' own units. A sequence only names the features. None takes all columns as
+        they are: columns of very different size then need scaling with public numbers beforehand.
+    missing : {"drop", "midpoint", "error"}
+        How to treat rows with missing values: see `pais.source`.
+    unit : str, optional
+        Who is protected: the column that names the person of each row, who may have several rows. The guarantee then
+        holds for adding or removing a person with all rows. None protects single rows. The column is not a feature.
+    max_rows_per_unit : int
+        Number of rows of a person that count in full: see `pais.source`. With 1, the default, every person counts once.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        In the units of the data.
+        In the units of the data. With `columns`, within the stated bounds, with one share for each category and each
+        boolean, and dates as days since 1970-01-01; `fit_.value.centers` are the scaled vectors.
     effective_centers_ : int
         Number of distinct centers. It is smaller than `n_clusters` if noise hides the clusters, and `fit` then issues a
         `QualityWarning`.
@@ -123,6 +138,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         ledger: Any = None,
         max_epsilon_if_kept: float | None = None,
         quantile: float | None = None,
+        columns: Any = None,
+        missing: str = "drop",
+        unit: str | None = None,
+        max_rows_per_unit: int = 1,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -137,6 +156,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.ledger = ledger
         self.max_epsilon_if_kept = max_epsilon_if_kept
         self.quantile = quantile
+        self.columns = columns
+        self.missing = missing
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
@@ -162,7 +185,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         return self
 
     def _keep(self, fitted: Fit) -> None:
-        self.cluster_centers_ = fitted.value.centers
+        centers = fitted.value.centers
+        self.cluster_centers_ = centers if fitted.schema is None else fitted.schema.decode(centers)
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
@@ -183,19 +207,34 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Index of the nearest center of each row.
+        """Not private: index of the nearest center of each row, or -1 if a value of the row is missing.
 
-        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        Parameters
+        ----------
+        X : array, table, path, Spark DataFrame or source
+            As in `fit`, in the columns' own units. Files are streamed, and their columns are found by name. The result
+            has the order of the rows. For a Spark DataFrame, the result is the DataFrame with a column `label`, null
+            where a value is missing.
         """
-        return np.asarray(self._distances(X).argmin(axis=1))
+        check_is_fitted(self)
+        if is_streamed(X):
+            rows = self._same_columns(X) if isinstance(X, Engine) else X
+            labels: NDArray[np.intp] = self._center_model().labels(rows)
+            return labels
+        return nearest(self._doubles(X), self._vectors).astype(np.intp)
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each row to each center.
+        """Not private: distance of each row to each center, or NaN if a value of the row is missing.
 
-        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        With `columns`, it is the distance between scaled vectors.
         """
-        return np.sqrt(self._distances(X))
+        check_is_fitted(self)
+        rows = self._doubles(X)
+        with np.errstate(all="ignore"):
+            distances = np.sqrt(self._distances_of(rows))
+        distances[~np.isfinite(rows).all(axis=1)] = np.nan
+        return distances
 
     @without_sizes
     def score(self, X: Any, y: object = None) -> float:
@@ -204,26 +243,26 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         Rows with NaN, infinity or missing values are left out.
         """
         check_is_fitted(self)
-        if is_streamed(X):
-            return -cost(X, self.cluster_centers_)
+        if is_streamed(X) or self.columns is not None:
+            return -cost(self._same_columns(X), self._vectors)
         rows = self._doubles(X)
         return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
 
-    def _distances(self, X: Any) -> FloatArray:
-        """Squared distances of each row to each center; raises if a row is not finite."""
-        check_is_fitted(self)
-        rows = self._doubles(X)
-        require_finite(rows, getattr(self, "feature_names_in_", None))
-        return self._distances_of(rows)
+    @property
+    def _vectors(self) -> FloatArray:
+        """The centers in the space of the rows: scaled vectors if the model has a schema."""
+        return self.cluster_centers_ if self.fit_.schema is None else np.asarray(self.fit_.value.centers)
 
     def _distances_of(self, rows: FloatArray) -> FloatArray:
-        result = np.empty((rows.shape[0], self.cluster_centers_.shape[0]))
-        for start in range(0, rows.shape[0], _BLOCK_ROWS):
-            block = rows[start : start + _BLOCK_ROWS]
-            for index, center in enumerate(self.cluster_centers_):
-                gap = block - center
-                result[start : start + _BLOCK_ROWS, index] = np.einsum("ij,ij->i", gap, gap)
-        return result
+        return square_distances(rows, self._vectors)
+
+    def _center_model(self) -> CenterModel:
+        return CenterModel(
+            centers=self._vectors,
+            columns=self._columns_in,
+            schema=self.fit_.schema,
+            fills_missing=self.missing == "midpoint",
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from pais._base.numerics import FloatArray
 from pais.mechanisms import KMeansValue
 
-# A single number is readable if it differs from another by more than this many standard errors.
-_CLEAR = 2.0
+#: A single number is readable if it differs from another by more than this many standard errors.
+CLEAR = 2.0
 
 # Among many comparisons of noise with noise, the largest exceeds two standard errors. The probability that any of them
 # exceeds the threshold stays below this.
@@ -83,9 +83,9 @@ def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> 
         features &= score.max(axis=(0, 1)) > _threshold(k * (k - 1) // 2)
     apart = score.max(axis=2) > _threshold(d)
     apart[np.diag_indices(k)] = True
-    centers = np.any(known, axis=1) & apart.all(axis=1) & (value.noisy_counts > _CLEAR * count_noise)
+    centers = np.any(known, axis=1) & apart.all(axis=1) & (value.noisy_counts > CLEAR * count_noise)
     mean = np.average(value.centers, axis=0, weights=np.maximum(value.noisy_counts, 1e-9))
-    cells = known & (np.abs(value.centers - mean) > _CLEAR * errors)
+    cells = known & (np.abs(value.centers - mean) > CLEAR * errors)
     return Readability(features=tuple(features.tolist()), centers=tuple(centers.tolist()), cells=cells)
 
 
@@ -117,7 +117,7 @@ def _pair_scores(centers: FloatArray, errors: FloatArray) -> FloatArray:
 
 def _threshold(comparisons: int) -> float:
     """Largest score that noise alone reaches in this many comparisons."""
-    return max(_CLEAR, float(-ndtri(_ERROR_RATE / (2.0 * comparisons))))
+    return max(CLEAR, float(-ndtri(_ERROR_RATE / (2.0 * comparisons))))
 
 
 def _share(readable: tuple[bool, ...], noun: str) -> str:

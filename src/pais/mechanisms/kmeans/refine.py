@@ -165,11 +165,14 @@ def settle(candidates: FloatArray, points: FloatArray, mass: FloatArray, steps: 
     """Lloyd's algorithm on weighted model points from each of several sets of centers; returns the best set."""
     best, lowest = candidates[0], math.inf
     for centers in candidates:
-        cost = math.inf
+        cost, last = math.inf, None
         for _ in range(steps):
             score = points @ centers.T - 0.5 * np.einsum("ij,ij->i", centers, centers)
             label = score.argmax(axis=1)
             cost = -float(mass @ score[np.arange(len(points)), label])
+            if last is not None and np.array_equal(label, last):
+                break
+            last = label
             member = sparse.csr_array((mass, label, np.arange(len(points) + 1)), shape=(len(points), len(centers))).T
             size = np.bincount(label, mass, minlength=len(centers))[:, None]
             centers = np.where(size > 0.0, (member @ points) / np.maximum(size, 1e-300), centers)
