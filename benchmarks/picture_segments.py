@@ -1,7 +1,7 @@
 """The pictures of the guide to segments: centers, elbow, and the top of the report.
 
-``python -m benchmarks.picture_segments`` runs the Python blocks of docs/guide/segments.md, so that the pictures show the
-model of the page, and writes segments-*.png to docs/guide in about half a minute. It needs the `plots` extra, and
+``python -m benchmarks.picture_segments`` runs the Python blocks of docs/guide/segments.md, so that the pictures show
+the model of the page, and writes segments-*.png to docs/guide in about half a minute. It needs the `plots` extra, and
 Chromium for the picture of the report.
 
 NOT PRIVATE: the draws are seeded, so that the pictures can be drawn again. The rows are made up.
