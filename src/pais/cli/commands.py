@@ -19,6 +19,7 @@ from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
 from pais.cli.rows import center_of, open_rows, passes, sample_table, stated_norms, unit_of
 from pais.data.engines import Engine
+from pais.data.labels import CenterModel
 from pais.data.schema import Schema
 from pais.data.sources import opened
 from pais.errors import ArgumentError
@@ -161,7 +162,7 @@ def sample(
         bar.begin("plan")
         plan = Plan.load(path)
         bar.begin("open")
-        rows = opened(open_rows(wanted, bar, carry, default=plan.schema), plan.schema)
+        rows = opened(open_rows(wanted, bar, carry, default=plan.schema), plan.schema, plan.unit)
         names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
         plan.require_columns(rows)
         bar.begin("sample")
@@ -242,9 +243,16 @@ def kmeans(
         bar.expect(passes(rows, surveys=work.survey_passes, samples=1))
         result = work.run(rows, book)
         bar.begin("write")
-        paths = files.write_release(out, result, names, header)
+        model = CenterModel(
+            centers=result.value.centers,
+            columns=rows.feature_columns,
+            schema=result.schema,
+            fills_missing=wanted.missing.value == "midpoint",
+        )
+        paths = files.write_release(out, result, names, header, model=model)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
+    show.warn_of(None if result.survey is None else result.survey.columns_concern)
     show.warn_of(result.concern)
     show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import os
 import shutil
@@ -17,11 +16,11 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from pais._base.files import FORMAT, load, require_format, texts
+from pais._base.files import load
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
-from pais._version import __version__
 from pais.data.headers import is_csv
+from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
@@ -39,7 +38,7 @@ WEIGHT_COLUMN = "weight"
 CONTENT_KEY, SAMPLE, LABELS = b"pais", b"secret sample", b"labels, not protected"
 
 
-def require_free(paths: list[Path], *, overwrite: bool) -> None:
+def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -> None:
     """Raise, before any budget is spent, if an output file exists already or cannot be written."""
     for path in paths:
         try:
@@ -47,13 +46,13 @@ def require_free(paths: list[Path], *, overwrite: bool) -> None:
         except OSError as error:
             # For example, the file name is too long.
             reason = "the system refused" if error.errno is None else os.strerror(error.errno)
-            raise ArgumentError(f"{path} cannot be written: {reason}. Check --out.") from None
+            raise ArgumentError(f"{path} cannot be written: {reason}. Check {option}.") from None
         if is_directory:
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
         if exists and not overwrite:
-            raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
+            raise ArgumentError(f"{path} exists. Pass another {option}, or --overwrite to replace it.")
         if not _can_be_written(home):
-            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check --out.")
+            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check {option}.")
 
 
 def _can_be_written(home: Path) -> bool:
@@ -73,16 +72,22 @@ def _existing_home(path: Path) -> Path:
 
 
 def write_release(
-    directory: Path, fit: KMeansFit, names: tuple[str, ...], header: ReportHeader | None = None
+    directory: Path,
+    fit: KMeansFit,
+    names: tuple[str, ...],
+    header: ReportHeader | None = None,
+    *,
+    model: CenterModel | None = None,
 ) -> dict[str, str]:
-    """Write centers, model, certificate and report of a release to a directory; return the paths by name."""
+    """Write centers, certificate, report and model of a release to a directory; return the paths by name."""
+    labels = CenterModel(centers=fit.value.centers, columns=names, schema=fit.schema) if model is None else model
 
     def fill(folder: Path) -> None:
         table = centers_table(fit.value, names, fit.schema)
         pq.write_table(table, folder / "centers.parquet", compression="zstd")
         pa_csv.write_csv(table, folder / "centers.csv")
         write_report(folder / "report.html", fit, feature_names=names, header=header)
-        (folder / MODEL).write_text(json.dumps(model_content(fit, names), indent=2) + "\n", encoding="utf-8")
+        (folder / MODEL).write_text(json.dumps(labels.to_dict(), indent=2) + "\n", encoding="utf-8")
         (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
 
     _write_all(directory, RELEASE, fill)
@@ -105,47 +110,15 @@ def own_units(vectors: FloatArray, schema: Schema) -> dict[str, pa.Array]:
     }
 
 
-def model_content(fit: KMeansFit, names: tuple[str, ...]) -> dict[str, Any]:
-    """Return what a program needs to label rows: the released values as vectors, and the schema that scales rows."""
-    return {
-        "kind": "model",
-        "format": FORMAT,
-        "columns": list(names),
-        "schema": None if fit.schema is None else fit.schema.to_dict(),
-        "centers": fit.value.centers.tolist(),
-        "noisy_counts": fit.value.noisy_counts.tolist(),
-        "version": __version__,
-    }
-
-
-def read_model(path: Path) -> tuple[KMeansValue, tuple[str, ...], Schema | None]:
-    """Read the released values, the names of their coordinates and the schema from a model file."""
-
-    def build(content: dict[str, Any]) -> tuple[KMeansValue, tuple[str, ...], Schema | None]:
-        require_format(content, "model")
-        centers, counts = (np.array(content[name], dtype=np.float64) for name in ("centers", "noisy_counts"))
-        names = texts(content["columns"]) or ()
-        if centers.shape != (len(counts), len(names)):
-            raise ValueError
-        return KMeansValue(centers=centers, noisy_counts=counts), names, Schema.read(content["schema"])
-
-    return load(path, "model", build)
-
-
 def read_values(path: Path) -> KMeansValue:
     """Read released centers and noisy counts from a file written by `write_release`.
 
     Centers in own units cannot be turned back into the released vectors. So they are compared with those of the model
     file beside them, whose vectors are returned.
     """
-    if path.suffix == ".json":
-        return read_model(path)[0]
-    model = path.parent / MODEL
-    if model.exists():
-        value, names, schema = read_model(model)
-        if schema is not None:
-            _require_same_centers(path, centers_table(value, names, schema))
-            return value
+    model = read_model(path.parent / MODEL) if (path.parent / MODEL).is_file() else None
+    if model is not None and model.schema is not None:
+        return _values_of_model(path, model, model.schema)
     table = read(path)
     if table.names is None or COUNT_COLUMN not in table.names:
         raise ArgumentError(f"{path} has no column {COUNT_COLUMN!r}. Pass centers.csv or centers.parquet of a release.")
@@ -153,17 +126,19 @@ def read_values(path: Path) -> KMeansValue:
     return KMeansValue(centers=np.delete(rows, column, axis=1), noisy_counts=rows[:, column])
 
 
-def _require_same_centers(path: Path, centers: pa.Table) -> None:
+def _values_of_model(path: Path, model: CenterModel, schema: Schema) -> KMeansValue:
+    """Return the centers of a model with the noisy counts of a table, which must hold the same centers in own units."""
+    centers = own_units(model.centers, schema)
+    types = {name: column.type for name, column in centers.items()} | {COUNT_COLUMN: pa.float64()}
     if is_csv(path.name):
-        expected = io.BytesIO()
-        pa_csv.write_csv(centers, expected)
-        centers = pa_csv.read_csv(io.BytesIO(expected.getvalue()))
-        table = attempt(lambda: pa_csv.read_csv(path))
+        table = attempt(lambda: pa_csv.read_csv(path, convert_options=pa_csv.ConvertOptions(column_types=types)))
     else:
         # Parquet has no unit of whole seconds, so times come back in milliseconds.
-        table = attempt(lambda: pq.read_table(path).cast(centers.schema))
-    if table is None or not table.equals(centers):
+        table = attempt(lambda: pq.read_table(path).cast(pa.schema(types)))
+    counts = None if table is None or COUNT_COLUMN not in table.column_names else table.column(COUNT_COLUMN)
+    if table is None or counts is None or not table.equals(pa.table({**centers, COUNT_COLUMN: counts})):
         raise ArgumentError(f"{path} and {path.parent / MODEL} hold different centers. Pass files of one release.")
+    return KMeansValue(centers=model.centers, noisy_counts=counts.to_numpy())
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
@@ -197,6 +172,29 @@ def write_table(path: Path, table: pa.Table) -> None:
     _write_all(path.absolute().parent, (path.name,), fill)
 
 
+def write_labels(path: Path, tables: Iterator[pa.Table], carried: pa.Schema) -> None:
+    """Write labels and carried columns as they come. Only the file's owner may read it, as labels depend on rows."""
+    fields = [*carried, pa.field(LABEL_COLUMN, pa.int32())]
+    schema = pa.schema(fields, metadata={CONTENT_KEY: LABELS})
+
+    def fill(folder: Path) -> None:
+        target = folder / path.name
+        target.touch(mode=0o600)
+        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            for table in tables:
+                writer.write_table(table.cast(schema))
+
+    _write_all(path.absolute().parent, (path.name,), fill, option="--to")
+
+
+def read_model(path: Path) -> CenterModel:
+    """Read the model of a release from its directory or its file."""
+    file = path / MODEL if path.is_dir() else path
+    if path.is_dir() and not file.is_file():
+        raise ArgumentError(f"{path} has no {MODEL}. Pass the --out directory of `pais kmeans`.")
+    return load(file, "model", CenterModel.from_dict)
+
+
 def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
     """Return the column names; raise if they are not unique or clash with a column that is added."""
     if names is None or len({*names, *added}) != len(names) + len(added):
@@ -211,7 +209,7 @@ def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: Float
     return pa.table([*columns, pa.array(values)], names=[*names, extra])
 
 
-def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
+def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None], *, option: str = "--out") -> None:
     """Let `fill` write files to a hidden directory on the same disk, then move them; any failure changes nothing.
 
     A new target directory is moved into place in one step. So even if the process is killed, all files are there or
@@ -230,7 +228,7 @@ def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], N
     except OSError as error:
         # Arrow's error messages span several lines, or lack the text for the system's error number.
         reason = "the system refused" if error.errno is None else os.strerror(error.errno)
-        raise ArgumentError(f"{directory} cannot be written: {reason}. Check --out.") from None
+        raise ArgumentError(f"{directory} cannot be written: {reason}. Check {option}.") from None
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from pais._base.files import read_json
 from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
 from pais.accounting import Ledger
-from pais.cli.files import CERTIFICATE, CONTENT_KEY, COUNT_COLUMN, LABELS, SAMPLE, WEIGHT_COLUMN
+from pais.cli.files import CERTIFICATE, CONTENT_KEY, COUNT_COLUMN, LABELS, SAMPLE, WEIGHT_COLUMN, read_model
 from pais.data.columns import listed
 from pais.data.headers import is_csv
 
@@ -35,7 +35,7 @@ def recognised(path: Path) -> dict[str, Any] | None:
     content = attempt(lambda: read_json(path))
     kind = None if content is None else content.get("kind")
     if kind == "model":
-        return _described("model", _model(content or {}))
+        return _described("model", _model(path))
     return _ledger(path) if kind == "ledger" else None
 
 
@@ -81,14 +81,6 @@ def _centers(path: Path, names: Sequence[str]) -> dict[str, Any]:
     return _described("centers", lines)
 
 
-def _model(content: dict[str, Any]) -> list[str]:
-    scaled = "as vectors that the schema in this file scales" if content.get("schema") else "in the units of the rows"
-    return [
-        f"This is a model: released cluster centers, {scaled}, and their noisy counts. Programs use it to label rows.",
-        "It is protected and may be published. The certificate of the release states the guarantee.",
-    ]
-
-
 def _report(path: Path) -> list[str]:
     lines = [
         "This is the report of a release, a page for a browser. It holds public and released values only.",
@@ -98,6 +90,16 @@ def _report(path: Path) -> list[str]:
     if certificate.is_file():
         lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
     return lines
+
+
+def _model(path: Path) -> list[str]:
+    model = read_model(path)
+    n_clusters, n_features = model.centers.shape
+    return [
+        f"This is the model of a release: {n_clusters} centers of {n_features} feature(s), and how to read rows.",
+        "It holds public and released values only, and may be published. The certificate states the guarantee.",
+        f"Label rows with it: pais label DATA --model {path} --to labels.parquet. Labels are not protected.",
+    ]
 
 
 def _ledger(path: Path) -> dict[str, Any]:

@@ -127,11 +127,11 @@ def source(
     return engine
 
 
-def opened(data: object, schema: Schema | None) -> Engine:
-    """Open data with a schema, if there is one. Raise if it is open already, with another schema."""
-    if schema is None:
-        return source(data)
-    return data.with_schema(schema) if isinstance(data, Engine) else source(data, columns=schema)
+def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
+    """Open data with a schema and a unit, if there are any. Raise if it is open already, with another schema."""
+    if isinstance(data, Engine):
+        return data if schema is None else data.with_schema(schema)
+    return source(data, columns=schema, unit=unit)
 
 
 def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:

@@ -62,6 +62,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             warn(id_concern(rows.names or ()), QualityWarning)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
+        if fitted.survey is not None:
+            warn(fitted.survey.columns_concern, SurveyWarning)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "
@@ -184,6 +186,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         engine = source(
             X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
         )
+        self._columns_in = engine.feature_columns
         names = engine.names if engine.schema is None else engine.schema.names
         self.n_features_in_ = engine.n_features if names is None else len(names)
         if names is not None:
@@ -196,7 +199,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Rows in memory as an engine that knows the names of its columns, which survey and plan record."""
         table = table_of(self._rows(X, reset=True))
         names = getattr(self, "feature_names_in_", None)
-        return MemoryEngine(table, names=None if names is None else tuple(map(str, names)))
+        self._columns_in = None if names is None else tuple(map(str, names))
+        return MemoryEngine(table, names=self._columns_in)
 
     def _doubles(self, X: Any) -> FloatArray:
         """Rows as doubles, or as scaled vectors if the model has a schema.
@@ -259,8 +263,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 def require_in_memory(X: Any) -> None:
     if is_streamed(X) and not isinstance(X, (str, Path)):
         raise DataError(
-            "labels and distances need rows in memory. Read a part of the rows and pass that; score and pais.cost "
-            "take any source."
+            "distances need rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
+            "any source."
         )
 
 
@@ -304,17 +308,3 @@ def _refusal(message: str) -> DataError:
     if _HARMLESS.match(message):
         return DataError(message)
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
-
-
-def require_finite(rows: FloatArray, names: Any) -> None:
-    """Raise if a column has NaN or infinity. A finite sum of all cells is a fast check that there is none."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return
-    bad = [column for column in range(rows.shape[1]) if not np.isfinite(rows[:, column]).all()]
-    if bad:
-        shown = ", ".join(str(column if names is None else names[column]) for column in bad)
-        raise DataError(
-            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Correct them, or "
-            "leave those rows out."
-        )

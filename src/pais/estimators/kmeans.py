@@ -15,12 +15,13 @@ from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
 from pais.data.cost import cost
+from pais.data.distances import nearest, square_distances
+from pais.data.engines import Engine
+from pais.data.labels import CenterModel
 from pais.data.sources import is_streamed
-from pais.estimators.base import PrivateEstimator, require_finite
+from pais.estimators.base import PrivateEstimator
 from pais.estimators.plots import plot_centers
 from pais.planning import Fit, KMeansSettings
-
-_BLOCK_ROWS = 8192
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
@@ -206,19 +207,34 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Index of the nearest center of each row. With `columns`, X is a table in the columns' own units.
+        """Not private: index of the nearest center of each row, or -1 if a value of the row is missing.
 
-        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        Parameters
+        ----------
+        X : array, table, path, Spark DataFrame or source
+            As in `fit`, in the columns' own units. Files are streamed, and their columns are found by name. The result
+            has the order of the rows. For a Spark DataFrame, the result is the DataFrame with a column `label`, null
+            where a value is missing.
         """
-        return np.asarray(self._distances(X).argmin(axis=1))
+        check_is_fitted(self)
+        if is_streamed(X):
+            rows = self._same_columns(X) if isinstance(X, Engine) else X
+            labels: NDArray[np.intp] = self._center_model().labels(rows)
+            return labels
+        return nearest(self._doubles(X), self._vectors).astype(np.intp)
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each row to each center, between scaled vectors if `columns` is stated.
+        """Not private: distance of each row to each center, or NaN if a value of the row is missing.
 
-        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        With `columns`, it is the distance between scaled vectors.
         """
-        return np.sqrt(self._distances(X))
+        check_is_fitted(self)
+        rows = self._doubles(X)
+        with np.errstate(all="ignore"):
+            distances = np.sqrt(self._distances_of(rows))
+        distances[~np.isfinite(rows).all(axis=1)] = np.nan
+        return distances
 
     @without_sizes
     def score(self, X: Any, y: object = None) -> float:
@@ -232,28 +248,21 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         rows = self._doubles(X)
         return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
 
-    def _distances(self, X: Any) -> FloatArray:
-        """Squared distances of each row to each center; raises if a row is not finite."""
-        check_is_fitted(self)
-        rows = self._doubles(X)
-        schema = self.fit_.schema
-        require_finite(rows, getattr(self, "feature_names_in_", None) if schema is None else schema.labels)
-        return self._distances_of(rows)
-
     @property
     def _vectors(self) -> FloatArray:
         """The centers in the space of the rows: scaled vectors if the model has a schema."""
         return self.cluster_centers_ if self.fit_.schema is None else np.asarray(self.fit_.value.centers)
 
     def _distances_of(self, rows: FloatArray) -> FloatArray:
-        centers = self._vectors
-        result = np.empty((rows.shape[0], centers.shape[0]))
-        for start in range(0, rows.shape[0], _BLOCK_ROWS):
-            block = rows[start : start + _BLOCK_ROWS]
-            for index, center in enumerate(centers):
-                gap = block - center
-                result[start : start + _BLOCK_ROWS, index] = np.einsum("ij,ij->i", gap, gap)
-        return result
+        return square_distances(rows, self._vectors)
+
+    def _center_model(self) -> CenterModel:
+        return CenterModel(
+            centers=self._vectors,
+            columns=self._columns_in,
+            schema=self.fit_.schema,
+            fills_missing=self.missing == "midpoint",
+        )
 
     @property
     def _n_features_out(self) -> int:

@@ -10,7 +10,7 @@ from pais.errors import ArgumentError
 from pais.planning import KMeansFit
 from pais.report.projection import Projection, project
 from pais.report.text import percent
-from pais.report.view import view_of
+from pais.report.view import View, view_of
 
 # Area of the largest marker, in square points, and the smallest share of it that stays visible.
 _LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
@@ -60,8 +60,8 @@ def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) ->
         axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
     axes.margins(0.12)
     axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel(_label(projection, 0, view.names))
-    axes.set_ylabel(_label(projection, 1, view.names))
+    axes.set_xlabel(_label(projection, 0, view))
+    axes.set_ylabel(_label(projection, 1, view))
     axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
     return axes
 
@@ -78,9 +78,12 @@ def _draw_errors(axes: Any, projection: Projection) -> None:
             axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
 
 
-def _label(projection: Projection, axis: int, names: tuple[str, ...]) -> str:
+def _label(projection: Projection, axis: int, view: View) -> str:
     """Name of an axis, with the columns that dominate it."""
-    short = tuple(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names)
-    words = projection.words(axis, short, most=_NAMED)
+    names, dates = (
+        tuple(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names)
+        for names in (view.names, view.dates)
+    )
+    words = projection.words(axis, names, dates=dates, most=_NAMED)
     share = percent(float(projection.shares[axis]))
     return f"direction {axis + 1}, {share} of the spread" + (f"\n\u2192 {words}" if words else "")

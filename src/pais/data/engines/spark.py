@@ -6,6 +6,7 @@ Only the modules `spark*.py` import Spark. The code that runs on the workers is 
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import os
 import sys
@@ -23,11 +24,13 @@ try:
 except ImportError:
     raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
+from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, KeyedBits, row_bits
 from pais.data.columns import Columns
 from pais.data.engines import spark_columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
-from pais.data.engines.partition import ByUnit, Folding, Numbering, Reading, Thin, Work, rows_of
+from pais.data.engines.by_unit import ByUnit
+from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, label_batches, rows_of
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
 from pais.data.headers import is_csv, no_csv, require_header, require_separator, shows_semicolons
 from pais.data.schema import Schema
@@ -77,6 +80,25 @@ class SparkEngine(Engine):
         engine._layout = self._layout.with_schema(schema)
         engine.schema = schema
         return engine
+
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        return self._layout.features
+
+    def labelled(self, centers: FloatArray, name: str) -> Any:
+        """Return the frame with the number of the nearest center of each row; null if a value is missing.
+
+        The result is an ordinary lazy frame. NOT PROTECTED: a label depends on its row.
+        """
+        frame, reading = self._frame, Reading(layout=self._layout, by_rows=True)
+        columns = tuple(frame.columns)
+        if name.casefold() in map(str.casefold, columns):
+            raise DataError(f"the frame has a column {name!r} already. Rename it before you label the rows.")
+        types = [spark_columns.carried_type(spark_columns.type_of(frame, column)) for column in columns]
+        fields = [kinds.StructField(f"c{i}", kind) for i, kind in enumerate(types)]
+        schema = kinds.StructType([*fields, kinds.StructField(name, kinds.IntegerType())])
+        work = functools.partial(label_batches, reading, centers, name)
+        return self._selected(reading, carry=columns).mapInArrow(work, schema).toDF(*columns, name)
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.require_masses(fold)
