@@ -32,6 +32,8 @@ CERTIFICATE_KEYS = {
     "delta_basis",
     "parts",
     "neighbours",
+    "unit",
+    "schema",
     "note",
     "secure_randomness",
     "mechanism",
