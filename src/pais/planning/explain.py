@@ -209,6 +209,7 @@ def _noise_lines(described: dict[str, Any]) -> list[str]:
 
 def _phases_in_words(described: dict[str, Any]) -> str:
     k, cells, explore = described["n_clusters"], described["cells"], described["exploring_rounds"]
+    k = f"up to {k}" if described["choose"] else k
     total = len(described["rounds"])
     if explore == 0:
         return f"k-means, {total} rounds on {k} centers"
