@@ -18,6 +18,7 @@ from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
 from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms
 from pais.data.engines import Engine
+from pais.data.labels import CenterModel
 from pais.data.units import unit_of
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans
@@ -238,9 +239,16 @@ def kmeans(
         bar.expect(passes(rows, surveys=work.survey_passes, samples=1))
         result = work.run(rows, book)
         bar.begin("write")
-        paths = files.write_release(out, result, names, header)
+        model = CenterModel(
+            centers=result.value.centers,
+            columns=rows.feature_columns,
+            schema=result.schema,
+            fills_missing=wanted.missing.value == "midpoint",
+        )
+        paths = files.write_release(out, result, names, header, model=model)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
+    show.warn_of(None if result.survey is None else result.survey.columns_concern)
     show.warn_of(result.concern)
     show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
 
