@@ -22,7 +22,6 @@ from pais.data.engines import Engine, WeightedRows
 from pais.data.identifiers import id_concern
 from pais.data.schema import Schema
 from pais.data.sources import source
-from pais.data.units import Unit
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
@@ -67,11 +66,6 @@ def _spark_frame(data: str, master: str | None, separator: str | None) -> object
         # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None
     return read_frame(data, master=master, separator=separator)
-
-
-def unit_of(wanted: options.Units) -> Unit | None:
-    """The unit that the options state; None for single rows."""
-    return None if wanted.unit is None else Unit(column=wanted.unit, max_rows=wanted.max_rows_per_unit)
 
 
 def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
