@@ -16,7 +16,7 @@ from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.words import ONE_ROW, unit_of, units_of
 from pais.data.ball import Ball
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
