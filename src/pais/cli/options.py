@@ -43,6 +43,16 @@ class EngineName(str, Enum):
     spark = "spark"
 
 
+def _number_or_auto(text: str) -> int | str:
+    """A whole number, or the word auto."""
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a valid integer, nor 'auto'.") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Units:
     """Who is protected."""
@@ -65,8 +75,8 @@ class Units:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows(Units):
-    """The rows and columns that a command reads, and the engine to read them with."""
+class Place:
+    """Where the rows are, and the engine to read them with."""
 
     data: Annotated[
         str,
@@ -75,6 +85,29 @@ class Rows(Units):
             help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Only read.",
         ),
     ]
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--separator",
+            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
+            "header has semicolons and no comma.",
+        ),
+    ] = None
+    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
+    engine: Annotated[
+        EngineName,
+        typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
+    ] = EngineName.auto
+    master: Annotated[
+        str | None,
+        typer.Option("--master", help="Address of a Spark cluster, such as spark://host:7077. Implies Spark."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Place, Units):
+    """The rows and columns that a command reads, and who is protected."""
+
     columns: Annotated[
         str | None,
         typer.Option("--columns", help="Names of the columns to use, separated by commas. Default: all, ids included."),
@@ -87,25 +120,8 @@ class Rows(Units):
             "columns. That is outside the guarantee, because one row decides whether the command succeeds.",
         ),
     ] = MissingChoice.drop
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            "--separator",
-            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
-            "header has semicolons and no comma.",
-        ),
-    ] = None
-    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
     # Dropping is the default now; the option is kept for scripts that pass it.
     drop_missing: Annotated[bool, typer.Option("--drop-missing", hidden=True)] = False
-    engine: Annotated[
-        EngineName,
-        typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
-    ] = EngineName.auto
-    master: Annotated[
-        str | None,
-        typer.Option("--master", help="Address of a Spark cluster, such as spark://host:7077. Implies Spark."),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +165,18 @@ class Facts(Center):
 class KMeans(Facts):
     """Settings of a private k-means; `KMeansSettings` checks them."""
 
-    n_clusters: Annotated[int | None, typer.Option("--n-clusters", help="Number of clusters.")] = None
+    n_clusters: Annotated[
+        str | None,
+        typer.Option(
+            "--n-clusters",
+            parser=_number_or_auto,
+            metavar="INTEGER|auto",
+            help="Number of clusters. 'auto' chooses it from noisy values that are released anyway, at no extra price.",
+        ),
+    ] = None
+    max_clusters: Annotated[
+        int, typer.Option("--max-clusters", help="Largest number of clusters that 'auto' may choose.")
+    ] = 20
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Guarantee for everything that is released, survey included.")
     ] = None
