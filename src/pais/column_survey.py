@@ -88,6 +88,23 @@ def column_ranges(
     )
 
 
+def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, SurveyNoise, tuple[str, ...]]:
+    """Release bounds for the open columns of a source.
+
+    Returns the source with the bounds in its schema, the noise that is left for norms and center, and the names of the
+    columns in which nothing but zeros is seen.
+    """
+    schema = engine.schema
+    if schema is None or not schema.open:
+        return engine, noise, ()
+    positions = [schema.labels.index(name) for name in schema.open]
+    share = noise.columns_share
+    ranges = dict(zip(schema.open, column_ranges(engine, positions, noise.part(share), bits), strict=True))
+    resolved = schema.resolved({name: (column.center, column.scale) for name, column in ranges.items()})
+    unseen = tuple(name for name, column in ranges.items() if not column.seen)
+    return engine.with_schema(resolved), noise.part(1.0 - share), unseen
+
+
 @dataclass(frozen=True, kw_only=True)
 class _CellCounts(Fold):
     """Number of cells of each column by sign and size about a center, or their mass in steps: shape (d, 2, bins)."""

@@ -18,6 +18,7 @@ from pais._base.numerics import FloatArray
 from pais._base.octaves import BINS_PER_OCTAVE, N_BINS, OCTAVES, WIDEST, bin_of, edges
 from pais._base.randomness import BitSource, PaidBits, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Part, accounts, new_name
+from pais.column_survey import with_bounds
 from pais.data.ball import Ball, norm_order
 from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
@@ -135,7 +136,8 @@ def charged_survey(
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
-    center, counts = _stages(engine, origin, noise, bits)
+    engine, left, unseen = with_bounds(engine, noise, bits)
+    center, counts = _stages(engine, origin, left, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
         norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
@@ -149,6 +151,8 @@ def charged_survey(
         name=name,
         columns=None if engine.names is None else tuple(engine.names),
         unit=engine.unit,
+        schema=engine.schema,
+        unseen_columns=unseen,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
     )

@@ -1,7 +1,4 @@
-"""The path of every release: facts, plan, sample, release.
-
-`fit` starts from settings, `run` from a plan, `pais.release` from a sample. All end in `measure`.
-"""
+"""The path of every release: facts, plan, sample, release. `fit` starts from settings and `run` from a plan."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from dataclasses import replace
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Prepaid, Release, accounts
-from pais.data.sources import source
+from pais.data.sources import opened
 from pais.errors import MismatchError
 from pais.norm_survey import surveyed_facts
 from pais.planning import Facts, Fit, Plan, Settings
@@ -42,7 +39,8 @@ def fit(
     if facts is None:
         charged.check(settings.price)
     settings.require()
-    engine = source(rows)
+    engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit))
+    settings = settings.for_schema(engine.schema)
     engine.require_width(settings.stated_ball())
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:
@@ -52,7 +50,8 @@ def fit(
             # Survey and release have one price together, which is charged before the survey draws noise.
             charged = Prepaid(charged, replace(settings.price, unit=engine.unit_column))
         facts = surveyed_facts(engine, settings, charged, random_state)
-    facts = facts.about(engine.unit)
+    engine = opened(engine, facts.schema, facts.unit)
+    facts = facts.about(engine.unit, engine.schema)
     if settings.delta is not None:
         warn(delta_concern(settings.delta, facts.norms.n_rows))
     plan = settings.plan(facts, engine.n_features)
@@ -97,8 +96,9 @@ def run(
     validate.instance("plan", plan, Plan, "Build one with pais.Plan(...).")
     charged, plan = accounts(ledger), plan.certified()
     charged.check(*plan.due)
-    bits, engine = bit_source(random_state), source(rows)
+    bits, engine = bit_source(random_state), opened(rows, plan.schema, plan.unit)
     plan.require_columns(engine)
+    plan = plan if plan.schema == engine.schema else replace(plan, schema=engine.schema)
     sample = draw(engine, ball=plan.ball, rule=plan.rule, random_state=bits, strategy=strategy)
     return measure(plan, sample, charged, bits)
 

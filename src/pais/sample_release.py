@@ -71,6 +71,7 @@ def release(
         spent=spent,
         max_epsilon_if_kept=max_epsilon_if_kept,
         unit=sample.unit,
+        schema=sample.schema,
     )
     charged = accounts(ledger)
     charged.check(*plan.due)

@@ -9,6 +9,7 @@ from pais._base import process, validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.data.ball import Ball
 from pais.data.engines import Thinning, WeightedRows
+from pais.data.schema import Schema
 from pais.data.sources import source
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, SpentError
@@ -30,14 +31,33 @@ class WeightedSample:
     a process forked from the one that drew the sample: `tests/unit/test_spent_once.py`.
     """
 
-    __slots__ = ("_ball", "_content", "_lock", "_n_features", "_private", "_process", "_rule", "_spent_by", "_unit")
+    __slots__ = (
+        "_ball",
+        "_content",
+        "_lock",
+        "_n_features",
+        "_private",
+        "_process",
+        "_rule",
+        "_schema",
+        "_spent_by",
+        "_unit",
+    )
 
     def __init__(
-        self, content: WeightedRows, *, rule: Rule, ball: Ball, private: bool, unit: Unit | None = None
+        self,
+        content: WeightedRows,
+        *,
+        rule: Rule,
+        ball: Ball,
+        private: bool,
+        unit: Unit | None = None,
+        schema: Schema | None = None,
     ) -> None:
         if hasattr(self, "_lock"):
             self._no_copy()
         self._rule, self._ball, self._private, self._unit = rule, ball, private, unit
+        self._schema = schema
         self._n_features = int(content.rows.shape[1])
         self._content: WeightedRows | None = content
         self._spent_by: str | None = None
@@ -58,6 +78,11 @@ class WeightedSample:
     def unit(self) -> Unit | None:
         """The units that were kept as a whole; None if single rows were kept."""
         return self._unit
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is public about the columns, if the rows are scaled vectors."""
+        return self._schema
 
     @property
     def n_features(self) -> int:
@@ -151,4 +176,4 @@ def sample(
     bits = bit_source(random_state, stream=0)
     read_all = None if strategy == "auto" else strategy == "pass"
     kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
-    return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit)
+    return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)

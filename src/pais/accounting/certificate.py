@@ -52,6 +52,8 @@ class Certificate(Carded):
         The meaning of "presence or absence": one row added or removed, or one unit with all of its rows.
     unit : dict, optional
         The column that names the units, and the number of rows of a unit that count in full; None for single rows.
+    schema : dict, optional
+        What is public about the columns: see `Schema`. The ball then bounds scaled vectors. None if nothing is stated.
     secure_randomness : bool
         False if any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
     note : str
@@ -78,6 +80,7 @@ class Certificate(Carded):
     parts: tuple[Part, ...]
     neighbours: str
     unit: dict[str, object] | None = None
+    schema: dict[str, object] | None = None
     note: str
     secure_randomness: bool
     mechanism: dict[str, object]

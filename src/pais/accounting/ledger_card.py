@@ -39,7 +39,7 @@ class DescribedLedger:
         lines = [
             f"This ledger holds a budget of {_left(self.budget)} for one set of rows.",
             f"{number} spent {_price(self.spent)} together; {_left(self.remaining)} remain.",
-            *(f"  {entry.when}  {entry.what}: {_price(entry)} ({entry.note})" for entry in entries),
+            *(f"  {_time(entry)}  {entry.what}: {_price(entry)} ({entry.note})" for entry in entries),
             "Prices add up. A release that would exceed the budget is refused before anything is drawn.",
         ]
         return "\n".join(lines)
@@ -51,12 +51,16 @@ class DescribedLedger:
             summary=f"{_left(self.remaining)} of {_left(self.budget)} remain",
             facts=(
                 *([("earlier entries", str(len(entries) - _SHOWN))] if len(entries) > _SHOWN else []),
-                *((entry.what, f"{_price(entry)}, {entry.note}, {entry.when}") for entry in entries[-_SHOWN:]),
+                *((entry.what, f"{_price(entry)}, {entry.note}, {_time(entry)}") for entry in entries[-_SHOWN:]),
                 ("spent", _price(self.spent)),
                 ("remaining", _left(self.remaining)),
                 ("file", "none: in the memory of this process" if self.path is None else str(self.path)),
             ),
         ).html()
+
+
+def _time(entry: Entry) -> str:
+    return entry.when.replace("T", " ").replace("+00:00", " UTC")
 
 
 def _price(price: Budget | Entry) -> str:

@@ -57,6 +57,8 @@ def certificate_text(content: Mapping[str, Any]) -> str:
     lines += [f"  {part['what']}: {price_in_words(part)}" for part in content["parts"]]
     lines += joint_lines(content, neighbours)
     lines += ["", "How", *how_lines(content)]
+    if content.get("schema") is not None:
+        lines += ["", "Columns", *(f"  {name}: {words}" for name, words in columns_in_words(content["schema"]))]
     lines += [
         "",
         "Limits",
@@ -161,6 +163,27 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
         f"  for each cell: in the last, {counts['law']} noise of scale {counts['scale']:.6g} on counts, and "
         f"{last['law']} {last['scale']:.6g} x clip on residuals.",
     ]
+
+
+def columns_in_words(schema: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Name of each column of a schema, given as its dictionary, and what is public about it."""
+    return [(str(column["name"]), _column_in_words(column)) for column in schema["columns"]]
+
+
+def _column_in_words(column: Mapping[str, Any]) -> str:
+    kind = column["kind"]
+    if kind == "categories":
+        return f"categories {', '.join(map(str, column['values']))}"
+    if kind == "boolean":
+        return "true or false"
+    if kind in ("bounds", "dates"):
+        ends = [
+            f"{end:,.10g}" if isinstance(end, (int, float)) else str(end) for end in (column["low"], column["high"])
+        ]
+        return f"from {ends[0]} to {ends[1]}; values beyond are clipped"
+    if kind == "auto" and column["scale"] is not None:
+        return f"center {column['center']:.4g} and scale {column['scale']:.4g}, found privately"
+    return "scale not known yet" if kind == "auto" else f"divided by {column['scale']:g}"
 
 
 def norm_in_words(order: object) -> str:

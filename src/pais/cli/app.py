@@ -111,6 +111,7 @@ def survey(
 @guarded
 def plan(
     settings: options.KMeans,
+    units: options.Units,
     output: options.Output,
     n_features: Annotated[
         int | None, typer.Option("--n-features", help="Number of columns. Default: the length of the center.")
@@ -121,7 +122,7 @@ def plan(
     """Plan a private k-means from public facts. No data is read and no budget is spent."""
     from pais.cli import commands
 
-    commands.plan(settings, output, n_features, out, overwrite=overwrite)
+    commands.plan(settings, units, output, n_features, out, overwrite=overwrite)
 
 
 @app.command(cls=Command)

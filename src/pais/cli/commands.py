@@ -11,11 +11,12 @@ from typing import Any
 import typer
 
 from pais.accounting import Ledger, Part
+from pais.accounting.words import units_of
 from pais.auditing import audit as run_audit
 from pais.cli import books, files, options, show
 from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
-from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms
+from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms, unit_of
 from pais.data.engines import Engine
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans
@@ -39,10 +40,10 @@ class SurveyRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """A k-means that is ready to run, with the prices that the ledger must pay and its number of passes."""
+    """A k-means that is ready to run, with the prices that the ledger must pay and the passes of its survey."""
 
     prices: tuple[Part, ...]
-    passes: int
+    survey_passes: int
     run: Callable[[Engine, Ledger | None], Fit]
 
 
@@ -60,12 +61,12 @@ def survey(
     elif run.quiet and not run.as_json:
         raise ArgumentError("--quiet would hide a survey that is paid for. Pass --out or --json, or leave out --quiet.")
     center = center_of(request.center)
-    book = books.opened(request.ledger, Part(what="survey", epsilon=request.epsilon))
+    book = books.opened(request.ledger, Part(what="survey", epsilon=request.epsilon, unit=wanted.unit or ""))
     with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
         bar.begin("open")
         rows = open_rows(wanted, bar)
         bar.begin("survey")
-        bar.expect(passes(rows, 3 if center is None else 1))
+        bar.expect(passes(rows, surveys=3 if center is None else 1))
         result = survey_rows(
             rows,
             epsilon=request.epsilon,
@@ -119,14 +120,23 @@ def _require_secure(path: Path, price: Part, *, rehearsal: bool) -> None:
 
 
 def plan(
-    wanted: options.KMeans, output: options.Output, n_features: int | None, out: Path | None, *, overwrite: bool
+    wanted: options.KMeans,
+    units: options.Units,
+    output: options.Output,
+    n_features: int | None,
+    out: Path | None,
+    *,
+    overwrite: bool,
 ) -> None:
     if out is not None:
         files.require_free([out], overwrite=overwrite)
     settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=True)
     if survey is None and (settings.radius is None or settings.norms is None):
         raise ArgumentError("a plan needs facts. State --radius, --norms and --n-rows, or pass --survey survey.json.")
-    facts = Facts.of(survey) if survey is not None else settings.facts(None)
+    if survey is None:
+        facts = settings.facts(None).about(unit_of(units), None)
+    else:
+        facts = Facts.of(survey) if units.unit is None else Facts.of(survey).about(unit_of(units), survey.schema)
     center = facts.ball.center
     if n_features is None and center is None:
         raise ArgumentError("the number of columns is not known. Pass --n-features.")
@@ -151,7 +161,7 @@ def sample(
         names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
         plan.require_columns(rows)
         bar.begin("sample")
-        bar.expect(passes(rows, 1))
+        bar.expect(passes(rows, samples=1))
         content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=run.seed).spend("a sample file")
         bar.begin("write")
         files.write_secret_sample(out, sample_table(content, plan.ball, names, run.seed))
@@ -160,7 +170,7 @@ def sample(
     if run.as_json:
         show.print_json({"sample": str(out), "expected_rows": expected, "warning": show.SAMPLE_WARNING})
     elif not run.quiet:
-        size = "rows" if expected is None else f"about {expected:,.0f} rows expected,"
+        size = "rows" if expected is None else f"about {expected:,.0f} {units_of(plan.neighbours)} expected,"
         show.say(f"{out}: {size} clipped to the ball, each with its weight 1/probability")
 
 
@@ -180,7 +190,7 @@ def work_of_settings(wanted: options.KMeans, *, seed: int | None) -> Work:
         prices = (survey.price, own)
     return Work(
         prices=prices,
-        passes=1 + (settings.survey_passes if survey is None else 0),
+        survey_passes=settings.survey_passes if survey is None else 0,
         # Not counted among fits without a ledger: a command is a separate process and makes one fit.
         run=lambda rows, ledger: fit(rows, settings, random_state=seed, ledger=ledger, facts=facts, counted=False),
     )
@@ -198,7 +208,7 @@ def work_of_plan(path: Path, *, seed: int | None) -> Work:
     show.warn_of_weak(sum(part.epsilon for part in (*plan.spent, plan.price)), plan)
     return Work(
         prices=plan.due,
-        passes=1,
+        survey_passes=0,
         run=lambda rows, ledger: Fit.of(plan, run_plan(plan, rows, random_state=seed, ledger=ledger)),
     )
 
@@ -223,7 +233,7 @@ def kmeans(
         rows = open_rows(wanted, bar)
         names = files.require_names(rows.names, files.COUNT_COLUMN)
         bar.begin("survey, plan, sample, rounds")
-        bar.expect(passes(rows, work.passes))
+        bar.expect(passes(rows, surveys=work.survey_passes, samples=1))
         result = work.run(rows, book)
         bar.begin("write")
         paths = files.write_release(out, result, names, header)

@@ -9,7 +9,15 @@ from pais._base import validate
 from pais._base.files import read_json
 from pais._base.numerics import raised
 from pais.accounting.digest import digest
-from pais.accounting.words import certificate_text, delta_lines, guarantee_lines, how_lines, joint_lines, price_of
+from pais.accounting.words import (
+    certificate_text,
+    delta_lines,
+    guarantee_lines,
+    how_lines,
+    joint_lines,
+    price_of,
+    units_of,
+)
 from pais.cli.files import read_values
 from pais.cli.recognise import recognised
 from pais.errors import ArgumentError
@@ -74,8 +82,9 @@ def _plan(content: dict[str, Any]) -> str:
     lines += ["", "How", *how_lines(content), *_radius(content)]
     if content["expected_rows"] is not None:
         expected, n_rows = float(content["expected_rows"]), float(content["n_rows"])
+        units = units_of(str(content["neighbours"]))
         lines.append(
-            f"  About {expected:,.0f} of {n_rows:,.0f} rows are expected to be kept ({expected / n_rows:.1%})."
+            f"  About {expected:,.0f} of {n_rows:,.0f} {units} are expected to be kept ({expected / n_rows:.1%})."
         )
     quality = content.get("predicted_quality")
     if quality is not None:

@@ -54,7 +54,28 @@ def _number_or_auto(text: str) -> int | str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
+class Units:
+    """Who is protected."""
+
+    unit: Annotated[
+        str | None,
+        typer.Option(
+            "--unit",
+            help="Column that names the person, or other unit, of each row. The guarantee then covers all rows of a "
+            "unit. Default: it covers single rows.",
+        ),
+    ] = None
+    max_rows_per_unit: Annotated[
+        int,
+        typer.Option(
+            "--max-rows-per-unit",
+            help="Rows of a unit that count in full. The rows of a unit with more of them count less.",
+        ),
+    ] = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Units):
     """The rows and columns that a command reads, and the engine to read them with."""
 
     data: Annotated[
@@ -76,6 +97,15 @@ class Rows:
             "columns. That is outside the guarantee, because one row decides whether the command succeeds.",
         ),
     ] = MissingChoice.drop
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--separator",
+            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
+            "header has semicolons and no comma.",
+        ),
+    ] = None
+    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
     # Dropping is the default now; the option is kept for scripts that pass it.
     drop_missing: Annotated[bool, typer.Option("--drop-missing", hidden=True)] = False
     engine: Annotated[

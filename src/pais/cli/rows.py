@@ -19,6 +19,7 @@ from pais.data.ball import Ball
 from pais.data.engines import Engine, WeightedRows
 from pais.data.identifiers import id_concern
 from pais.data.sources import source
+from pais.data.units import Unit
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
@@ -26,15 +27,20 @@ from pais.privacy.norms import NormDistribution
 def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Engine:
     """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
     data: object = wanted.data
+    separator = "\t" if wanted.separator in ("tab", "\\t") else wanted.separator
     if wanted.engine is EngineName.spark or wanted.master is not None:
         if wanted.engine not in (EngineName.spark, EngineName.auto):
             raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
-        data = _spark_frame(wanted.data, wanted.master)
+        data, separator = _spark_frame(wanted.data, wanted.master, separator), None
     engine = source(
         data,
         columns=names_of("--columns", wanted.columns),
         carry=names_of("--carry", carry) or (),
+        unit=wanted.unit,
+        max_rows_per_unit=wanted.max_rows_per_unit,
         missing=wanted.missing.value,
+        separator=separator,
+        decimal=wanted.decimal,
         on_rows=bar.rows,
     )
     concern = id_concern(engine.names or ()) if wanted.columns is None else None
@@ -43,13 +49,13 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
     return engine.held() if wanted.engine is EngineName.memory else engine
 
 
-def _spark_frame(data: str, master: str | None) -> object:
+def _spark_frame(data: str, master: str | None, separator: str | None) -> object:
     try:
         from pais.data.engines.spark import read_frame
     except ImportError as error:
         # The message comes from this package and names the extra to install.
         raise ArgumentError(str(error)) from None
-    return read_frame(data, master=master)
+    return read_frame(data, master=master, separator=separator)
 
 
 def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
@@ -61,8 +67,17 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
     return names
 
 
-def passes(rows: Engine, number: int) -> int | None:
-    """Number of rows read in the given number of passes, for a progress bar; None if it is not known in advance."""
+def unit_of(wanted: options.Units) -> Unit | None:
+    """The unit that the options state; None for single rows."""
+    return None if wanted.unit is None else Unit(column=wanted.unit, max_rows=wanted.max_rows_per_unit)
+
+
+def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
+    """Number of rows read in passes of a survey and of samples, for a progress bar; None if not known in advance.
+
+    With units, one more pass counts their rows, and a sample takes two passes.
+    """
+    number = surveys + samples if rows.unit is None else 1 + surveys + 2 * samples
     return None if rows.known_rows is None else number * rows.known_rows
 
 

@@ -27,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pais._base.numerics import raised
+from pais.accounting.words import unit_of, units_of
 from pais.data.columns import listed
 from pais.planning import KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
@@ -193,7 +194,12 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
     facts += [(f"  {part.what}", price(part.to_dict())) for part in certificate.parts]
     if certificate.epsilon_if_kept > certificate.epsilon * (1.0 + 1e-6):
-        facts.append(("if the sample leaks", f"epsilon {raised(certificate.epsilon_if_kept)} for a row in the sample"))
+        facts.append(
+            (
+                "if the sample leaks",
+                f"epsilon {raised(certificate.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in the sample",
+            )
+        )
     facts += [
         *([] if certificate.delta_basis == STATED else [("delta", certificate.delta_basis)]),
         ("neighbours", certificate.neighbours),
@@ -205,7 +211,12 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     expected = plan.expected_rows
     if plan.norms is not None and expected is not None:
         n_rows = plan.norms.n_rows
-        facts.append(("rows kept", f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"))
+        facts.append(
+            (
+                f"{units_of(plan.neighbours)} kept",
+                f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})",
+            )
+        )
     facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
     facts_table("Private k-means", facts)
 
@@ -219,6 +230,7 @@ def clusters(fit: KMeansFit) -> str:
 def survey_summary(survey: Survey, out: Path | None) -> None:
     """Print the results of a survey and its price."""
     origin = "the origin" if survey.ball.center is None else f"a center of {len(survey.ball.center)} numbers"
+    neighbours = survey.neighbours
     open_radius = "" if survey.quantile_asked else "; a plan may choose a smaller one"
     facts_table(
         "Norm survey",
@@ -226,16 +238,25 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
             ("price", f"epsilon {raised(survey.epsilon)}, delta 0"),
             ("randomness", "secure randomness" if survey.secure_randomness else "seeded, not private"),
             *([] if survey.columns is None else [("features", listed(survey.columns))]),
-            ("rows", f"about {survey.norms.n_rows:,.0f}"),
+            ("protects", neighbours),
+            *_sizes(survey),
             ("mean square norm", f"about {survey.norms.mean_square_norm:.6g}"),
             ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}{open_radius}"),
         ],
     )
     say(histogram(survey.norms))
     say(
-        f"This spent epsilon {survey.epsilon:g} of every row's budget. It counts in every later release from these "
-        + (f"rows: pass --survey {out}." if out is not None else "rows.")
+        f"This spent epsilon {survey.epsilon:g} of every {unit_of(neighbours)}'s budget. It counts in every later "
+        + (f"release from these rows: pass --survey {out}." if out is not None else "release from these rows.")
     )
+
+
+def _sizes(survey: Survey) -> list[tuple[str, str]]:
+    """The noisy number of rows, or of units if each of them counts once."""
+    n_rows, unit = survey.norms.n_rows, survey.unit
+    if unit is None or unit.max_rows == 1:
+        return [(units_of(survey.neighbours), f"about {n_rows:,.0f}")]
+    return [("rows", f"about {n_rows * unit.max_rows:,.0f}, counting at most {unit.max_rows} of each {unit.column}")]
 
 
 def histogram(norms: NormDistribution) -> str:

@@ -97,6 +97,14 @@ def numbers_of_text(column: pa.Array) -> pa.Array:
     return numbers
 
 
+def with_decimal_points(column: pa.Array, decimal: str) -> pa.Array:
+    """Write the decimal mark of text cells as a point. With a decimal comma, a cell with a point is not a number."""
+    if decimal == ".":
+        return column
+    pointed = pc.replace_substring(column, decimal, ".")
+    return pc.if_else(pc.match_substring(column, "."), pa.scalar(None, column.type), pointed)
+
+
 def whole_numbers_of_text(column: pa.Array) -> pa.Array:
     """Convert text to 64-bit integers; a cell that is not a decimal integer in that range becomes null.
 

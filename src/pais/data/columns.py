@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, count, instance
+from pais.data.cells import with_decimal_points
+from pais.data.headers import require_separator
 from pais.data.schema import Schema
+from pais.data.typed import is_text
 from pais.data.units import Unit, normalised, require_ids
 from pais.errors import ArgumentError, DataError
 
@@ -49,6 +52,10 @@ class Columns:
         What is public about the columns. The features are then the coordinates of scaled vectors.
     widths : mapping of str to int
         Lengths of the vectors in columns of a Spark frame, for columns whose type does not state the length.
+    separator : str, optional
+        Character between the cells of a CSV file; None takes the comma, or the semicolon if the header says so.
+    decimal : {".", ","}
+        Decimal mark of the numbers in a CSV file.
     """
 
     features: tuple[str, ...] | None = None
@@ -58,10 +65,15 @@ class Columns:
     missing: Missing = "drop"
     schema: Schema | None = None
     widths: Mapping[str, int] = field(default_factory=dict, hash=False)
+    separator: str | None = None
+    decimal: str = "."
 
     def __post_init__(self) -> None:
         if self.missing == "refuse":
             object.__setattr__(self, "missing", "error")
+        require_separator(self.separator)
+        if self.decimal not in (".", ","):
+            raise ArgumentError(f"decimal={self.decimal!r} is not a decimal mark. Pass '.' or ','.")
         if self.missing not in ("drop", "error", "midpoint"):
             raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop', 'error' or 'midpoint'.")
         if self.schema is not None:
@@ -79,6 +91,20 @@ class Columns:
             repeated = [str(name) for name in dict.fromkeys(names) if names.count(name) > 1]
             if repeated:
                 raise ArgumentError(f"column(s) {', '.join(repeated)} are named more than once. Name each column once.")
+
+    @classmethod
+    def of(cls, columns: Sequence[str] | Mapping[str, object] | Schema | None, **options: Any) -> Columns:
+        """Return a choice of columns by name, or by what is public about each, with the other options."""
+        if isinstance(columns, (Mapping, Schema)):
+            return cls(schema=Schema.of(columns), **options)
+        if isinstance(columns, str):
+            raise ArgumentError("columns is a single text. Pass a list of names, or a mapping from names to facts.")
+        return cls(features=None if columns is None else tuple(columns), **options)
+
+    @property
+    def states_csv(self) -> bool:
+        """Whether a separator or a decimal mark is stated, which only CSV files have."""
+        return self.separator is not None or self.decimal != "."
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -197,13 +223,20 @@ class Layout:
         """Return one array per number of a row, with NaN for missing values."""
         schema = self.columns.schema
         if schema is not None:
-            encoded = [schema.encode_column(name, batch.column(name)) for name in self.features]
+            encoded = [schema.encode_column(name, self._cells(name, batch)) for name in self.features]
             return self.columns.filled([numbers for several in encoded for numbers in several])
         arrays: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
             column = batch.column(name)
             arrays.extend([_as_floats(column)] if width == 0 else _vectors(column, width).T)
         return arrays
+
+    def _cells(self, name: str, batch: pa.RecordBatch) -> pa.Array:
+        """Return the cells of a column of the schema; in text cells of numbers, the decimal mark is a point."""
+        column, schema, decimal = batch.column(name), self.columns.schema, self.columns.decimal
+        if decimal == "." or schema is None or schema[name].cells != "numbers" or not is_text(column.type):
+            return column
+        return with_decimal_points(column, decimal)
 
     def rows(self, batch: pa.RecordBatch) -> FloatArray:
         """Return all numbers as the rows of one array."""

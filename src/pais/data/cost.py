@@ -27,6 +27,7 @@ def cost(rows: object, centers: ArrayLike) -> float:
     rows : array, table, path, Spark DataFrame or source
         Any input of `pais.source`, read in one pass. Rows that are not finite are left out.
     centers : array of shape (k, d)
+        For rows with a schema, scaled vectors such as ``model.fit_.value.centers``.
     """
     engine = source(rows)
     points = validate.real_array("centers", centers)

@@ -33,8 +33,6 @@ class Column(ABC):
     """A column of a table and the public facts about it."""
 
     kind: ClassVar[str]
-    #: Whether public bounds limit every coordinate.
-    is_bounded: ClassVar[bool] = True
     #: What the cells have to be, for error messages.
     cells: ClassVar[str] = "numbers"
 
@@ -56,6 +54,16 @@ class Column(ABC):
     def is_open(self) -> bool:
         """Whether the scale is still unknown."""
         return False
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether public bounds limit every coordinate."""
+        return True
+
+    @property
+    def midpoint(self) -> tuple[float, ...]:
+        """The middle of all vectors that a cell can have."""
+        return (0.0,)
 
     @property
     def has_midpoint(self) -> bool:
@@ -195,10 +203,12 @@ class Dates(Bounds):
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(_Affine):
-    """Numbers whose center and scale a private survey finds. Until then, a coordinate is the number itself."""
+    """Numbers whose bounds, center - scale and center + scale, a private survey finds.
+
+    They are clipped to the bounds. Until the bounds are known, a coordinate is the number itself.
+    """
 
     kind: ClassVar[str] = "auto"
-    is_bounded: ClassVar[bool] = False
 
     middle: float | None = None
     scale: float | None = None
@@ -218,6 +228,10 @@ class Auto(_Affine):
         return self.scale is None
 
     @property
+    def is_bounded(self) -> bool:
+        return not self.is_open
+
+    @property
     def has_midpoint(self) -> bool:
         return not self.is_open
 
@@ -230,7 +244,10 @@ class Auto(_Affine):
         return 1.0 if self.scale is None else self.scale
 
     def scaled(self, numbers: FloatArray) -> FloatArray:
-        return numbers if self.is_open else super().scaled(numbers)
+        return numbers if self.is_open else np.clip(super().scaled(numbers), -1.0, 1.0)
+
+    def decode(self, coordinates: FloatArray) -> FloatArray:
+        return super().decode(coordinates if self.is_open else np.clip(coordinates, -1.0, 1.0))
 
     def facts(self) -> dict[str, Any]:
         return {"center": self.middle, "scale": self.scale}
@@ -325,6 +342,10 @@ class Categories(Column):
     @property
     def labels(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={value}" for value in self.values)
+
+    @property
+    def midpoint(self) -> tuple[float, ...]:
+        return (_CATEGORY / len(self.values),) * len(self.values)
 
     def accepts(self, kind: pa.DataType) -> bool:
         return not pa.types.is_boolean(typed.value_type(kind)) and super().accepts(kind)

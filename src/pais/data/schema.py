@@ -34,8 +34,8 @@ class Schema:
     ====================================  =======================================  ===========================
     ``(low, high)``, a tuple of numbers   clipped, mapped to [-1, 1]               own units, within the bounds
     ``(date, date)``, a tuple of dates    clipped, mapped to [-1, 1]               dates, within the bounds
-    ``"auto"``                            ``(x - center) / scale``, found          own units
-                                          privately
+    ``"auto"``                            as with bounds; a private survey         own units, within the bounds
+                                          finds them
     a list, or more than two values       one coordinate per category, 0 or        share of each category
                                           sqrt(2)
     ``bool``                              -1 or 1                                  share of true
@@ -122,6 +122,16 @@ class Schema:
         return self.stated == resolved.stated and all(column.is_open or column == after for column, after in pairs)
 
     @property
+    def midpoint(self) -> tuple[float, ...] | None:
+        """The middle of all values that a vector can have, with the bounds yet to be found; None if some have none.
+
+        That is 0 for a range and for a boolean, and equal shares of all categories.
+        """
+        if not all(column.has_midpoint or column.is_open for column in self.columns):
+            return None
+        return tuple(value for column in self.columns for value in column.midpoint)
+
+    @property
     def is_bounded(self) -> bool:
         """Whether public bounds limit every coordinate."""
         return all(column.is_bounded for column in self.columns)
@@ -199,6 +209,11 @@ class Schema:
     def to_dict(self) -> dict[str, Any]:
         """All public facts, for files."""
         return {"columns": [column.to_dict() for column in self.columns]}
+
+    @classmethod
+    def read(cls, described: Mapping[str, Any] | None) -> Schema | None:
+        """Rebuild a schema from a file that may have none."""
+        return None if described is None else cls.from_dict(described)
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Schema:

@@ -16,9 +16,10 @@ from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
+from pais.data.headers import no_csv
 from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
-from pais.data.units import Unit
+from pais.data.units import Unit, unit_of
 from pais.errors import ArgumentError
 
 
@@ -33,6 +34,8 @@ def source(
     key: str | None = None,
     missing: Missing = "drop",
     widths: Mapping[str, int] | None = None,
+    separator: str | None = None,
+    decimal: str = ".",
     on_rows: Callable[[int], None] | None = None,
 ) -> Engine:
     """Open data of any supported kind. Pass the result to any function that takes rows.
@@ -44,7 +47,7 @@ def source(
         pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a pyarrow dataset of
         files; a Spark DataFrame. Files are streamed and never held in memory. A CSV file must begin with the names of
         its columns, which are published with a release. A first line that could be a row is refused: a name that is
-        empty, has no letter, has five digits in a row, has a semicolon, tab or bar in it, or is a number, an amount, a
+        empty, has no letter, has five digits in a row, has another separator in it, or is a number, an amount, a
         date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
         pass a table. A first line of words above columns of numbers cannot be distinguished from names, and is taken
         as the names. Errors about CSV files refer to columns by position, unless you named them; errors about Spark
@@ -88,6 +91,11 @@ def source(
         ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs a width, and so does a column of
         Spark ML vectors without a size in its metadata. A row with a vector of another length contributes nothing.
         Widths are public. Other sources do not accept widths: the type of an Arrow fixed-size list contains its length.
+    separator : str, optional
+        Character between the cells of a CSV file. None takes the comma, or the semicolon if the first line has
+        semicolons and no comma.
+    decimal : {".", ","}
+        Decimal mark of the numbers in a CSV file. With a comma, a cell with a point is not a number.
     on_rows : callable, optional
         Called with the number of rows after each batch of a pass, for example to update a progress bar.
 
@@ -101,15 +109,15 @@ def source(
     """
     if isinstance(data, Engine):
         return data
-    schema = Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
-    selection = Columns(
-        features=None if columns is None or isinstance(columns, (Mapping, Schema)) else tuple(columns),
-        schema=schema,
+    selection = Columns.of(
+        columns,
         carry=tuple(carry),
         key=key,
-        unit=_unit_of(unit, max_rows_per_unit),
+        unit=unit_of(unit, max_rows_per_unit),
         missing=missing,
         widths=widths or {},
+        separator=separator,
+        decimal=decimal,
     )
     if selection.widths and not _is_spark_frame(data):
         raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
@@ -117,6 +125,13 @@ def source(
     if selection.missing == "error":
         require_finite(engine)
     return engine
+
+
+def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
+    """Open data with a schema and a unit, if there are any. Raise if it is open already, with another schema."""
+    if isinstance(data, Engine):
+        return data if schema is None else data.with_schema(schema)
+    return source(data, columns=schema, unit=unit)
 
 
 def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:
@@ -130,6 +145,8 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
 
         return SparkEngine(data, selection, on_rows=on_rows)
     require_table(data)
+    if selection.states_csv:
+        raise no_csv("the data")
     if hasattr(data, "__arrow_c_stream__"):
         table = as_table(data, selection)
         layout = Layout.of(table.schema, selection, "the source")
@@ -146,14 +163,6 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
         )
     selection.require_no_names()
     return MemoryEngine(table_of(from_array(data)))
-
-
-def _unit_of(unit: str | Unit | None, max_rows: int) -> Unit | None:
-    if unit is None:
-        if max_rows != 1:
-            raise ArgumentError("max_rows_per_unit is stated without a unit. Pass unit='customer_id', or leave it out.")
-        return None
-    return unit if isinstance(unit, Unit) else Unit(column=unit, max_rows=max_rows)
 
 
 def is_streamed(data: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
-from pais.data.columns import Columns, Layout, require_columns
+from pais.data.columns import Columns, Layout, Missing, require_columns
 from pais.data.headers import is_csv, require_header
+from pais.data.schema import Schema
 from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
@@ -30,19 +31,23 @@ class Table:
     names: tuple[str, ...] | None
 
 
-def read(source: object, *, columns: Sequence[str] | None = None) -> Table:
+def read(
+    source: object, *, columns: Sequence[str] | Mapping[str, object] | Schema | None = None, missing: Missing = "drop"
+) -> Table:
     """Read an array, a pandas, polars or Arrow table, or a Parquet or CSV file into memory.
 
-    No row is dropped. A cell that is missing or not a number becomes NaN.
+    No row is dropped. A cell that is missing or not a number becomes NaN, or the midpoint of its column.
 
     Parameters
     ----------
     source : array, table or path
         Tables are read through the Arrow interface, so neither pandas nor polars is imported.
-    columns : sequence of str, optional
-        Columns to take, by name; None takes all.
+    columns : sequence of str, mapping or Schema, optional
+        Columns to take, by name; None takes all. With a mapping or a schema, rows are scaled vectors.
+    missing : {"drop", "midpoint", "error"}
+        "midpoint" puts the public midpoint of a column in the place of missing values, which needs a schema.
     """
-    selection = Columns(features=None if columns is None else tuple(columns))
+    selection = Columns.of(columns, missing=missing)
     names_are_public = True
     if isinstance(source, (str, Path)):
         path = Path(source)
@@ -166,7 +171,8 @@ def _read_file(path: Path, columns: Columns) -> pa.Table:
         raise DataError(f"{path} does not exist. Pass the path of a Parquet or CSV file.")
     features = None if columns.features is None else list(columns.features)
     if is_csv(path.name):
-        options = pa_csv.ConvertOptions(include_columns=features or [])
+        texts = {} if columns.schema is None else dict.fromkeys(columns.schema.names, pa.string())
+        options = pa_csv.ConvertOptions(include_columns=features or [], column_types=texts)
         table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
         if table is not None:
             require_header(table.column_names, str(path))

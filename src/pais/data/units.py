@@ -86,6 +86,15 @@ class Unit:
         return None if described is None else cls(column=described["column"], max_rows=described["max_rows"])
 
 
+def unit_of(unit: str | Unit | None, max_rows: int) -> Unit | None:
+    """The unit that a user states by the name of its column; None for single rows."""
+    if unit is None:
+        if max_rows != 1:
+            raise ArgumentError("max_rows_per_unit is stated without a unit. Pass unit='customer_id', or leave it out.")
+        return None
+    return unit if isinstance(unit, Unit) else Unit(column=unit, max_rows=max_rows)
+
+
 def normalised(column: pa.Array, where: str) -> pa.Array:
     """Return ids as 64-bit integers, text without blanks around it, or bytes; null for a missing id.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,16 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.accounting import Accounts, travelling
 from pais.data.ball import table_of
+from pais.data.columns import Columns
 from pais.data.engines import Engine
+from pais.data.engines.base import require_finite as require_finite_rows
 from pais.data.engines.memory import MemoryEngine
 from pais.data.identifiers import id_concern
+from pais.data.schema import Schema
 from pais.data.sources import is_streamed, source
 from pais.data.tables import Table, from_array, is_frame, read, require_table
-from pais.errors import DataError, QualityWarning, SurveyWarning
+from pais.data.units import unit_of
+from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
 from pais.privacy.guarantee import warn
@@ -43,12 +48,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 
     ledger: Any
     random_state: Any
+    columns: Any
+    missing: Any
+    unit: Any
+    max_rows_per_unit: Any
 
     def _fit(self, X: Any, settings: Settings, charged: Accounts) -> None:
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
-        rows = self._streamed(X) if is_streamed(X) else self._held(X)
-        if not isinstance(X, Engine):
+        rows = self._opened(X)
+        if self.columns is None and not isinstance(X, Engine):
             # The columns of an engine were chosen when it was opened.
             warn(id_concern(rows.names or ()), QualityWarning)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
@@ -155,12 +164,31 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             return int(self.random_state.randint(2**31))
         return self.random_state
 
+    def _opened(self, X: Any) -> Engine:
+        """Open the rows as an engine, and record the names of the columns that `predict` takes."""
+        if isinstance(X, Engine) and self.columns is not None and X.schema != _schema_of(self.columns):
+            raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
+        if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
+            raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
+        if self.columns is not None or self.unit is not None or is_streamed(X):
+            return self._streamed(X)
+        engine = self._held(X)
+        if self.missing != "drop":
+            # Raises for an unknown value, and for midpoints of columns without bounds.
+            Columns(missing=self.missing)
+            require_finite_rows(engine)
+        return engine
+
     def _streamed(self, X: Any) -> Engine:
-        """Open rows that are not in memory as an engine, and record their column names."""
-        engine = source(X)
-        self.n_features_in_ = engine.n_features
-        if engine.names is not None:
-            self.feature_names_in_ = np.asarray(engine.names, dtype=object)
+        """Open rows that are not in memory, or columns that the user states, and record the names of the columns."""
+        engine = source(
+            X, columns=self.columns, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
+        )
+        self._columns_in = engine.feature_columns
+        names = engine.names if engine.schema is None else engine.schema.names
+        self.n_features_in_ = engine.n_features if names is None else len(names)
+        if names is not None:
+            self.feature_names_in_ = np.asarray(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return engine
@@ -169,20 +197,39 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Rows in memory as an engine that knows the names of its columns, which survey and plan record."""
         table = table_of(self._rows(X, reset=True))
         names = getattr(self, "feature_names_in_", None)
-        return MemoryEngine(table, names=None if names is None else tuple(map(str, names)))
+        self._columns_in = None if names is None else tuple(map(str, names))
+        return MemoryEngine(table, names=self._columns_in)
 
     def _doubles(self, X: Any) -> FloatArray:
-        """Rows as doubles. The cast does not warn: a signalling NaN is treated as any other missing value."""
+        """Rows as doubles, or as scaled vectors if the model has a schema.
+
+        The cast does not warn: a signalling NaN is treated as any other missing value.
+        """
+        if self.fit_.schema is not None:
+            return np.asarray(read(self._table(X), columns=self.fit_.schema, missing=self.missing).rows)
+        if self.columns is not None:
+            return np.asarray(read(self._table(X), columns=self.columns).rows, dtype=np.float64)
         with np.errstate(invalid="ignore"):
             return self._rows(X, reset=False).astype(np.float64, copy=False)
 
+    def _same_columns(self, X: Any) -> Engine:
+        """Open rows with the columns of the fit. Rows that are open already must have the same schema."""
+        schema = self.fit_.schema
+        if isinstance(X, Engine):
+            return X if schema is None else X.with_schema(schema)
+        return source(X, columns=self.columns if schema is None else schema, missing=self.missing)
+
+    def _table(self, X: Any) -> Any:
+        """Return a table in memory, or the path of a file, for a model that reads columns by name."""
+        require_in_memory(X)
+        require_table(X)
+        if not isinstance(X, (str, Path)) and not hasattr(X, "__arrow_c_stream__"):
+            raise DataError("the model reads columns by name, which an array does not have. Pass a table or a file.")
+        return X
+
     def _rows(self, X: Any, *, reset: bool) -> NDArray[np.generic]:
         """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
-        if is_streamed(X) and not isinstance(X, (str, Path)):
-            raise DataError(
-                "labels and distances need rows in memory. Read a part of the rows and pass that; score and pais.cost "
-                "take any source."
-            )
+        require_in_memory(X)
         require_table(X)
         if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
             return self._named_rows(read(X), reset=reset)
@@ -209,6 +256,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         if reset:
             self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
         return rows
+
+
+def require_in_memory(X: Any) -> None:
+    if is_streamed(X) and not isinstance(X, (str, Path)):
+        raise DataError(
+            "distances need rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
+            "any source."
+        )
+
+
+def _schema_of(columns: Any) -> Schema | None:
+    return Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
 
 
 def _is_frame(X: Any) -> bool:
@@ -247,17 +306,3 @@ def _refusal(message: str) -> DataError:
     if _HARMLESS.match(message):
         return DataError(message)
     return DataError("X cannot be read as a table of numbers. Pass columns with one number in each cell.")
-
-
-def require_finite(rows: FloatArray, names: Any) -> None:
-    """Raise if a column has NaN or infinity. A finite sum of all cells is a fast check that there is none."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(rows.sum()):
-            return
-    bad = [column for column in range(rows.shape[1]) if not np.isfinite(rows[:, column]).all()]
-    if bad:
-        shown = ", ".join(str(column if names is None else names[column]) for column in bad)
-        raise DataError(
-            f"column(s) {shown} of X have values that are missing, NaN, infinite or not numbers. Correct them, or "
-            "leave those rows out."
-        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import fields
 from typing import Any
 
@@ -15,12 +16,15 @@ from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
 from pais.data.cost import cost
+from pais.data.distances import nearest, square_distances
+from pais.data.engines import Engine
+from pais.data.labels import CenterModel
 from pais.data.sources import is_streamed
-from pais.estimators.base import PrivateEstimator, require_finite
-from pais.estimators.plots import plot_centers
+from pais.errors import NotProtectedError
+from pais.estimators.base import PrivateEstimator
+from pais.estimators.frames import centers_frame, elbow_frame
+from pais.estimators.plots import elbow_of, plot_centers, plot_elbow
 from pais.planning import Fit, KMeansSettings
-
-_BLOCK_ROWS = 8192
 
 
 class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
@@ -28,8 +32,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters k.
+    n_clusters : int or "auto"
+        Number of clusters k. "auto" chooses it, up to `max_clusters`, from noisy values that are released anyway, at no
+        further price: see `pais.Elbow` for the rule.
     epsilon : float
         Privacy guarantee for everything that `fit` releases, with respect to adding or removing one row.
     delta : float, optional
@@ -66,11 +71,36 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     quantile : float, optional
         Share of the rows within the surveyed radius. If None, the plan chooses the radius with the least predicted
         excess cost from noise and clipped rows.
+    columns : mapping of str to facts, sequence of str or Schema, optional
+        What is public about the columns of a table: bounds, "auto", a list of categories, bool, dates, or a number by
+        which to divide, as in ``{"age": (18, 100), "income": "auto", "region": ["north", "south"], "premium": bool}``;
+        see `Schema`. The model then works on scaled vectors, to which radius, center and norms refer, and everything
+        that it releases is in the columns' own units. A sequence only names the features. None takes all columns as
+        they are: columns of very different size then need scaling with public numbers beforehand.
+    missing : {"drop", "midpoint", "error"}
+        How to treat rows with missing values: see `pais.source`.
+    unit : str, optional
+        Who is protected: the column that names the person of each row, who may have several rows. The guarantee then
+        holds for adding or removing a person with all rows. None protects single rows. The column is not a feature.
+    max_rows_per_unit : int
+        Number of rows of a person that count in full: see `pais.source`. With 1, the default, every person counts once.
+    max_clusters : int
+        Largest number of clusters that ``n_clusters="auto"`` may choose. The plan is made for this number, so choose it
+        without looking at the rows.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
-        In the units of the data.
+        In the units of the data. With `columns`, within the stated bounds, with one share for each category and each
+        boolean, and dates as days since 1970-01-01; `fit_.value.centers` are the scaled vectors.
+    n_clusters_ : int
+        Number of clusters: `n_clusters`, or what "auto" chose.
+    noisy_counts_ : array of shape (n_clusters,)
+        Noisy number of rows of each cluster.
+    elbow_ : pandas DataFrame
+        Estimated cost for every number of clusters from 1 to the number of released cells, with the columns
+        `n_clusters`, `estimated_cost` and `relative_cost` (over the cost of one cluster). If pandas is not installed,
+        a NumPy structured array with the same fields. It costs no further privacy.
     effective_centers_ : int
         Number of distinct centers. It is smaller than `n_clusters` if noise hides the clusters, and `fit` then issues a
         `QualityWarning`.
@@ -93,8 +123,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     the certificate does not show it. Scale with public constants instead, for example with
     ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
 
-    There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected.
-    The results of `predict` and `score` on the training rows are not private either.
+    There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected. Accessing
+    them, or `fit_predict`, raises `NotProtectedError`. The results of `predict` and `score` on the training rows are
+    not private either.
 
     Examples
     --------
@@ -110,7 +141,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         epsilon: float = 1.0,
         delta: float | None = None,
         radius: float | None = None,
@@ -123,6 +154,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         ledger: Any = None,
         max_epsilon_if_kept: float | None = None,
         quantile: float | None = None,
+        columns: Any = None,
+        missing: str = "drop",
+        unit: str | None = None,
+        max_rows_per_unit: int = 1,
+        max_clusters: int = 20,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -137,6 +173,11 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.ledger = ledger
         self.max_epsilon_if_kept = max_epsilon_if_kept
         self.quantile = quantile
+        self.columns = columns
+        self.missing = missing
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
+        self.max_clusters = max_clusters
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
@@ -162,7 +203,10 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         return self
 
     def _keep(self, fitted: Fit) -> None:
-        self.cluster_centers_ = fitted.value.centers
+        centers = fitted.value.centers
+        self.cluster_centers_ = centers if fitted.schema is None else fitted.schema.decode(centers)
+        self.n_clusters_ = len(centers)
+        self.noisy_counts_ = fitted.value.noisy_counts
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
@@ -181,21 +225,99 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         check_is_fitted(self)
         return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
 
+    def plot_elbow(self, ax: Any = None) -> Any:
+        """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
+
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_elbow(self.fit_, ax)
+
+    @property
+    def elbow_(self) -> Any:
+        """Estimated cost for every number of clusters."""
+        check_is_fitted(self)
+        return elbow_frame(elbow_of(self.fit_))
+
+    def with_clusters(self, n_clusters: int) -> DPKMeans:
+        """Return a fitted copy of this model with another number of clusters, at no further price.
+
+        The centers are merged from the released cells, or are those of the release if that has this number of clusters.
+        They are a little less accurate than those of a fit for this number. The certificate is the same. It matches the
+        copy, because it was issued for the values that the new centers were computed from.
+
+        Parameters
+        ----------
+        n_clusters : int
+            At most the number of released cells, ``len(model.elbow_)``.
+        """
+        check_is_fitted(self)
+        merged = self.fit_.with_clusters(n_clusters)
+        other = copy.copy(self)
+        other.n_clusters = len(merged.value.centers)
+        other._keep(merged)
+        return other
+
+    def centers_frame(self) -> Any:
+        """Centers as a pandas frame, one row per cluster, in the units of the columns.
+
+        The columns are the features, then `noisy_count`, then for each feature its standard error due to noise, named
+        ``<feature>_se``. With a schema, categories and booleans are shares, dates are times, and the standard error of
+        a date is in days. Features of an array are called ``x0``, ``x1`` and so on. Needs pandas.
+        """
+        check_is_fitted(self)
+        return centers_frame(self.fit_, getattr(self, "feature_names_in_", None))
+
+    @property
+    def labels_(self) -> Any:
+        """Raise: labels of the training rows are not protected."""
+        raise _not_protected("labels_")
+
+    @property
+    def inertia_(self) -> Any:
+        """Raise: the exact cost of the training rows is not protected."""
+        raise _not_protected("inertia_")
+
+    @property
+    def fit_predict(self) -> Any:
+        """Raise: labels of the training rows are not protected."""
+        raise _not_protected("fit_predict")
+
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Index of the nearest center of each row.
+        """Not private: index of the nearest center of each row, or -1 if a value of the row is missing.
 
-        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        Parameters
+        ----------
+        X : array, table, path, Spark DataFrame or source
+            As in `fit`, in the columns' own units. Files are streamed, and their columns are found by name. The result
+            has the order of the rows. For a Spark DataFrame, the result is the DataFrame with a column `label`, null
+            where a value is missing.
         """
-        return np.asarray(self._distances(X).argmin(axis=1))
+        check_is_fitted(self)
+        if is_streamed(X):
+            rows = self._same_columns(X) if isinstance(X, Engine) else X
+            labels: NDArray[np.intp] = self._center_model().labels(rows)
+            return labels
+        return nearest(self._doubles(X), self._vectors).astype(np.intp)
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
-        """Distance of each row to each center.
+        """Not private: distance of each row to each center, or NaN if a value of the row is missing.
 
-        Raises `DataError`, naming the columns, if a row has NaN, infinity or a missing value.
+        With `columns`, it is the distance between scaled vectors.
         """
-        return np.sqrt(self._distances(X))
+        check_is_fitted(self)
+        rows = self._doubles(X)
+        with np.errstate(all="ignore"):
+            distances = np.sqrt(self._distances_of(rows))
+        distances[~np.isfinite(rows).all(axis=1)] = np.nan
+        return distances
 
     @without_sizes
     def score(self, X: Any, y: object = None) -> float:
@@ -204,27 +326,37 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         Rows with NaN, infinity or missing values are left out.
         """
         check_is_fitted(self)
-        if is_streamed(X):
-            return -cost(X, self.cluster_centers_)
+        if is_streamed(X) or self.columns is not None:
+            return -cost(self._same_columns(X), self._vectors)
         rows = self._doubles(X)
         return -float(self._distances_of(rows[np.isfinite(rows).all(axis=1)]).min(axis=1).sum())
 
-    def _distances(self, X: Any) -> FloatArray:
-        """Squared distances of each row to each center; raises if a row is not finite."""
-        check_is_fitted(self)
-        rows = self._doubles(X)
-        require_finite(rows, getattr(self, "feature_names_in_", None))
-        return self._distances_of(rows)
+    @property
+    def _vectors(self) -> FloatArray:
+        """The centers in the space of the rows: scaled vectors if the model has a schema."""
+        return self.cluster_centers_ if self.fit_.schema is None else np.asarray(self.fit_.value.centers)
 
     def _distances_of(self, rows: FloatArray) -> FloatArray:
-        result = np.empty((rows.shape[0], self.cluster_centers_.shape[0]))
-        for start in range(0, rows.shape[0], _BLOCK_ROWS):
-            block = rows[start : start + _BLOCK_ROWS]
-            for index, center in enumerate(self.cluster_centers_):
-                gap = block - center
-                result[start : start + _BLOCK_ROWS, index] = np.einsum("ij,ij->i", gap, gap)
-        return result
+        return square_distances(rows, self._vectors)
+
+    def _center_model(self) -> CenterModel:
+        return CenterModel(
+            centers=self._vectors,
+            columns=self._columns_in,
+            schema=self.fit_.schema,
+            fills_missing=self.missing == "midpoint",
+        )
 
     @property
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
+
+
+def _not_protected(name: str) -> NotProtectedError:
+    instead = (
+        "score(X), or elbow_ for an estimate from released values" if name == "inertia_" else "fit(X) and predict(X)"
+    )
+    return NotProtectedError(
+        f"{name} would depend on the training rows without protection, so this model does not have it. Use {instead}; "
+        "the result on training rows is not private."
+    )

@@ -21,27 +21,27 @@ from pais.privacy.profiles import Finding, Verdict
 
 if TYPE_CHECKING:
     from pais.accounting import Part
+    from pais.data.units import Unit
     from pais.planning.plan import Plan
 
 
 def explain(plan: Plan) -> str:
     """Describe the numbered stages of a plan and the loss of a record by its norm. Public values only."""
-    size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} rows expected"
+    unit, units = unit_of(plan.neighbours), units_of(plan.neighbours)
+    size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} {units} expected"
     center = "a stated or surveyed center" if plan.spent else "a stated center"
     origin = "the origin" if plan.ball.center is None else center
     lines = [f"0. earlier    {part.what}: {_price_in_words(part)} (already released)" for part in plan.spent]
-    lines += (
-        [f"              {SHIFT_IN_WORDS.format(unit=unit_of(plan.neighbours))}"] if plan.survey_shift > 0.0 else []
-    )
+    lines += [f"              {SHIFT_IN_WORDS.format(unit=unit)}"] if plan.survey_shift > 0.0 else []
     lines += [
-        "1. rows       secret      read once by this release",
+        *_rows_lines(plan),
         f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
         *_radius_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
-        f"4. sample     secret      each row kept with its probability, weight 1/probability{size}",
+        f"4. sample     secret      {_kept_in_words(plan.unit)}{size}",
         *_noise_lines(plan.mechanism.to_dict()),
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
-        f"removing one {unit_of(plan.neighbours)}",
+        f"removing one {unit}",
         *_delta_lines(plan.delta_choice),
         *_joint_lines(plan),
         *kept_lines(plan),
@@ -81,6 +81,21 @@ def plan_card(plan: Plan) -> Card:
     if plan.columns is not None:
         facts.append(("columns", listed(plan.columns)))
     return Card(kind="Plan", summary=f"{plan.mechanism.name}, {guarantee}", facts=tuple(facts))
+
+
+def _rows_lines(plan: Plan) -> list[str]:
+    if plan.unit is None:
+        return ["1. rows       secret      read once by this release"]
+    limit = "a row" if plan.unit.max_rows == 1 else f"{plan.unit.max_rows} rows"
+    return [
+        f"1. rows       secret      all rows of a {plan.unit.column!r} are one unit, which counts as {limit} at most"
+    ]
+
+
+def _kept_in_words(unit: Unit | None) -> str:
+    if unit is None:
+        return "each row kept with its probability, weight 1/probability"
+    return "each unit kept as a whole with its probability, weight mass/probability"
 
 
 def _price_in_words(part: Part) -> str:
@@ -279,13 +294,14 @@ def assumption_lines(plan: Plan) -> list[str]:
 
 def survey_text(content: Mapping[str, Any]) -> str:
     """Describe a survey, given as its dictionary: its price, and the facts that it released."""
-    ball = content["ball"]
+    ball, neighbours = content["ball"], str(content.get("neighbours", ONE_ROW))
     lines = ["This is a survey: noisy facts about the norms of the rows, released and paid for."]
     if content["secure_randomness"] is not True:
         lines += ["", "NOT PRIVATE: a seed was given, so this was a rehearsal."]
     lines += ["", "Guarantee", *_survey_guarantee(content), "", "Facts"]
     lines += [
-        f"  About {content['noisy_rows']:,.0f} rows, of mean square norm {content['noisy_mean_square_norm']:.6g}.",
+        f"  About {content['noisy_rows']:,.0f} {units_of(neighbours)}, of mean square norm "
+        f"{content['noisy_mean_square_norm']:.6g}.",
         f"  Nearly all lie within norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}); rows beyond are clipped.",
         *([] if content["above_noise"] is True else ["  Nothing was above the noise, so these are assumptions."]),
         "",

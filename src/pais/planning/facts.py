@@ -17,6 +17,7 @@ from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.words import ONE_ROW, unit_of, units_of
 from pais.data.ball import Ball
 from pais.data.columns import listed
+from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.planning.explain import survey_text
@@ -53,10 +54,14 @@ class Survey(Carded):
     unit : Unit, optional
         Who is protected; None for single rows. With a unit, the number of rows is their mass, which is the number of
         units if `max_rows_per_unit` is 1.
+    schema : Schema, optional
+        What is public about the columns, if it was stated. Ball and norms are then those of scaled vectors.
     quantile_asked : bool
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
         Ids of the ledger entries charged for the survey in this process.
+    unseen_columns : tuple of str
+        "auto" columns in which the survey saw nothing but zeros above its noise. Their bounds are -1 and 1.
     """
 
     ball: Ball
@@ -70,6 +75,8 @@ class Survey(Carded):
     ledger_entries: tuple[str, ...] = field(default=(), repr=False, compare=False)
     shift: float = 0.0
     unit: Unit | None = None
+    schema: Schema | None = None
+    unseen_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -99,13 +106,17 @@ class Survey(Carded):
             unit="" if self.unit is None else self.unit.column,
         )
 
+    @property
+    def neighbours(self) -> str:
+        """The meaning of presence or absence in the guarantee."""
+        return ONE_ROW if self.unit is None else self.unit.neighbours
+
     def explain(self) -> str:
         """Describe the survey in words: its price, and the facts that it released."""
         return survey_text(self.to_dict())
 
     def _card(self) -> Card:
-        neighbours = ONE_ROW if self.unit is None else self.unit.neighbours
-        unit, units = unit_of(neighbours), units_of(neighbours)
+        unit, units = unit_of(self.neighbours), units_of(self.neighbours)
         radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
         price = (
             f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit} moves the result by at most "
@@ -137,11 +148,14 @@ class Survey(Carded):
             "format": files.FORMAT,
             "columns": files.plain(self.columns),
             "unit": None if self.unit is None else self.unit.to_dict(),
+            "schema": None if self.schema is None else self.schema.to_dict(),
+            "neighbours": self.neighbours,
             "note": SECURE if self.secure_randomness else SEEDED,
             "secure_randomness": self.secure_randomness,
             "epsilon": files.plain(self.epsilon),
             "shift": self.shift,
             "above_noise": self.above_noise,
+            "unseen_columns": list(self.unseen_columns),
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -168,7 +182,9 @@ class Survey(Carded):
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
+            unseen_columns=files.texts(described.get("unseen_columns")) or (),
             unit=Unit.from_dict(described.get("unit")),
+            schema=Schema.read(described.get("schema")),
             # The radius of early versions was always a quantile.
             quantile_asked=described.get("quantile_asked", True),
         )
@@ -196,6 +212,7 @@ class Facts:
     norms: NormDistribution
     survey: Survey | None = None
     unit: Unit | None = None
+    schema: Schema | None = None
 
     @property
     def spent(self) -> tuple[Part, ...]:
@@ -208,13 +225,15 @@ class Facts:
         survey = self.survey
         return survey is not None and survey.above_noise and not survey.quantile_asked and self.ball == survey.ball
 
-    def about(self, unit: Unit | None) -> Facts:
-        """Return the facts for rows with this unit. Raises if they come from a survey of other units."""
+    def about(self, unit: Unit | None, schema: Schema | None) -> Facts:
+        """Return the facts for rows with this unit and schema. Raises if they come from a survey of others."""
         if self.survey is not None and self.survey.unit != unit:
             raise MismatchError("the survey protects another unit than the source. Open the source with its unit.")
-        return replace(self, unit=unit)
+        if self.survey is not None and self.survey.schema != schema:
+            raise MismatchError("the survey is about other columns than the source. Open the source with its schema.")
+        return replace(self, unit=unit, schema=schema)
 
     @classmethod
     def of(cls, survey: Survey) -> Facts:
         """Facts that a survey released."""
-        return cls(ball=survey.ball, norms=survey.norms, survey=survey, unit=survey.unit)
+        return cls(ball=survey.ball, norms=survey.norms, survey=survey, unit=survey.unit, schema=survey.schema)

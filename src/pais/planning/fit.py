@@ -14,6 +14,7 @@ from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray
 from pais.accounting import Certificate, Release
 from pais.accounting.certificate import value_in_words
+from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.mechanisms import CellModel, Elbow, KMeans, KMeansValue
 from pais.planning.facts import Survey
@@ -42,8 +43,13 @@ class Fit(Carded):
         if concern is not None or self.readability is None:
             return concern
         # With a schema, all columns have about one size already.
-        named = None if getattr(self.plan, "schema", None) is not None else self.plan.columns
+        named = None if self.schema is not None else self.plan.columns
         return readability_concern(self.readability, named)
+
+    @property
+    def schema(self) -> Schema | None:
+        """What is public about the columns. It maps the released vectors to the columns' own units."""
+        return self.plan.schema
 
     @property
     def readability(self) -> Readability | None:
@@ -51,8 +57,14 @@ class Fit(Carded):
         mechanism = self.plan.mechanism
         if not isinstance(self.value, KMeansValue) or not isinstance(mechanism, KMeans):
             return None
-        count_noise = mechanism.rounds[-1].count_noise.deviation(1) * self._max_rows
-        return readability_of(self.value, count_noise=count_noise, radius=self.plan.ball.radius)
+        return readability_of(self.value, count_noise=self.count_noise, radius=self.plan.ball.radius)
+
+    @property
+    def count_noise(self) -> float:
+        """Standard deviation of the noise of each noisy count of k-means."""
+        mechanism = self.plan.mechanism
+        assert isinstance(mechanism, KMeans)
+        return mechanism.rounds[-1].count_noise.deviation(1) * self._max_rows
 
     @property
     def _max_rows(self) -> int:
@@ -113,7 +125,9 @@ class Fit(Carded):
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""
         sentences = [f"This fit released {self._value_in_words()}. It may be published."]
-        sentences += [f"{fact[:1].upper()}{fact[1:].removesuffix('.')}." for _, fact in self._findings()]
+        for label, finding in self._findings():
+            text = finding if label == "verdict" else f"{label}: {finding}"
+            sentences.append(f"{text[:1].upper()}{text[1:].removesuffix('.')}.")
         return "\n".join([*sentences, "", self.certificate.explain()])
 
     def _card(self) -> Card:
@@ -157,5 +171,6 @@ class Fit(Carded):
                 name=price.release,
                 columns=plan.columns,
                 unit=plan.unit,
+                schema=plan.schema,
             )
         return cls(value=release.value, certificate=release.certificate, plan=plan, survey=survey)

@@ -11,6 +11,7 @@ from pais.accounting import Part
 from pais.accounting.part import survey_shift
 from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
+from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.mechanisms import KMeans
@@ -107,6 +108,7 @@ class KMeansSettings(Settings):
             spent=facts.spent,
             columns=None if facts.survey is None else facts.survey.columns,
             unit=facts.unit,
+            schema=facts.schema,
             radius_choice=radius_choice,
         )
 
@@ -132,6 +134,7 @@ class KMeansSettings(Settings):
         spent: tuple[Part, ...] = (),
         columns: tuple[str, ...] | None = None,
         unit: Unit | None = None,
+        schema: Schema | None = None,
         radius_choice: RadiusChoice | None = None,
     ) -> Plan:
         """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
@@ -160,6 +163,7 @@ class KMeansSettings(Settings):
             delta_basis=delta.basis,
             columns=columns,
             unit=unit,
+            schema=schema,
             radius_choice=radius_choice,
         )
 
@@ -256,7 +260,8 @@ def plan_kmeans(
         counts as surveyed, and a default delta is certified as 1e-6.
     **settings
         Arguments of `KMeansSettings`: n_clusters, max_clusters, epsilon, delta, sampling, sample_size, mechanism,
-        algorithm, n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without `spent`.
+        algorithm, n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without
+        `spent`.
 
     Notes
     -----

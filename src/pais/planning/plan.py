@@ -21,6 +21,7 @@ from pais.accounting.part import require_one_unit, require_parts, survey_shift
 from pais.accounting.price import certified_price, delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.engines import Engine
+from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
@@ -73,6 +74,9 @@ class Plan(Carded):
         Names of the columns that the survey behind this plan read. `run` refuses a table with other columns.
     unit : Unit, optional
         Who is protected; None for single rows. `run` refuses rows with another unit.
+    schema : Schema, optional
+        What is public about the columns. The rows of the plan are then scaled vectors. `run` opens a table with it and
+        refuses rows with another schema.
     radius_choice : RadiusChoice, optional
         Predicted noise and clipping, if the radius was chosen from a survey; None if it was stated or a quantile.
 
@@ -98,6 +102,7 @@ class Plan(Carded):
     delta_basis: str = STATED
     columns: tuple[str, ...] | None = None
     unit: Unit | None = None
+    schema: Schema | None = None
     radius_choice: RadiusChoice | None = None
     price: Part = field(init=False, repr=False, compare=False)
     _profile: Profile = field(init=False, repr=False, compare=False)
@@ -233,6 +238,7 @@ class Plan(Carded):
             parts=parts,
             neighbours=self.neighbours,
             unit=None if self.unit is None else self.unit.to_dict(),
+            schema=None if self.schema is None else self.schema.to_dict(),
             note=SECURE if secure else SEEDED,
             secure_randomness=secure,
             mechanism=self.mechanism.to_dict(),
@@ -249,6 +255,12 @@ class Plan(Carded):
             raise MismatchError(
                 f"the plan protects {_named(self.unit)}, but the source protects {_named(rows.unit)}. Open the source "
                 "with the unit of the plan, or plan again."
+            )
+        known = self.schema is not None or self.columns is not None
+        if known and rows.schema != self.schema:
+            raise MismatchError(
+                "the plan was made for columns with other facts. Open the source with columns=plan.schema, or survey "
+                "and plan again."
             )
         planned = getattr(self.mechanism, "n_features", rows.n_features)
         if rows.n_features != planned:
@@ -276,6 +288,7 @@ class Plan(Carded):
             "spent": [part.to_dict() for part in self.spent],
             "neighbours": self.neighbours,
             "unit": None if self.unit is None else self.unit.to_dict(),
+            "schema": None if self.schema is None else self.schema.to_dict(),
             "columns": files.plain(self.columns),
             "expected_rows": self.expected_rows,
             "n_rows": None if self.norms is None else self.norms.n_rows,
@@ -314,6 +327,7 @@ class Plan(Carded):
             delta_basis=described["delta_basis"],
             columns=files.texts(described["columns"]),
             unit=Unit.from_dict(described.get("unit")),
+            schema=Schema.read(described.get("schema")),
             radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
         )
         shown = plan.to_dict()

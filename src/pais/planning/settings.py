@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, TypeVar
 
 from pais._base import validate
 from pais.accounting import Part
 from pais.accounting.amounts import sum_up, what_is_left
 from pais.data.ball import Ball
+from pais.data.schema import Schema
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.planning.facts import Facts, Survey
 from pais.planning.plan import Plan
@@ -21,6 +22,8 @@ from pais.privacy.guarantee import asked_delta
 from pais.privacy.joint import delta_after
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
+
+S = TypeVar("S", bound="Settings")
 
 MechanismName = Literal["gaussian", "laplace", "l2"]
 
@@ -64,6 +67,8 @@ class Settings(ABC):
         Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     max_epsilon_if_kept : float, optional
         Largest epsilon of a record for the whole fit, given that it was kept in the sample; None = epsilon + 15.
+    open_columns : int
+        Number of "auto" columns, whose bounds the survey finds. `for_schema` sets it.
     """
 
     #: What the fit releases, for the entry in a ledger.
@@ -79,6 +84,23 @@ class Settings(ABC):
     sample_size: float | None = None
     mechanism: MechanismName = "gaussian"
     max_epsilon_if_kept: float | None = None
+    open_columns: int = 0
+
+    def for_schema(self: S, schema: Schema | None) -> S:
+        """Return the settings for rows with a schema, before a row is read.
+
+        If bounds limit all columns, stated or yet to be found, their midpoint is the center: then there is no need to
+        survey a mean, which would take two more passes over the rows.
+        """
+        if schema is None:
+            return self
+        if schema.open and self.norms is not None:
+            raise ArgumentError(
+                f"norms is stated, but the size of the auto column {schema.open[0]!r} is not known. State its bounds, "
+                "or leave out norms."
+            )
+        center = schema.midpoint if self.center is None else self.center
+        return replace(self, center=center, open_columns=len(schema.open))
 
     @abstractmethod
     def plan(self, facts: Facts, n_features: int) -> Plan:
@@ -111,14 +133,22 @@ class Settings(ABC):
         else:
             return 0.0
         factor = min(math.pow(validate.target_epsilon(self.epsilon), _SHARE_POWER), _LARGEST_SHARE_FACTOR)
-        return round(share * factor, 3)
+        return round(share * factor / self._share_of_norms, 3)
 
     @property
     def survey_shift_share(self) -> float:
         """Share that a Gaussian survey uses of the shift allowed without sampling: zero if there is no such survey."""
         if self.mechanism != "gaussian" or self.survey_passes == 0:
             return 0.0
-        return _FULL_SHIFT_SHARE if self.survey_passes > 1 else _NORMS_SHIFT_SHARE
+        share = _FULL_SHIFT_SHARE if self._norm_passes > 1 else _NORMS_SHIFT_SHARE
+        # Shifts add in squares.
+        return share / math.sqrt(self._share_of_norms)
+
+    @property
+    def _share_of_norms(self) -> float:
+        """Share of the survey that is left for norms and center. It has the same noise as without auto columns."""
+        noise = SurveyNoise(shift=1.0) if self.mechanism == "gaussian" else SurveyNoise(epsilon=1.0)
+        return 1.0 if self.open_columns == 0 else 1.0 - noise.columns_share
 
     @property
     def survey_noise(self) -> SurveyNoise:
@@ -134,7 +164,12 @@ class Settings(ABC):
 
     @property
     def survey_passes(self) -> int:
-        """Number of passes over the rows that the survey needs: three if neither center nor radius is stated."""
+        """Number of passes over the rows that the survey needs."""
+        return self._norm_passes + (3 if self.open_columns else 0)
+
+    @property
+    def _norm_passes(self) -> int:
+        """Number of passes for norms and center: three if neither center nor radius is stated."""
         if self.radius is None:
             return 3 if self.center is None else 1
         return 1 if self.norms is None else 0
@@ -181,7 +216,8 @@ class Settings(ABC):
             surveyed = survey.norms
             norms = NormDistribution(norms=surveyed.norms, masses=surveyed.masses, radius=self.radius)
         assert norms is not None
-        return Facts(ball=self.stated_ball(), norms=norms, survey=survey, unit=None if survey is None else survey.unit)
+        facts = Facts(ball=self.stated_ball(), norms=norms, survey=survey)
+        return facts if survey is None else facts.about(survey.unit, survey.schema)
 
     def require_price(self, plan: Plan, facts: Facts) -> None:
         """Raise if a plan leaves out the survey behind the facts, or costs more together with it than epsilon."""

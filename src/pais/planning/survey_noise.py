@@ -59,6 +59,11 @@ class SurveyNoise:
         return 0.45 if self.gaussian else 0.4
 
     @property
+    def columns_share(self) -> float:
+        """Share of the bounds of "auto" columns, if there are any. The norms get the rest."""
+        return 0.8 if self.gaussian else 0.6
+
+    @property
     def gaussian(self) -> bool:
         return self.shift > 0.0
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.report.text import breakable, escaped, number
-from pais.report.view import View
+from pais.report.view import View, error_text
 
 #: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
 N_STEPS = 4
 _WIDEST = 1.75
 
-# With more features than this, and more features than centers, features are the rows of the table.
-_MOST_COLUMNS = 12
+# With more features than this, and at least as many features as centers, features are the rows of the table.
+_MOST_COLUMNS = 8
 
 # From this number of columns, or of letters in a name, the names are written vertically.
 _UPRIGHT_FROM = 9
@@ -47,16 +47,16 @@ class HeatMap:
     def html(self) -> str:
         """Render a table that scrolls on a screen and, if it is too wide for paper, a copy in blocks of columns."""
         k, d = self.view.values.shape
-        by_feature = d > max(_MOST_COLUMNS, k)
+        by_feature = d > _MOST_COLUMNS and d >= k
         table = self._by_feature if by_feature else self._by_center
         columns = self._order() if by_feature else list(range(d))
-        whole = table(columns)
+        whole, legend = table(columns), _legend() if k > 1 else ""
         screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
         if len(columns) <= _PRINTED_TOGETHER:
-            return _legend() + screen
+            return legend + screen
         n_blocks = -(-len(columns) // _PRINTED_TOGETHER)
         blocks = "\n".join(table(block.tolist()) for block in np.array_split(columns, n_blocks))
-        return f'{_legend()}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
+        return f'{legend}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
 
     def _order(self) -> list[int]:
         """Centers from the largest to the smallest noisy count."""
@@ -97,7 +97,7 @@ class HeatMap:
 
     @staticmethod
     def _counts_line(name: str, centers: Sequence[int], cell: Callable[[int], str]) -> str:
-        return f'<tr><th scope="row">{name}</th>{"".join(cell(index) for index in centers)}</tr>'
+        return f'<tr class="counts"><th scope="row">{name}</th>{"".join(cell(index) for index in centers)}</tr>'
 
     def _feature_head(self, feature: int, *, scope: str = "col", upright: bool = False) -> str:
         name = self.view.names[feature]
@@ -110,7 +110,8 @@ class HeatMap:
         return f'<th scope="{scope}"><b>{index}</b></th>'
 
     def _count(self, index: int) -> str:
-        doubt = "" if self.view.centers[index] else ' <span class="doubt">within noise</span>'
+        doubt = self.view.doubts[index]
+        doubt = f' <span class="doubt">{doubt}</span>' if doubt else ""
         return f'<td class="count">{number(self.noisy_counts[index])}{doubt}</td>'
 
     def noise(self) -> list[str]:
@@ -118,7 +119,7 @@ class HeatMap:
         if self.view.errors is None:
             return []
         if self.view.has_one_error:
-            return [f'<td class="count">\u00b1{number(error, 2)}</td>' for error in self.view.errors[:, 0].tolist()]
+            return [f'<td class="count">\u00b1{error_text(error)}</td>' for error in self.view.errors[:, 0].tolist()]
         spread = self.view.values.std(axis=0)
         varied = spread > 1e-12 * np.maximum(np.abs(self.view.values).max(axis=0), 1e-300)
         if not varied.any():
@@ -170,7 +171,7 @@ def standardised(
 def _table(caption: str, head: str, lines: Sequence[str]) -> str:
     body = "\n".join(lines)
     return (
-        f'<table class="heat"><caption>{caption}</caption>\n<thead><tr>{head}</tr></thead>\n'
+        f'<table class="heat"><caption><span>{caption}</span></caption>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )
 

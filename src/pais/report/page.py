@@ -47,6 +47,7 @@ def report_html(
         segments.centers(fit, view),
         segments.pictures(fit, view),
         sections.guarantee(fit),
+        sections.columns(fit),
         quality.quality(fit),
         sections.budget(fit.certificate),
         sections.curves(fit),
@@ -116,9 +117,13 @@ def _umask() -> int:
 
 def _subtitle(fit: KMeansFit) -> str:
     k, d = fit.value.centers.shape
-    norms = fit.plan.norms
-    certificate = fit.certificate
-    rows = "" if norms is None else f" of about {number(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
+    certificate, norms = fit.certificate, fit.plan.norms
+    seen = fit.survey is None or fit.survey.above_noise
+    rows = (
+        f" of about {number(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
+        if norms is not None and seen
+        else ""
+    )
     return (
         f"{k} centers in {d} features{rows}, at epsilon {price(certificate.epsilon)}, delta {price(certificate.delta)}"
     )

@@ -11,6 +11,7 @@ from pais._base.numerics import FloatArray
 from pais.report.charts import LineChart
 from pais.report.projection import Projection
 from pais.report.text import escaped, number, percent
+from pais.report.view import View
 
 _WIDTH = 420.0
 _MARGIN = 34.0
@@ -29,9 +30,7 @@ _FLAT, _TALL = 0.5, 0.85
 _OUTSIDE = 400.0
 
 
-def centers_map(
-    projection: Projection, noisy_counts: FloatArray, readable: Sequence[bool], names: Sequence[str]
-) -> str:
+def centers_map(projection: Projection, noisy_counts: FloatArray, view: View) -> str:
     """Draw the centers on their two principal directions: area by noisy count, ellipses of two standard errors."""
     low, high = projection.points.min(axis=0), projection.points.max(axis=0)
     span = high - low
@@ -43,17 +42,17 @@ def centers_map(
     places = (projection.points - middle) * scale * np.array([1.0, -1.0]) + np.array([_WIDTH, height]) / 2.0
     radii = _radii(noisy_counts)
     order = np.argsort(-radii, kind="stable").tolist()
-    marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=readable[j]) for j in order]
+    marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=view.centers[j]) for j in order]
     # Numbers come last, so that no circle covers them.
-    marks += [_number(j, places[j], radii[j], known=readable[j]) for j in order]
+    marks += [_number(j, places[j], radii[j], known=view.centers[j]) for j in order]
     title = "Centers on their two principal directions"
     return (
         f'<figure class="map"><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {height:.1f}" role="img" '
         f'aria-labelledby="map-title map-text">\n<title id="map-title">{title}</title>\n'
-        f'<desc id="map-text">{escaped(_description(projection, names))}</desc>\n'
+        f'<desc id="map-text">{escaped(_description(projection, view))}</desc>\n'
         f'<rect class="frame" x=".5" y=".5" width="{_WIDTH - 1:g}" height="{height - 1:.1f}" rx="8"/>\n'
         + "\n".join(marks)
-        + f"\n</svg>\n{_axes(projection, names)}</figure>"
+        + f"\n</svg>\n{_axes(projection, view)}</figure>"
     )
 
 
@@ -93,18 +92,21 @@ def _class(known: bool) -> str:
     return "center" if known else "center weak"
 
 
-def _axes(projection: Projection, names: Sequence[str]) -> str:
+def _axes(projection: Projection, view: View) -> str:
     lines = []
     for axis, side in ((0, "To the right"), (1, "Upwards")):
-        words = projection.words(axis, names)
+        words = projection.words(axis, view.names, dates=view.dates)
         if words:
             share = percent(float(projection.shares[axis]))
             lines.append(f"<li><b>{side}</b> ({share} of the spread): {escaped(words)}</li>")
     return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
 
 
-def _description(projection: Projection, names: Sequence[str]) -> str:
-    words = [f"{side}: {projection.words(axis, names)}" for axis, side in ((0, "To the right"), (1, "upwards"))]
+def _description(projection: Projection, view: View) -> str:
+    words = [
+        f"{side}: {projection.words(axis, view.names, dates=view.dates)}"
+        for axis, side in ((0, "To the right"), (1, "upwards"))
+    ]
     return f"{len(projection.points)} circles, one for each center. {'; '.join(words)}."
 
 

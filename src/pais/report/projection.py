@@ -40,14 +40,15 @@ class Projection:
         long, short = deviations * np.sqrt(np.maximum(squares[::-1], 0.0))
         return float(long), float(short), float(np.arctan2(axes[1, 1], axes[0, 1]))
 
-    def words(self, axis: int, names: Sequence[str], most: int = 3) -> str:
-        """The columns that dominate a direction, with the sign in which they change along it."""
+    def words(self, axis: int, names: Sequence[str], *, dates: Sequence[str] = (), most: int = 3) -> str:
+        """The columns that dominate a direction, and whether they rise or fall along it; `dates` get later."""
         weights = self.directions[axis]
         size = np.abs(weights)
         if size.max(initial=0.0) == 0.0:
             return ""
         order = [j for j in np.argsort(-size, kind="stable")[:most].tolist() if size[j] >= _NAMED_FROM * size.max()]
-        return ", ".join(f"{'more' if weights[j] > 0.0 else 'less'} {names[j]}" for j in order)
+        pairs = dict.fromkeys(dates, ("later", "earlier"))
+        return ", ".join(f"{pairs.get(names[j], ('more', 'less'))[int(weights[j] < 0.0)]} {names[j]}" for j in order)
 
 
 def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | None = None) -> Projection:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pais._base.numerics import FloatArray
 from pais.accounting.certificate import Certificate
-from pais.accounting.words import unit_of, units_of
+from pais.accounting.words import columns_in_words, unit_of, units_of
 from pais.mechanisms import KMeans
 from pais.planning import KMeansFit, Plan, Survey, record_losses
 from pais.planning.explain import assumption_lines
@@ -206,7 +206,7 @@ def sampling(fit: KMeansFit) -> str:
         f'<li><span class="swatch rest" aria-hidden="true"></span>all {units}: about {number(n_rows)} '
         f"({source})</li></ul>",
         paragraph("Both numbers are expectations. The actual sample size is secret.", "soft"),
-        _survey_note(fit, n_rows),
+        _survey_note(fit, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.max_rows),
     )
 
 
@@ -284,6 +284,22 @@ def _per_unit(unit: str) -> str:
     return (
         f"<strong>Per {escaped(unit)}.</strong> The guarantee protects each {escaped(unit)} with all its rows, and "
         f"assumes that {escaped(unit)} names one person."
+    )
+
+
+def columns(fit: KMeansFit) -> str:
+    """Render what is public about the columns, if a schema was stated."""
+    if fit.schema is None:
+        return ""
+    rows = [(escaped(name), escaped(words)) for name, words in columns_in_words(fit.schema.to_dict())]
+    return section(
+        "columns",
+        "Columns",
+        paragraph(
+            "Facts about the columns that were stated as public, or found privately and paid for. Rows are scaled with "
+            "them, and the centers are shown in the units of the columns."
+        ),
+        table("Public facts about the columns", ("Column", "Fact"), rows, n_text=2),
     )
 
 

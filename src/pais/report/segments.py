@@ -7,7 +7,7 @@ from pais.report.heat import heat_map
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
 from pais.report.text import escaped, paragraph, section
-from pais.report.view import View
+from pais.report.view import SHARE, View
 
 # What the column "Noise" holds: if the values of a center have different standard errors, or all the same.
 _NOISE = {
@@ -22,7 +22,7 @@ def verdict(fit: KMeansFit) -> str:
     readable = fit.readability
     if readable is None:
         return ""
-    share = (sum(readable.centers) + sum(readable.features)) / (len(readable.centers) + len(readable.features))
+    share = min(sum(known) / len(known) for known in (readable.centers, readable.features))
     mood = "good" if share >= 0.75 else "mixed" if share >= 0.25 else "poor"
     caution = "" if fit.concern is None else paragraph(escaped(as_sentence(fit.concern)))
     return (
@@ -36,20 +36,27 @@ def centers(fit: KMeansFit, view: View) -> str:
     k, d = view.values.shape
     noise = "" if view.errors is None else f" <b>Noise</b>: {_NOISE[view.has_one_error]}"
     grey = (
-        " A grey name marks a feature in which no two centers differ by more than the noise."
+        " A name in italics marks a feature in which no two centers differ by more than the noise."
         if not all(view.features)
         else ""
     )
+    shares = " Shares of categories and of true are in percent." if SHARE in view.kinds else ""
+    doubt = " <b>Not distinct</b>: no feature separates the center from every other by more than the noise."
     return section(
         "centers",
         "Centers",
         paragraph(
             f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}, ordered by noisy count. The number of a "
             "center is its index in the model. Colours compare the centers within each feature. Values are in the "
-            "units of the columns; categories and true or false are shares in percent." + grey
+            f"units of the columns.{shares}{grey}"
         ),
         heat_map(view, fit.value.noisy_counts),
-        paragraph("<b>Noisy count</b>: size of the cluster in the last round, with noise." + noise, "soft"),
+        paragraph(
+            "<b>Noisy count</b>: size of the cluster in the last round, with noise."
+            + (doubt if "not distinct" in view.doubts else "")
+            + noise,
+            "soft",
+        ),
     )
 
 
@@ -57,9 +64,9 @@ def pictures(fit: KMeansFit, view: View) -> str:
     """Render the map of the centers and the estimated cost by number of clusters."""
     value = fit.value
     charts = []
-    if len(value.centers) > 1:
+    if value.effective_centers > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
-        charts.append(centers_map(projection, value.noisy_counts, view.centers, view.names))
+        charts.append(centers_map(projection, value.noisy_counts, view))
     elbow = getattr(fit, "elbow", None)
     if elbow is not None and len(elbow) > 1:
         charts.append(

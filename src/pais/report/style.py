@@ -87,7 +87,7 @@ _SHEET = """
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--text);
   font: 1rem/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif; }
-main, header, footer { max-width: 62rem; margin: 0 auto; padding: 0 1.25rem; }
+main, header, footer { max-width: 70rem; margin: 0 auto; padding: 0 1.25rem; }
 header { padding-top: 2.5rem; padding-bottom: .75rem; }
 h1 { font-size: clamp(1.6rem, 4vw, 2.2rem); line-height: 1.2; margin: 0 0 .25rem; letter-spacing: -.01em; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 0 0 .6rem; }
@@ -146,6 +146,8 @@ svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
 .scroll:focus-visible, summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabular-nums; }
 .scroll > table:not(.heat) { width: 100%; max-width: 48rem; }
+caption span { display: inline-block; max-width: min(48rem, 80vw); }
+.heat .counts td { text-align: center; }
 caption { text-align: left; font-size: .88rem; padding-bottom: .35rem; }
 th, td { padding: .38rem .8rem .38rem 0; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child, th.words, td.words { text-align: left; }
@@ -166,8 +168,8 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
 .heat thead .upright span { writing-mode: vertical-rl; transform: rotate(180deg); width: auto; max-width: none;
   max-height: 14rem; text-align: left; line-height: 1.25; }
 .heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; max-width: 24rem; }
-.heat small { display: block; font-size: .74rem; line-height: 1.2; opacity: .85; }
-.heat .drowned span { color: var(--soft); opacity: .75; font-weight: 400; }
+.heat small { display: block; font-size: .74rem; line-height: 1.2; }
+.heat .drowned span { color: var(--soft); font-weight: 400; font-style: italic; }
 .weak { background: var(--weak); color: var(--weak-text); }
 .heat td.weak { border-radius: .25rem; min-width: 3.4rem; text-align: center; }
 .doubt { font-size: .78rem; color: var(--alarm); display: block; }
@@ -194,17 +196,20 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
   .heat tbody th span { max-width: 9.5rem; }
+  svg text, .map text.center { font-size: 15px; }
   .verdict { padding: .8rem 1rem; }
   .verdict .answer { font-size: 1.15rem; }
 }"""
 
 _PAPER = """@media print {
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
-  body { background: #fff; font-size: 10.5pt; }
+  :root { font-size: 10.5pt; }
+  body { background: #fff; }
   main, header, footer { max-width: none; padding-left: 0; padding-right: 0; }
   section { border: 0; padding: .25rem 0; margin: .5rem 0 1rem; }
   .facts, figure, tr, svg, .banner { break-inside: avoid; }
-  h2, h3 { break-after: avoid; }
+  h2, h3, caption { break-after: avoid; }
+  table:not(.heat) { break-inside: avoid; }
   .scroll { overflow: visible; }
   .heat { font-size: 8.5pt; }
   .heat th, .heat td { padding: .2rem .3rem; }

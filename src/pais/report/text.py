@@ -75,7 +75,7 @@ def table(
     end = f"\n<tfoot>{line(foot)}</tfoot>" if foot else ""
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(caption)}">\n'
-        f"<table><caption>{escaped(caption)}</caption>\n<thead><tr>{columns}</tr></thead>\n"
+        f"<table><caption><span>{escaped(caption)}</span></caption>\n<thead><tr>{columns}</tr></thead>\n"
         f"<tbody>\n{body}\n</tbody>{end}</table>\n</div>"
     )
 

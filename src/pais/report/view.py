@@ -14,9 +14,13 @@ from pais.data.kinds import Boolean, Categories, Column, Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
+from pais.planning.readability import CLEAR, Readability
 from pais.report.text import number
 
 NUMBER, SHARE, DATE = "number", "share", "date"
+
+# Why a center is not readable: its count is within noise, or no feature separates it from some other center.
+_WITHIN_NOISE, _NOT_DISTINCT = "within noise", "not distinct"
 
 # A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
 _DIGITS = 3
@@ -41,6 +45,8 @@ class View:
         Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
     features, centers : tuple of bool
         Which features and which centers are readable above the noise.
+    doubts : tuple of str
+        For each center that is not readable, the reason in a few words; empty for the others.
     """
 
     names: tuple[str, ...]
@@ -50,6 +56,12 @@ class View:
     cells: NDArray[np.bool_]
     features: tuple[bool, ...]
     centers: tuple[bool, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Names of the columns that hold dates."""
+        return tuple(name for name, kind in zip(self.names, self.kinds, strict=True) if kind == DATE)
 
     @property
     def has_one_error(self) -> bool:
@@ -67,15 +79,16 @@ class View:
         decimals = _decimals(factor * values, None if errors is None else factor * errors)
         shown = [_text(factor * value, decimals) + unit for value in values.tolist()]
         # A standard error has two digits at most, and is never shown as zero.
-        around = [] if errors is None else [number(factor * error, 2) + unit for error in errors.tolist()]
+        around = [] if errors is None else [error_text(factor * error) + unit for error in errors.tolist()]
         return shown, around
 
 
 def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
-    value, schema = fit.value, getattr(fit.plan, "schema", None)
+    value, schema = fit.value, fit.schema
     centers = value.centers
     readable = fit.readability
+    known = (True,) * len(centers) if readable is None else readable.centers
     errors = value.standard_errors
     if errors is not None:
         errors = np.broadcast_to(errors.reshape(len(centers), -1), centers.shape)
@@ -84,10 +97,21 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         kinds=_kinds(schema, centers.shape[1]),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
-        cells=np.ones(centers.shape, dtype=bool) if readable is None else readable.cells & np.array(readable.features),
+        cells=_cells(readable, centers.shape),
         features=(True,) * centers.shape[1] if readable is None else readable.features,
-        centers=(True,) * len(centers) if readable is None else readable.centers,
+        centers=known,
+        doubts=tuple(
+            "" if clear else _NOT_DISTINCT if count > fit.count_noise * CLEAR else _WITHIN_NOISE
+            for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
+        ),
     )
+
+
+def _cells(readable: Readability | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which values to colour. One center alone is its own mean, so none of its values is grey."""
+    if readable is None or shape[0] == 1:
+        return np.ones(shape, dtype=bool)
+    return np.asarray(readable.cells & np.array(readable.features))
 
 
 def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
@@ -134,9 +158,18 @@ def _text(value: float, decimals: int | None) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0.0 else text
 
 
+def error_text(error: float) -> str:
+    """A standard error with two digits, in full where powers of ten are not needed."""
+    if not 1e-4 <= error < 1e9:
+        return number(error, 2)
+    decimals = 1 - math.floor(math.log10(error))
+    rounded = round(error, decimals)
+    return f"{rounded:,.0f}" if decimals <= 0 else f"{rounded:.{decimals}f}".rstrip("0").rstrip(".")
+
+
 def _date(days: float) -> str:
     return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
 
 
 def _days(days: float) -> str:
-    return f"{number(days, 2)} days"
+    return f"{error_text(days)} days"

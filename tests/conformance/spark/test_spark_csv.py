@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais import Ball, DataError, UniformRule
+from pais import ArgumentError, Ball, DataError, UniformRule
 from pais._base.randomness import bit_source
 from pais.data.sources import source
 from tests.conformance.spark.spark_rows import RADIUS, Norms, every_row, in_order, kept
@@ -80,3 +80,21 @@ def test_equal_numbers_of_a_csv_file_are_drawn_independently_whatever_their_text
     sizes = {len(kept(source(one), bit_source(4), rule, ball).rows) for one in (frame, plain)}
     assert len(sizes) == 1
     assert 220 < sizes.pop() < 380
+
+
+@pytest.mark.parametrize(("separator", "decimal", "stated"), [(";", ".", None), (";", ",", None), ("\t", ",", "\t")])
+def test_spark_reads_other_separators_and_decimal_marks_as_arrow(
+    spark: Any, tmp_path: Path, separator: str, decimal: str, stated: str | None
+) -> None:
+    from pais.data.engines.spark import read_frame
+
+    lines = [("a", "b"), *((f"{i}{decimal}5", f"-{i % 7}") for i in range(200)), ("1.234,5", "x")]
+    path = tmp_path / "rows.csv"
+    path.write_text("".join(separator.join(cells) + "\n" for cells in lines))
+    frame = read_frame(str(path), separator=stated)
+    for columns in (None, ["b", "a"]):
+        expected = every_row(source(path, separator=stated, decimal=decimal, columns=columns))
+        assert len(expected) == 200
+        assert np.array_equal(every_row(source(frame, decimal=decimal, columns=columns)), expected)
+    with pytest.raises(ArgumentError, match="CSV"):
+        source(frame, separator=";")

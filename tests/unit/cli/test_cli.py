@@ -14,6 +14,7 @@ import pytest
 from pais import Survey
 from pais.cli import demo
 from pais.data.tables import Table
+from pais.report import today
 from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
 
 CERTIFICATE_KEYS = {
@@ -56,6 +57,15 @@ def test_kmeans_writes_centers_certificate_and_report_and_prints_a_summary(data:
     assert "height, width" in result.stdout
     assert "width" in (tmp_path / "new" / "out" / "report.html").read_text()
     assert result.stderr == ""
+
+
+def test_kmeans_writes_data_name_and_owner_on_the_report(data: Path, tmp_path: Path) -> None:
+    result = kmeans(data, tmp_path / "out", "--data-name", "Customers <b>", "--owner", "Office")
+    assert result.exit_code == 0, result.output
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "<dd>Customers &lt;b&gt;</dd>" in page
+    assert "<dd>Office</dd>" in page
+    assert f"<dd>{today()}</dd>" in page
 
 
 def test_certificates_hold_the_expected_entries_and_add_up(data: Path, tmp_path: Path) -> None:

@@ -41,7 +41,6 @@ def _in_public_units(X: Any) -> Any:
 EXPECTED_FAILURES = {
     "check_dtype_object": "one cell that is no number must not decide whether fit succeeds",
     "check_estimators_empty_data_messages": "an error would tell an empty table from a table with one row",
-    "check_estimators_pickle": "it predicts rows with NaN; every row needs a label, so predict refuses them",
 }
 
 

@@ -84,7 +84,8 @@ def test_ids_among_the_features_are_warned_about_by_name(people: pd.DataFrame, t
 
 def test_no_id_warning_for_chosen_columns_or_arrays(people: pd.DataFrame) -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", pais.QualityWarning)
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("error", ".*look like ids")
         model().fit(people[["age", "visits"]])
         model().fit(np.asarray(people[["age", "visits"]]))
         model().fit(pais.source(people[["age"]], columns=["age"]))

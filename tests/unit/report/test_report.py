@@ -259,6 +259,7 @@ def test_text_contrast_meets_accessibility_rules() -> None:
         for ink in ("text", "soft", "accent", "alarm"):
             for back in ("page", "card", "code"):
                 assert contrast(colours[ink], colours[back]) >= 4.5, (ink, back)
+        assert contrast(colours["weak"], colours["weak-text"]) >= 4.5
         assert contrast(colours["alarm"], colours["alarm-text"]) >= 7.0
 
 

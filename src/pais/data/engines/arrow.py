@@ -16,7 +16,7 @@ import pyarrow.fs as pa_fs
 from numpy.typing import NDArray
 
 from pais._base.randomness import BitSource, KeyedBits, row_bits
-from pais._base.threads import in_threads
+from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.columns import Columns, type_name
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
@@ -24,6 +24,7 @@ from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
+from pais.data.headers import no_csv
 from pais.data.schema import Schema
 from pais.errors import DataError
 
@@ -54,6 +55,8 @@ class ArrowEngine(LocalEngine):
     ) -> None:
         self._files = [open_file(filesystem, path, columns) for filesystem, path in files]
         first = self._files[0]
+        if columns.states_csv and all(file.metadata is not None for file in self._files):
+            raise no_csv(first.where)
         for file in self._files[1:]:
             _require_same_columns(file, first)
         self.names, self.n_features = first.layout.names, len(first.layout.names)
@@ -65,6 +68,10 @@ class ArrowEngine(LocalEngine):
     def titles(self) -> tuple[str, ...]:
         layout = self._files[0].layout
         return super().titles if any(layout.widths) or self.schema is not None else layout.titles
+
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        return self._files[0].layout.features
 
     @property
     def known_rows(self) -> int | None:
@@ -81,7 +88,7 @@ class ArrowEngine(LocalEngine):
             names=self.names,
             carried=self._join_carried([pa.table(batch.select(self._carry)) for _, batch in blocks]),
             identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
-            columns=self._columns,
+            columns=replace(self._columns, features=self.feature_columns),
             unit=self.unit,
             ids=None if self.unit is None else _joined_ids([block.units for block, _ in blocks]),
         )
@@ -138,6 +145,23 @@ class ArrowEngine(LocalEngine):
 
         return [result for results in _over_parts(over, list(self._parts())) for result in results]
 
+    @without_sizes
+    def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
+        def over(part: Part, stop: Event) -> Iterator[T]:
+            for block, batch in self._blocks(part, by_rows=True, stop=stop):
+                yield work(block.rows(), carried_of(batch, self._carry))
+
+        parts = list(self._parts())
+        if any(part.row_group is None for part in parts):
+            # A CSV file is a single part, whose results need not fit into memory.
+            for part in parts:
+                yield from over(part, Event())
+            return
+        for start in range(0, len(parts), cores()):
+            window = parts[start : start + cores()]
+            for results in _over_parts(lambda part, stop: list(over(part, stop)), window):
+                yield from results
+
     def _blocks(
         self, part: Part, *, by_rows: bool = False, stop: Event | None = None
     ) -> Iterator[tuple[Block, pa.RecordBatch]]:
@@ -181,6 +205,11 @@ class ArrowEngine(LocalEngine):
             return None
         empty = pa.schema([self._files[0].schema.field(name) for name in self._carry]).empty_table()
         return pa.concat_tables(tables or [empty], promote_options="default")
+
+
+def carried_of(batch: pa.RecordBatch, names: Sequence[str]) -> pa.Table:
+    """Return the carried columns of a batch as a table, which also has the number of rows if there are none."""
+    return pa.Table.from_batches([batch]).select(list(names))
 
 
 def _taken(carried: pa.RecordBatch, index: Index) -> pa.Table:

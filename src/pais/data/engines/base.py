@@ -134,6 +134,11 @@ class Engine(ABC):
         """Column names, or column numbers if there are no names, for use in error messages."""
         return tuple(map(str, range(self.n_features)) if self.names is None else map(repr, self.names))
 
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        """Names of the columns that the features come from, or None if they have no names. Public."""
+        return self.names
+
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         """Return the sum of all contributions. If `seeded`, it is the same to the bit in every engine and layout."""

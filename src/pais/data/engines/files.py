@@ -12,9 +12,9 @@ import pyarrow.fs as pa_fs
 import pyarrow.parquet as pq
 
 from pais._base.validate import attempt
-from pais.data.cells import is_text_column, numbers_of_text, whole_numbers_of_text
+from pais.data.cells import is_text_column, numbers_of_text, whole_numbers_of_text, with_decimal_points
 from pais.data.columns import Columns, Layout
-from pais.data.engines.lines import open_csv
+from pais.data.engines.lines import open_csv, separator_of
 from pais.data.headers import is_csv, require_header
 from pais.errors import DataError
 
@@ -37,6 +37,7 @@ class DataFile:
     layout: Layout
     metadata: pq.FileMetaData | None
     stamp: Stamp
+    separator: str
 
     @property
     def where(self) -> str:
@@ -66,7 +67,7 @@ class DataFile:
         """Yield the batches of a CSV file. All cells are read as text; features and keys are converted cell by cell."""
         # With a schema, the layout converts the text, by the kind of each column.
         plain = self.layout.features if self.layout.columns.schema is None else ()
-        conversions = dict.fromkeys(plain, numbers_of_text)
+        conversions: dict[str, Callable[[pa.Array], pa.Array]] = dict.fromkeys(plain, self._numbers)
         if self.layout.columns.key is not None:
             conversions[self.layout.columns.key] = whole_numbers_of_text
         for batch in self.text_batches():
@@ -74,6 +75,9 @@ class DataFile:
             yield pa.RecordBatch.from_pydict(
                 {name: conversions[name](column) if name in conversions else column for name, column in cells.items()}
             )
+
+    def _numbers(self, cells: pa.Array) -> pa.Array:
+        return numbers_of_text(with_decimal_points(cells, self.layout.columns.decimal))
 
     def text_batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a CSV file with all cells as text."""
@@ -85,6 +89,7 @@ class DataFile:
                 self.filesystem,
                 self.path,
                 _CSV_BLOCK_BYTES,
+                self.separator,
                 include_columns=self.layout.to_read,
                 column_types=dict.fromkeys(self.layout.to_read, pa.string()),
                 check_utf8=False,
@@ -121,18 +126,26 @@ class DataFile:
 def open_file(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> DataFile:
     """Open a file and check its columns, before any row is used."""
     where = _where(path)
-    opened = attempt(lambda: (_stamp(filesystem, path), *_schema(filesystem, path)))
+    opened = attempt(lambda: (_stamp(filesystem, path), *_schema(filesystem, path, columns.separator)))
     if opened is None:
         raise DataError(f"{where} cannot be read as Parquet or CSV. Check the file.")
-    stamp, schema, metadata = opened
+    stamp, schema, metadata, separator = opened
     if metadata is None:
         require_header(schema.names, where)
-        typed = attempt(lambda: _csv_types(schema.names, columns, filesystem, path))
+        typed = attempt(lambda: _csv_types(schema.names, columns, filesystem, path, separator))
         if typed is None:
             raise DataError(f"{where} cannot be read as CSV. Check the file.")
         schema = typed
     layout = Layout.of(schema, columns, where, shown=metadata is not None)
-    return DataFile(filesystem=filesystem, path=path, schema=schema, layout=layout, metadata=metadata, stamp=stamp)
+    return DataFile(
+        filesystem=filesystem,
+        path=path,
+        schema=schema,
+        layout=layout,
+        metadata=metadata,
+        stamp=stamp,
+        separator=separator,
+    )
 
 
 def _where(path: str) -> str:
@@ -146,18 +159,23 @@ def _stamp(filesystem: pa_fs.FileSystem, path: str) -> Stamp:
     return info.size, info.mtime_ns
 
 
-def _schema(filesystem: pa_fs.FileSystem, path: str) -> tuple[pa.Schema, pq.FileMetaData | None]:
-    """Return the schema and the metadata of a Parquet file. For a CSV file, all columns are text."""
+def _schema(
+    filesystem: pa_fs.FileSystem, path: str, stated: str | None
+) -> tuple[pa.Schema, pq.FileMetaData | None, str]:
+    """Return the schema, the metadata of a Parquet file, and the separator of a CSV file, whose columns are text."""
     if not is_csv(path):
         metadata = pq.read_metadata(filesystem.open_input_file(path))
-        return metadata.schema.to_arrow_schema(), metadata
-    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, check_utf8=False) as reader:
+        return metadata.schema.to_arrow_schema(), metadata, ","
+    separator = separator_of(filesystem, path, _CSV_BLOCK_BYTES) if stated is None else stated
+    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, separator, check_utf8=False) as reader:
         # A name that is not valid text raises here, where the caller discards the error.
         names = [reader.schema.field(position).name for position in range(len(reader.schema.names))]
-    return pa.schema([(name, pa.string()) for name in names]), None
+    return pa.schema([(name, pa.string()) for name in names]), None, separator
 
 
-def _csv_types(names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSystem, path: str) -> pa.Schema:
+def _csv_types(
+    names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSystem, path: str, separator: str
+) -> pa.Schema:
     """Return the types of the columns of a CSV file: double for features, integer for the key, text for all others.
 
     Columns that the user names have these types regardless of their cells. If the user names no features, the cells of
@@ -170,10 +188,11 @@ def _csv_types(names: Sequence[str], columns: Columns, filesystem: pa_fs.FileSys
         types |= dict.fromkeys(columns.features, pa.float64() if columns.schema is None else pa.string())
         return pa.schema([(name, types[name]) for name in names])
     as_text = dict.fromkeys(names, pa.string())
-    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, column_types=as_text, check_utf8=False) as reader:
+    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, separator, column_types=as_text, check_utf8=False) as reader:
         first = next(iter(reader), None)
     for position, name in enumerate(names):
         cells = pa.nulls(0, pa.string()) if first is None else first.column(position)
-        if name not in columns.set_aside and not is_text_column(cells, numbers_of_text(cells)):
+        numbers = numbers_of_text(with_decimal_points(cells, columns.decimal))
+        if name not in columns.set_aside and not is_text_column(cells, numbers):
             types[name] = pa.float64()
     return pa.schema([(name, types[name]) for name in names])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Iterator
@@ -13,16 +14,23 @@ import pyarrow.csv as pa_csv
 import pyarrow.fs as pa_fs
 
 from pais._base.validate import attempt
+from pais.data.headers import shows_semicolons
 from pais.errors import DataError
-
-# A line in which every quoted cell is closed. Arrow treats a quote as such only at the start of a cell.
-_CELL = rb'(?:"(?:[^"]|"")*"(?!")[^,]*|[^",][^,]*|)'
-_CLOSED = re.compile(rb"%b(?:,%b)*" % (_CELL, _CELL))
 
 _ENDS = re.compile(rb"[\r\n]")
 
 
-def open_csv(filesystem: pa_fs.FileSystem, path: str, block_bytes: int, **convert: Any) -> pa_csv.CSVStreamingReader:
+def separator_of(filesystem: pa_fs.FileSystem, path: str, block_bytes: int) -> str:
+    """Return the separator of a CSV file whose separator is not stated, as its header shows it."""
+    with filesystem.open_input_stream(path) as stream:
+        text = stream.read(block_bytes // 4)
+    header = _ENDS.split(text.lstrip(b"\r\n"), 1)[0]
+    return ";" if shows_semicolons(header.decode(errors="replace")) else ","
+
+
+def open_csv(
+    filesystem: pa_fs.FileSystem, path: str, block_bytes: int, separator: str, **convert: Any
+) -> pa_csv.CSVStreamingReader:
     """Open a CSV file for reading block by block.
 
     The reader skips lines whose number of cells differs from the header's, lines with an unclosed quoted cell, and
@@ -30,9 +38,9 @@ def open_csv(filesystem: pa_fs.FileSystem, path: str, block_bytes: int, **conver
     UTF-8 become replacement characters.
     """
     return pa_csv.open_csv(
-        pa.PythonFile(_ClosedLines(filesystem.open_input_stream(path), block_bytes // 4), mode="r"),
+        pa.PythonFile(_ClosedLines(filesystem.open_input_stream(path), block_bytes // 4, separator), mode="r"),
         read_options=pa_csv.ReadOptions(block_size=block_bytes, use_threads=False),
-        parse_options=pa_csv.ParseOptions(invalid_row_handler=lambda line: "skip"),
+        parse_options=pa_csv.ParseOptions(delimiter=separator, invalid_row_handler=lambda line: "skip"),
         convert_options=pa_csv.ConvertOptions(**convert),
     )
 
@@ -43,10 +51,10 @@ class _ClosedLines(io.RawIOBase):
     Arrow would continue an unclosed cell into the following lines, up to the next quote or the end of the block.
     """
 
-    def __init__(self, stream: Any, longest: int) -> None:
+    def __init__(self, stream: Any, longest: int, separator: str) -> None:
         super().__init__()
         self._stream = stream
-        self._pieces = _closed(_whole_lines(stream, longest))
+        self._pieces = _closed(_whole_lines(stream, longest), separator)
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -96,20 +104,28 @@ def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
         yield tail + b"\n"
 
 
-def _closed(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _closed(pieces: Iterator[bytes], separator: str) -> Iterator[bytes]:
     """Yield the pieces as UTF-8, without lines with an unclosed quoted cell. Raise if the header is such a line."""
     in_header = True
     for piece in pieces:
         if in_header:
             lines = piece.lstrip(b"\r\n")
             in_header = not lines
-            _require_header(_is_header(_ENDS.split(lines, 1)[0]))
-        closed = _without_open_lines(piece) if b'"' in piece else piece
+            _require_header(_is_header(_ENDS.split(lines, 1)[0], separator))
+        closed = _without_open_lines(piece, separator) if b'"' in piece else piece
         yield closed if closed.isascii() else _as_utf8(closed)
 
 
-def _is_header(line: bytes) -> bool:
-    return _CLOSED.fullmatch(line) is not None and attempt(line.decode) is not None
+@functools.lru_cache
+def _closed_line(separator: str) -> re.Pattern[bytes]:
+    """Match a line in which every quoted cell is closed. Arrow treats a quote as such only at the start of a cell."""
+    mark = re.escape(separator.encode())
+    cell = rb'(?:"(?:[^"]|"")*"(?!")[^%b]*|[^"%b][^%b]*|)' % (mark, mark, mark)
+    return re.compile(rb"%b(?:%b%b)*" % (cell, mark, cell))
+
+
+def _is_header(line: bytes, separator: str) -> bool:
+    return _closed_line(separator).fullmatch(line) is not None and attempt(line.decode) is not None
 
 
 def _require_header(fits: bool) -> None:
@@ -118,11 +134,11 @@ def _require_header(fits: bool) -> None:
 
 
 def _as_utf8(piece: bytes) -> bytes:
-    """Replace bytes that are not UTF-8, which Python cannot decode. Commas, quotes and line ends stay as they are."""
+    """Replace bytes that are not UTF-8, which Python cannot decode. ASCII characters stay as they are."""
     return piece if attempt(piece.decode) is not None else piece.decode(errors="replace").encode()
 
 
-def _without_open_lines(piece: bytes) -> bytes:
+def _without_open_lines(piece: bytes, separator: str) -> bytes:
     """Drop the lines with an unclosed quoted cell from a piece of whole lines.
 
     A vectorised test accepts most lines with quotes: a line is closed if its number of quotes is even and the first
@@ -139,14 +155,14 @@ def _without_open_lines(piece: bytes) -> bytes:
     rank = np.arange(quotes.size) - (n_before - n_quotes)[line]
     previous = codes[quotes - 1]
     previous[quotes == 0] = 10
-    opens_late = (rank % 2 == 0) & ~np.isin(previous, np.array([10, 13, 34, 44], dtype=np.uint8))
+    opens_late = (rank % 2 == 0) & ~np.isin(previous, np.array([10, 13, 34, ord(separator)], dtype=np.uint8))
     doubtful = n_quotes % 2 == 1
     doubtful[line[opens_late]] = True
     closed, start = [], 0
     for number in np.flatnonzero(doubtful):
         first = int(ends[number - 1]) + 1 if number else 0
         end = int(ends[number])
-        if _CLOSED.fullmatch(piece, first, end) is None:
+        if _closed_line(separator).fullmatch(piece, first, end) is None:
             closed.append(piece[start:first])
             start = end + 1
     return b"".join([*closed, piece[start:]])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -31,6 +32,14 @@ class LocalEngine(Engine):
     @abstractmethod
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
         """Run `work` on every block, in threads. The second argument returns the carried columns of some rows."""
+
+    @abstractmethod
+    def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
+        """Yield the results of `work` on the rows and carried columns of each block, in the order of the rows.
+
+        All rows are passed, finite or not. Parts are read in threads, as many at a time as there are threads. For
+        results that belong to the owner of the data, such as labels.
+        """
 
     @abstractmethod
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:

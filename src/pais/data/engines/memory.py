@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -100,6 +100,20 @@ class MemoryEngine(LocalEngine):
             return work(self._block(start, step), carried_at)
 
         return in_threads(over, self._starts(step))
+
+    @without_sizes
+    def in_order(self, work: Callable[[NDArray[np.generic], pa.Table], T]) -> Iterator[T]:
+        step = self._step(_BLOCK_BYTES)
+        carried = pa.table({"": pa.nulls(len(self._rows))}).select([]) if self._carried is None else self._carried
+
+        def over(start: int) -> T:
+            return work(self._rows[start : start + step], carried.slice(start, step))
+
+        yield from in_threads(over, self._starts(step))
+
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        return self.names if self._columns.features is None else self._columns.features
 
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
         return None if self._carried is None else pa.concat_tables(tables)

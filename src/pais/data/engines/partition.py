@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 from pais._base.keyed import SecretBits
 from pais._base.numerics import FloatArray
 from pais._base.randomness import KeyedBits, RowBits, mixed64
-from pais.data.cells import numbers_of_text
+from pais.data.cells import numbers_of_text, with_decimal_points
 from pais.data.columns import Layout
+from pais.data.distances import NO_LABEL, nearest
 from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.engines.members import Members, UnitThinning
@@ -121,7 +122,9 @@ class Reading:
         widths = dict(zip(self.layout.features, self.layout.widths, strict=True))
         columns = batch.columns
         if self.layout.columns.schema is None:
-            columns = [_fixed(column, widths[name]) for name, column in zip(self.features, columns, strict=True)]
+            decimal = self.layout.columns.decimal
+            pairs = zip(self.features, columns, strict=True)
+            columns = [_fixed(column, widths[name], decimal) for name, column in pairs]
         return pa.RecordBatch.from_arrays(columns, names=self.features)
 
     def _rows(self, cells: pa.RecordBatch) -> FloatArray:
@@ -139,20 +142,20 @@ class Reading:
         return members.weighted(block), members, carried
 
 
-def _fixed(column: pa.Array, width: int) -> pa.Array:
+def _fixed(column: pa.Array, width: int, decimal: str) -> pa.Array:
     """Convert text to numbers, and vectors to a fixed-size list with null for vectors of another length."""
     if width == 0:
-        return _as_numbers(column)
+        return _as_numbers(column, decimal)
     fits = pc.equal(pc.list_value_length(column), width)
     if not pc.all(fits, min_count=0).as_py():
         column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.list_(pa.float64(), width))
 
 
-def _as_numbers(column: pa.Array) -> pa.Array:
+def _as_numbers(column: pa.Array, decimal: str) -> pa.Array:
     """Convert a text column, which comes from a CSV file, to doubles cell by cell; return other columns unchanged."""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return numbers_of_text(column.cast(pa.string())) if is_text else column
+    return numbers_of_text(with_decimal_points(column.cast(pa.string()), decimal)) if is_text else column
 
 
 class Numbering:
@@ -207,10 +210,12 @@ class Converting(Work):
     """Convert text columns to numbers and leave other columns unchanged, for frames that are sorted by them later."""
 
     names: tuple[str, ...]
+    decimal: str
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _columns(batch)
-        return pa.RecordBatch.from_pydict(columns | {name: _as_numbers(columns[name]) for name in self.names})
+        numbers = {name: _as_numbers(columns[name], self.decimal) for name in self.names}
+        return pa.RecordBatch.from_pydict(columns | numbers)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,6 +352,24 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     """Join batches of one schema to one batch."""
     columns = zip(*(batch.columns for batch in batches), strict=True)
     return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
+
+
+def label_batches(
+    reading: Reading, centers: FloatArray, name: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the carried columns with the label of each row, null if a value is missing. Errors quote no value."""
+    for batch in batches:
+        problem = None
+        try:
+            block, carried = reading.block(batch)
+            labels = nearest(block.rows(), centers)
+        except Exception as error:
+            problem = type(error).__name__
+        if problem is not None:
+            raise RuntimeError(
+                f"pais cannot label the rows ({problem}). The message is hidden, since it can quote rows."
+            )
+        yield pa.RecordBatch.from_pydict(_columns(carried) | {name: pa.array(labels, mask=labels == NO_LABEL)})
 
 
 def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:

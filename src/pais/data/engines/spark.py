@@ -6,6 +6,7 @@ Only the modules `spark*.py` import Spark. The code that runs on the workers is 
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import os
 import sys
@@ -23,13 +24,14 @@ try:
 except ImportError:
     raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
+from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, KeyedBits, row_bits
 from pais.data.columns import Columns
 from pais.data.engines import spark_columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
-from pais.data.engines.partition import ByUnit, Folding, Numbering, Reading, Thin, Work, rows_of
+from pais.data.engines.partition import ByUnit, Folding, Numbering, Reading, Thin, Work, label_batches, rows_of
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
-from pais.data.headers import is_csv, require_header
+from pais.data.headers import is_csv, no_csv, require_header, require_separator, shows_semicolons
 from pais.data.schema import Schema
 from pais.errors import DataError
 
@@ -65,6 +67,8 @@ class SparkEngine(Engine):
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
         if frame.isStreaming:
             raise DataError("the source is a streaming frame, which has no end. Pass a frame with a fixed set of rows.")
+        if columns.separator is not None:
+            raise no_csv("a Spark DataFrame")
         self._layout = spark_columns.layout_of(frame, columns)
         self._frame = spark_columns.with_keys(frame, columns)
         self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
@@ -75,6 +79,25 @@ class SparkEngine(Engine):
         engine._layout = self._layout.with_schema(schema)
         engine.schema = schema
         return engine
+
+    @property
+    def feature_columns(self) -> tuple[str, ...] | None:
+        return self._layout.features
+
+    def labelled(self, centers: FloatArray, name: str) -> Any:
+        """Return the frame with the number of the nearest center of each row; null if a value is missing.
+
+        The result is an ordinary lazy frame. NOT PROTECTED: a label depends on its row.
+        """
+        frame, reading = self._frame, Reading(layout=self._layout, by_rows=True)
+        columns = tuple(frame.columns)
+        if name.casefold() in map(str.casefold, columns):
+            raise DataError(f"the frame has a column {name!r} already. Rename it before you label the rows.")
+        types = [spark_columns.carried_type(spark_columns.type_of(frame, column)) for column in columns]
+        fields = [kinds.StructField(f"c{i}", kind) for i, kind in enumerate(types)]
+        schema = kinds.StructType([*fields, kinds.StructField(name, kinds.IntegerType())])
+        work = functools.partial(label_batches, reading, centers, name)
+        return self._selected(reading, carry=columns).mapInArrow(work, schema).toDF(*columns, name)
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.require_masses(fold)
@@ -130,7 +153,7 @@ class SparkEngine(Engine):
             numbers = spark_columns.with_vectors(selected, self._layout, features)
             features = [f"f{i}" for i in range(self.n_features)]
         else:
-            numbers = spark_columns.with_numbers(selected, features)
+            numbers = spark_columns.with_numbers(selected, features, self._layout.columns.decimal)
         return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
 
     def _feature(self, name: str) -> Any:
@@ -156,7 +179,7 @@ class SparkEngine(Engine):
         return table.filter(pc.is_null(table.column("note")))
 
 
-def read_frame(path: str, *, master: str | None = None) -> Any:
+def read_frame(path: str, *, master: str | None = None, separator: str | None = None) -> Any:
     """Open a Parquet or CSV file, or a directory of them, as a frame of the running Spark session or of a new one.
 
     All columns of a CSV file are text in this frame. Workers convert features to numbers cell by cell, by the same rule
@@ -168,15 +191,27 @@ def read_frame(path: str, *, master: str | None = None) -> Any:
         A path or an address that every node of the cluster can open.
     master : str, optional
         Address of the cluster. None uses Spark's configuration, which defaults to this machine.
+    separator : str, optional
+        As in `pais.source`, for CSV files.
     """
+    require_separator(separator)
     session = guarded(lambda: _session(master), otherwise="Spark did not start. It needs Java 17 and a free port.")
     reader = session.read
     if not is_csv(path):
+        if separator is not None:
+            raise no_csv(path)
         return guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
-    frame = guarded(
-        lambda: reader.options(**_CSV_OPTIONS).csv(path, header=True, inferSchema=False),
-        otherwise=f"{path} cannot be read as CSV. Check the file.",
-    )
+
+    def opened(mark: str) -> Any:
+        options = {**_CSV_OPTIONS, "sep": mark}
+        return guarded(
+            lambda: reader.options(**options).csv(path, header=True, inferSchema=False),
+            otherwise=f"{path} cannot be read as CSV. Check the file.",
+        )
+
+    frame = opened(separator or ",")
+    if separator is None and len(frame.columns) == 1 and shows_semicolons(frame.columns[0]):
+        frame = opened(";")
     require_header(frame.columns, f"file {path}")
     return spark_columns.marked_as_csv(frame)
 

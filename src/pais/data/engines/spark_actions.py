@@ -28,6 +28,13 @@ _BATCH_ROWS = 1 << 17
 
 _VERSION_MARK = "PAIS_WORKER_VERSION"
 
+# Parts of Spark's messages if the workers run another Python, or one without the packages that Spark needs.
+_OTHER_PYTHON = re.compile(
+    r"PYTHON_VERSION_MISMATCH|Python in worker has different version|No module named|Cannot run program"
+    r"|PACKAGE_NOT_INSTALLED"
+)
+_HINT = "set the environment variable PYSPARK_PYTHON to the Python of this program before Spark starts"
+
 
 def guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
     """Return the result of `action`, or raise our own error: Spark's errors and logs can quote the data."""
@@ -56,7 +63,12 @@ def _explain(error: Exception) -> str:
     worker_version = re.search(rf"{_VERSION_MARK}=([\w.+-]+)", text)
     if worker_version:
         have = "cannot import pais" if worker_version[1] == "none" else f"have pais {worker_version[1]}"
-        return f"Spark's workers {have}, but the driver has pais {__version__}. Install the same version on every node."
+        return (
+            f"Spark's workers {have}, but the driver has pais {__version__}. Install the same version on every node, "
+            f"or {_HINT}."
+        )
+    if _OTHER_PYTHON.search(text):
+        return f"Spark's workers run another Python, without the packages they need. To use this one, {_HINT}."
     if "maxResultSize" in text:
         return "the sample is larger than spark.driver.maxResultSize. Plan for fewer rows, or raise that setting."
     if isinstance(error, ImportError):

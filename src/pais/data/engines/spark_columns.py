@@ -15,7 +15,7 @@ from pyspark.sql import (
 from pyspark.sql.pandas.types import to_arrow_type
 
 from pais._base.validate import attempt
-from pais.data.cells import MISSING_WORDS, is_text_column, numbers_of_text
+from pais.data.cells import MISSING_WORDS, is_text_column, numbers_of_text, with_decimal_points
 from pais.data.columns import Columns, Layout, listed, require_numeric
 from pais.data.engines.partition import Converting, Encoding
 from pais.data.engines.spark_actions import for_workers, guarded
@@ -110,7 +110,7 @@ def _numeric_texts(frame: Any, features: Sequence[str], columns: Columns) -> set
     numeric = set()
     for name, column in zip(texts, table.columns, strict=True):
         cells = pa.concat_arrays([pa.nulls(0, pa.string()), *(chunk.cast(pa.string()) for chunk in column.chunks)])
-        if not is_text_column(cells, numbers_of_text(cells)):
+        if not is_text_column(cells, numbers_of_text(with_decimal_points(cells, columns.decimal))):
             numeric.add(name)
     return numeric
 
@@ -185,7 +185,7 @@ def with_vectors(frame: Any, layout: Layout, features: Sequence[str]) -> Any:
     return frame.mapInArrow(for_workers(Encoding(layout=layout)), kinds.StructType([*coordinates, *others]))
 
 
-def with_numbers(frame: Any, names: Sequence[str]) -> Any:
+def with_numbers(frame: Any, names: Sequence[str], decimal: str) -> Any:
     """Convert those of the named columns that are text to numbers, and -0.0 to 0.0 in all of them."""
     texts = tuple(name for name in names if is_string(type_of(frame, name)))
     if texts:
@@ -193,7 +193,7 @@ def with_numbers(frame: Any, names: Sequence[str]) -> Any:
             kinds.StructField(field.name, kinds.DoubleType() if field.name in texts else field.dataType)
             for field in frame.schema.fields
         ]
-        frame = frame.mapInArrow(for_workers(Converting(names=texts)), kinds.StructType(fields))
+        frame = frame.mapInArrow(for_workers(Converting(names=texts, decimal=decimal)), kinds.StructType(fields))
     return frame.withColumns({name: _without_negative_zero(frame, name) for name in names})
 
 

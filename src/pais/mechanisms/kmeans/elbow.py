@@ -180,7 +180,7 @@ class CellModel:
         """Sum of the squared distances of the rows of each cell to its center."""
         cells, mass = self.cells, self.mass
         factor = _SQUARE_OVER_MEAN + _LOW_DIMENSION / cells.centers.shape[1]
-        within = factor * mass * np.square(cells.mean_distances)
+        within: FloatArray = factor * mass * np.square(cells.mean_distances)
         total = float(within.sum())
         if self.mean_square_norm is None:
             return np.asarray(within)

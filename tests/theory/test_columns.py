@@ -1,0 +1,233 @@
+"""Private bounds of columns: how much a row can change what is released, the noise on it, and what it finds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+import pais
+from pais import GaussianNoise, LpNoise
+from pais._base.lattice import IntArray, Lattice
+from pais._base.randomness import BitSource, bit_source
+from pais.column_survey import ColumnRange, _CellCounts, _CellSums, column_ranges
+from pais.data.engines import Engine, Fold
+from pais.data.sources import source
+from pais.planning.survey_noise import SurveyNoise
+
+Floats = NDArray[np.float64]
+GAUSSIAN, PURE = SurveyNoise(shift=0.05), SurveyNoise(epsilon=0.3)
+
+
+def messy(n: int, d: int, seed: int) -> Floats:
+    """Cells of all sizes and signs, some of them missing or infinite."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) * 10.0 ** rng.integers(-40, 40, (n, d))
+    special = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e308, -1e308, 5e-324, 2.0**100])
+    return np.where(rng.random((n, d)) < 0.3, rng.choice(special, (n, d)), rows)
+
+
+def folds(d: int) -> list[Fold]:
+    centers = tuple(np.linspace(-2.0, 3.0, d).tolist())
+    lattice = Lattice.for_scale(50.0)
+    sums = _CellSums(positions=tuple(range(d)), centers=centers, scales=(1.5,) * d, mass_step=1.0, lattice=lattice)
+    return [_CellCounts(positions=tuple(range(d)), centers=centers), sums]
+
+
+def changes(before: Engine, after: Engine, fold: Fold, step: float) -> Floats:
+    """Change of the folded vector, one line for each column, in cells."""
+    change = after.fold(fold, seeded=True) - before.fold(fold, seeded=True)
+    return np.asarray(change.reshape(len(change), -1) * step)
+
+
+def test_a_row_changes_counts_and_sums_by_one_in_each_column() -> None:
+    d, largest = 5, 0.0
+    for seed in range(200):
+        rows = messy(8, d, seed)
+        counts, sums = folds(d)
+        change = changes(source(rows[1:]), source(rows), counts, 1.0)
+        assert np.array_equal(np.abs(change).sum(axis=1), np.isfinite(rows[0]).astype(float))
+        assert np.linalg.norm(change) <= math.sqrt(d)
+        assert np.abs(change).sum() <= d
+        largest = max(largest, float(np.linalg.norm(change)))
+        assert isinstance(sums, _CellSums)
+        change = changes(source(rows[1:]), source(rows), sums, sums.lattice.step)
+        assert np.abs(change).max() <= 1.0
+    assert largest == math.sqrt(d)
+
+
+def people(seed: int, n_people: int = 6) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    rows = messy(60, 3, seed)
+    rows[rng.random(60) < 0.3] = [1.0, -2.0, 5.0]
+    # One person has many rows, and some of them are complete.
+    owner = np.where(rng.random(60) < 0.5, 0, rng.integers(0, n_people, 60))
+    return pa.table({"id": owner, "a": rows[:, 0], "b": rows[:, 1], "c": rows[:, 2]})
+
+
+@pytest.mark.parametrize("max_rows", [1, 5])
+def test_a_unit_changes_counts_and_sums_by_at_most_one_in_each_column(max_rows: int) -> None:
+    def opened(table: pa.Table) -> Engine:
+        return source(table, unit="id", max_rows_per_unit=max_rows)
+
+    largest = 0.0
+    for seed in range(40):
+        table = people(seed)
+        without = table.filter(pa.compute.not_equal(table.column("id"), 0))
+        engine = opened(table)
+        assert engine.unit is not None
+        step = 2.0**-engine.unit.mass_bits
+        counts, sums = folds(3)
+        change = np.abs(changes(opened(without), engine, counts, step)).sum(axis=1)
+        assert change.max() <= 1.0
+        largest = max(largest, float(change.max()))
+        assert isinstance(sums, _CellSums)
+        sums = _CellSums(**{**vars(sums), "mass_step": step})
+        assert np.abs(changes(opened(without), engine, sums, sums.lattice.step)).max() <= 1.0
+    assert largest > 0.99
+
+
+def stages_of(
+    monkeypatch: pytest.MonkeyPatch, rows: Floats, noise: SurveyNoise, work: Callable[[], object] | None = None
+) -> list[float]:
+    """Loss of a row in each stage of the bounds, from the noise that is drawn: shifts, or epsilons for pure noise."""
+    d, losses = rows.shape[1], []
+    law = GaussianNoise if noise.gaussian else LpNoise
+    draw_steps = law.draw_steps
+
+    def draw(self: Any, shape: Any, lattice: Lattice, bits: BitSource, **more: Any) -> IntArray:
+        losses.append(math.sqrt(d) / self.scale if noise.gaussian else d / self.scale)
+        return draw_steps(self, shape, lattice, bits, **more)
+
+    monkeypatch.setattr(law, "draw_steps", draw)
+    column_ranges(source(rows), range(d), noise, bit_source(0, stream=2))
+    return losses
+
+
+def whole(losses: list[float], noise: SurveyNoise) -> float:
+    return math.sqrt(math.fsum(loss**2 for loss in losses)) if noise.gaussian else math.fsum(losses)
+
+
+def stated(noise: SurveyNoise) -> float:
+    return noise.shift if noise.gaussian else noise.epsilon
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("d", [1, 2, 7])
+def test_the_noise_of_all_stages_is_within_the_price(
+    d: int, noise: SurveyNoise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses = stages_of(monkeypatch, np.random.default_rng(0).standard_normal((500, d)), noise)
+    assert len(losses) == 3
+    assert whole(losses, noise) <= stated(noise)
+    assert whole(losses, noise) == pytest.approx(stated(noise), rel=1e-9)
+    parts = [noise.part(share) for share in (noise.columns_share, 1.0 - noise.columns_share)]
+    assert whole([stated(part) for part in parts], noise) <= stated(noise) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
+def test_noise_for_one_column_is_caught(noise: SurveyNoise, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_cells = SurveyNoise.on_cells
+    monkeypatch.setattr(SurveyNoise, "on_cells", lambda self, share, _: on_cells(self, share, 1))
+    losses = stages_of(monkeypatch, np.zeros((10, 4)), noise)
+    assert whole(losses, noise) > 1.9 * stated(noise)
+
+
+def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    stages: list[float] = []
+    on_counts, on_cells = SurveyNoise.on_counts, SurveyNoise.on_cells
+
+    def counts(self: SurveyNoise, share: float) -> Any:
+        noise = on_counts(self, share)
+        stages.append(1.0 / noise.scale)
+        return noise
+
+    def cells(self: SurveyNoise, share: float, n_columns: int) -> Any:
+        noise = on_cells(self, share, n_columns)
+        stages.append(math.sqrt(2.0) / noise.scale)
+        return noise
+
+    monkeypatch.setattr(SurveyNoise, "on_counts", counts)
+    monkeypatch.setattr(SurveyNoise, "on_cells", cells)
+    rng = np.random.default_rng(1)
+    table = pa.table({"a": rng.lognormal(8.0, 1.0, 6000), "b": rng.normal(40.0, 9.0, 6000), "c": rng.random(6000)})
+    rows = source(table, columns={"a": "auto", "b": "auto", "c": (0.0, 1.0)})
+    fit = pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=2, epsilon=1.0), random_state=0)
+    total = math.sqrt(math.fsum(shift**2 for shift in stages))
+    assert len(stages) == 5
+    assert total <= fit.plan.survey_shift == fit.survey.shift == fit.certificate.survey_shift
+    assert total == pytest.approx(fit.plan.survey_shift, rel=1e-9)
+
+
+# ---------------------------------------------------------------- what it finds
+
+
+def found(rows: Floats, noise: SurveyNoise, seed: int = 0) -> tuple[ColumnRange, ...]:
+    return column_ranges(source(rows), range(rows.shape[1]), noise, bit_source(seed, stream=2))
+
+
+@pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
+@pytest.mark.parametrize("seed", range(3))
+def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, seed: int) -> None:
+    rng, n = np.random.default_rng(seed), 50_000
+    rows = np.column_stack(
+        [
+            rng.lognormal(10.0, 0.8, n),
+            rng.normal(2000.0, 5.0, n),
+            -rng.exponential(3e-6, n),
+            np.where(rng.random(n) < 0.8, 0.0, rng.uniform(100.0, 200.0, n)),
+            rng.random(n) < 0.3,
+        ]
+    )
+    rows[rng.random(rows.shape) < 0.03] = np.nan
+    ranges = found(rows, noise, seed)
+    for cells, column in zip(rows.T, ranges, strict=True):
+        cells = cells[np.isfinite(cells)]
+        low, high = np.quantile(cells, [0.005, 0.995])
+        assert column.seen
+        assert np.mean((cells < column.low) | (cells > column.high)) < 0.05
+        assert column.high - column.low < 1.9 * (high - low)
+    assert ranges[0].low >= 0.0
+    assert ranges[2].high <= 0.0
+
+
+def test_nothing_above_the_noise_gives_bounds_of_unit_size() -> None:
+    for rows in (np.zeros((0, 3)), np.full((5, 3), 1e9), np.zeros((50_000, 3)), np.full((9, 3), np.nan)):
+        assert found(rows, GAUSSIAN) == (ColumnRange(low=-1.0, high=1.0, seen=False),) * 3
+
+
+def test_missing_and_extreme_cells_raise_no_error() -> None:
+    for seed in range(30):
+        for column in found(messy(200, 3, seed), SurveyNoise(shift=1.0), seed):
+            assert math.isfinite(column.center)
+            assert 1e-100 < column.scale < 1e100
+
+
+def test_few_far_cells_do_not_move_bounds() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.normal(0.0, 1.0, (50_000, 2))
+    rows[:100] = 1e12
+    for column in found(rows, GAUSSIAN):
+        assert -6.0 < column.low < -2.0
+        assert 2.0 < column.high < 6.0
+
+
+def test_bounds_are_the_same_in_memory_and_from_a_file(tmp_path: Path) -> None:
+    table = pais.example_people(2000)
+    pq.write_table(table, tmp_path / "people.parquet", row_group_size=1000)
+    columns = {"age": "auto", "income": "auto", "premium": bool}
+    surveys = [
+        pais.survey(source(rows, columns=columns), epsilon=1.0, random_state=3)
+        for rows in (table, tmp_path / "people.parquet", table.to_pandas())
+    ]
+    assert surveys[0].schema is not None
+    assert surveys[0].schema.open == ()
+    assert surveys[0].schema == surveys[1].schema == surveys[2].schema
+    assert surveys[0].norms == surveys[1].norms == surveys[2].norms
