@@ -311,7 +311,8 @@ def survey_text(content: Mapping[str, Any]) -> str:
 
 
 def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
-    neighbours = ONE_ROW if content.get("unit") is None else f"one {content['unit']['column']} added or removed"
+    # Surveys of earlier versions do not contain this field.
+    neighbours = str(content.get("neighbours", ONE_ROW))
     if not content.get("shift"):
         return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
     shift = validate.positive("shift", content["shift"])
