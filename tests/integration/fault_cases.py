@@ -20,7 +20,7 @@ from pais.data.engines import arrow
 N = 6000
 # In every data set of this file; it must not be in any error.
 CANARY = 8675309.125
-RELEASE = ("centers.parquet", "centers.csv", "report.html", "certificate.json")
+RELEASE = ("centers.parquet", "centers.csv", "report.html", "model.json", "certificate.json")
 STATED = ("--radius", 20, "--center", "0,0", "--norms", "0,3,5,20", "--n-rows", N)
 
 

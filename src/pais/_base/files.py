@@ -22,7 +22,7 @@ from pais.errors import ArgumentError, PaisError
 FORMAT = 2
 
 #: The kinds of files.
-KINDS = ("certificate", "ledger", "plan", "survey")
+KINDS = ("certificate", "ledger", "model", "plan", "survey")
 
 #: The kind of a class that this package does not define. It can be described, but not rebuilt.
 OTHER = "other"

@@ -177,6 +177,30 @@ def kmeans(
 @app.command(cls=Command)
 @grouped
 @guarded
+def label(
+    place: options.Place,
+    output: options.Output,
+    model: Annotated[Path, typer.Option("--model", help="Directory of a release, from `pais kmeans --out DIR`.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to", help="Parquet file to write, one label per row in the order of the rows; with Spark, a directory."
+        ),
+    ],
+    carry: Annotated[
+        str | None, typer.Option("--carry", help="Columns to copy beside the labels, such as an id, with commas.")
+    ] = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Label rows with their nearest released center. Labels are NOT protected; no ledger is charged."""
+    from pais.cli import labels
+
+    labels.label(place, output, model, to, carry=carry, overwrite=overwrite)
+
+
+@app.command(cls=Command)
+@grouped
+@guarded
 def audit(
     output: options.Output,
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan to audit, from `pais plan --out plan.json`.")],

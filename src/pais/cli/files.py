@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
+from pais._base.files import load
 from pais._base.numerics import FloatArray
+from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
@@ -24,7 +26,8 @@ from pais.planning import KMeansFit
 from pais.report import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"
-RELEASE = ("centers.parquet", "centers.csv", "report.html", CERTIFICATE)
+MODEL = "model.json"
+RELEASE = ("centers.parquet", "centers.csv", "report.html", MODEL, CERTIFICATE)
 COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
 
@@ -32,7 +35,7 @@ WEIGHT_COLUMN = "weight"
 CONTENT_KEY, SAMPLE, LABELS = b"pais", b"secret sample", b"labels, not protected"
 
 
-def require_free(paths: list[Path], *, overwrite: bool) -> None:
+def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -> None:
     """Raise, before any budget is spent, if an output file exists already or cannot be written."""
     for path in paths:
         try:
@@ -40,13 +43,13 @@ def require_free(paths: list[Path], *, overwrite: bool) -> None:
         except OSError as error:
             # For example, the file name is too long.
             reason = "the system refused" if error.errno is None else os.strerror(error.errno)
-            raise ArgumentError(f"{path} cannot be written: {reason}. Check --out.") from None
+            raise ArgumentError(f"{path} cannot be written: {reason}. Check {option}.") from None
         if is_directory:
             raise ArgumentError(f"{path} is a directory. Pass the path of a file.")
         if exists and not overwrite:
-            raise ArgumentError(f"{path} exists. Pass another --out, or --overwrite to replace it.")
+            raise ArgumentError(f"{path} exists. Pass another {option}, or --overwrite to replace it.")
         if not _can_be_written(home):
-            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check --out.")
+            raise ArgumentError(f"{path} cannot be written: {home} is not a writable directory. Check {option}.")
 
 
 def _can_be_written(home: Path) -> bool:
@@ -66,15 +69,22 @@ def _existing_home(path: Path) -> Path:
 
 
 def write_release(
-    directory: Path, fit: KMeansFit, names: tuple[str, ...], header: ReportHeader | None = None
+    directory: Path,
+    fit: KMeansFit,
+    names: tuple[str, ...],
+    header: ReportHeader | None = None,
+    *,
+    model: CenterModel | None = None,
 ) -> dict[str, str]:
-    """Write centers, certificate and report of a release to a directory; return the paths by name."""
+    """Write centers, certificate, report and model of a release to a directory; return the paths by name."""
+    labels = CenterModel(centers=fit.value.centers, columns=names, schema=fit.schema) if model is None else model
 
     def fill(folder: Path) -> None:
         table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
         pq.write_table(table, folder / "centers.parquet", compression="zstd")
         pa_csv.write_csv(table, folder / "centers.csv")
         write_report(folder / "report.html", fit, feature_names=names, header=header)
+        (folder / MODEL).write_text(json.dumps(labels.to_dict(), indent=2) + "\n", encoding="utf-8")
         (folder / CERTIFICATE).write_text(fit.certificate.to_json() + "\n", encoding="utf-8")
 
     _write_all(directory, RELEASE, fill)
@@ -121,6 +131,29 @@ def write_table(path: Path, table: pa.Table) -> None:
     _write_all(path.absolute().parent, (path.name,), fill)
 
 
+def write_labels(path: Path, tables: Iterator[pa.Table], carried: pa.Schema) -> None:
+    """Write labels and carried columns as they come. Only the file's owner may read it, as labels depend on rows."""
+    fields = [*carried, pa.field(LABEL_COLUMN, pa.int32())]
+    schema = pa.schema(fields, metadata={CONTENT_KEY: LABELS})
+
+    def fill(folder: Path) -> None:
+        target = folder / path.name
+        target.touch(mode=0o600)
+        with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+            for table in tables:
+                writer.write_table(table.cast(schema))
+
+    _write_all(path.absolute().parent, (path.name,), fill, option="--to")
+
+
+def read_model(path: Path) -> CenterModel:
+    """Read the model of a release from its directory or its file."""
+    file = path / MODEL if path.is_dir() else path
+    if path.is_dir() and not file.is_file():
+        raise ArgumentError(f"{path} has no {MODEL}. Pass the --out directory of `pais kmeans`.")
+    return load(file, "model", CenterModel.from_dict)
+
+
 def require_names(names: tuple[str, ...] | None, *added: str) -> tuple[str, ...]:
     """Return the column names; raise if they are not unique or clash with a column that is added."""
     if names is None or len({*names, *added}) != len(names) + len(added):
@@ -135,7 +168,7 @@ def table_of(rows: FloatArray, names: tuple[str, ...], extra: str, values: Float
     return pa.table([*columns, pa.array(values)], names=[*names, extra])
 
 
-def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None]) -> None:
+def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], None], *, option: str = "--out") -> None:
     """Let `fill` write files to a hidden directory on the same disk, then move them; any failure changes nothing.
 
     A new target directory is moved into place in one step. So even if the process is killed, all files are there or
@@ -154,7 +187,7 @@ def _write_all(directory: Path, names: tuple[str, ...], fill: Callable[[Path], N
     except OSError as error:
         # Arrow's error messages span several lines, or lack the text for the system's error number.
         reason = "the system refused" if error.errno is None else os.strerror(error.errno)
-        raise ArgumentError(f"{directory} cannot be written: {reason}. Check --out.") from None
+        raise ArgumentError(f"{directory} cannot be written: {reason}. Check {option}.") from None
 
 
 @contextlib.contextmanager

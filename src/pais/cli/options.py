@@ -75,8 +75,8 @@ class Units:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows(Units):
-    """The rows and columns that a command reads, and the engine to read them with."""
+class Place:
+    """Where the rows are, and the engine to read them with."""
 
     data: Annotated[
         str,
@@ -85,6 +85,29 @@ class Rows(Units):
             help="Parquet or CSV (with a header): a file, a directory, a quoted pattern or an address. Only read.",
         ),
     ]
+    separator: Annotated[
+        str | None,
+        typer.Option(
+            "--separator",
+            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
+            "header has semicolons and no comma.",
+        ),
+    ] = None
+    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
+    engine: Annotated[
+        EngineName,
+        typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
+    ] = EngineName.auto
+    master: Annotated[
+        str | None,
+        typer.Option("--master", help="Address of a Spark cluster, such as spark://host:7077. Implies Spark."),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Place, Units):
+    """The rows and columns that a command reads, and who is protected."""
+
     columns: Annotated[
         str | None,
         typer.Option("--columns", help="Names of the columns to use, separated by commas. Default: all, ids included."),
@@ -97,25 +120,8 @@ class Rows(Units):
             "columns. That is outside the guarantee, because one row decides whether the command succeeds.",
         ),
     ] = MissingChoice.drop
-    separator: Annotated[
-        str | None,
-        typer.Option(
-            "--separator",
-            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
-            "header has semicolons and no comma.",
-        ),
-    ] = None
-    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
     # Dropping is the default now; the option is kept for scripts that pass it.
     drop_missing: Annotated[bool, typer.Option("--drop-missing", hidden=True)] = False
-    engine: Annotated[
-        EngineName,
-        typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
-    ] = EngineName.auto
-    master: Annotated[
-        str | None,
-        typer.Option("--master", help="Address of a Spark cluster, such as spark://host:7077. Implies Spark."),
-    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from pais._base.files import read_json
 from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
 from pais.accounting import Ledger
-from pais.cli.files import CERTIFICATE, CONTENT_KEY, COUNT_COLUMN, LABELS, SAMPLE, WEIGHT_COLUMN
+from pais.cli.files import CERTIFICATE, CONTENT_KEY, COUNT_COLUMN, LABELS, SAMPLE, WEIGHT_COLUMN, read_model
 from pais.data.columns import listed
 from pais.data.headers import is_csv
 
@@ -34,6 +34,8 @@ def recognised(path: Path) -> dict[str, Any] | None:
         return _centers(path, names) if names is not None and COUNT_COLUMN in names else None
     content = attempt(lambda: read_json(path))
     kind = None if content is None else content.get("kind")
+    if kind == "model":
+        return _described("model", _model(path))
     return _ledger(path) if kind == "ledger" else None
 
 
@@ -88,6 +90,16 @@ def _report(path: Path) -> list[str]:
     if certificate.is_file():
         lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
     return lines
+
+
+def _model(path: Path) -> list[str]:
+    model = read_model(path)
+    n_clusters, n_features = model.centers.shape
+    return [
+        f"This is the model of a release: {n_clusters} centers of {n_features} feature(s), and how to read rows.",
+        "It holds public and released values only, and may be published. The certificate states the guarantee.",
+        f"Label rows with it: pais label DATA --model {path} --to labels.parquet. Labels are not protected.",
+    ]
 
 
 def _ledger(path: Path) -> dict[str, Any]:

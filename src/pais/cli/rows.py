@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,19 +20,13 @@ from pais.data.ball import Ball
 from pais.data.engines import Engine, WeightedRows
 from pais.data.identifiers import id_concern
 from pais.data.sources import source
-from pais.data.units import Unit
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
 
 def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Engine:
     """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
-    data: object = wanted.data
-    separator = "\t" if wanted.separator in ("tab", "\\t") else wanted.separator
-    if wanted.engine is EngineName.spark or wanted.master is not None:
-        if wanted.engine not in (EngineName.spark, EngineName.auto):
-            raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
-        data, separator = _spark_frame(wanted.data, wanted.master, separator), None
+    data, csv = found(wanted)
     engine = source(
         data,
         columns=names_of("--columns", wanted.columns),
@@ -39,14 +34,23 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
         unit=wanted.unit,
         max_rows_per_unit=wanted.max_rows_per_unit,
         missing=wanted.missing.value,
-        separator=separator,
-        decimal=wanted.decimal,
+        **csv,
         on_rows=bar.rows,
     )
     concern = id_concern(engine.names or ()) if wanted.columns is None else None
     if concern is not None:
         bar.warn(concern)
     return engine.held() if wanted.engine is EngineName.memory else engine
+
+
+def found(place: options.Place) -> tuple[object, dict[str, Any]]:
+    """Return what `pais.source` opens at a place: a path or a Spark frame, and how CSV files there are written."""
+    separator = "\t" if place.separator in ("tab", "\\t") else place.separator
+    if place.engine is not EngineName.spark and place.master is None:
+        return place.data, {"separator": separator, "decimal": place.decimal}
+    if place.engine not in (EngineName.spark, EngineName.auto):
+        raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
+    return _spark_frame(place.data, place.master, separator), {"decimal": place.decimal}
 
 
 def _spark_frame(data: str, master: str | None, separator: str | None) -> object:
@@ -65,11 +69,6 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
     if not names:
         raise ArgumentError(f"{option} names no column. Pass names with commas between them.")
     return names
-
-
-def unit_of(wanted: options.Units) -> Unit | None:
-    """The unit that the options state; None for single rows."""
-    return None if wanted.unit is None else Unit(column=wanted.unit, max_rows=wanted.max_rows_per_unit)
 
 
 def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:

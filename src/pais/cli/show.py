@@ -32,6 +32,7 @@ from pais.data.columns import listed
 from pais.planning import KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
+from pais.report.view import view_of
 
 SEED_WARNING = (
     "NOT PRIVATE: --seed was given. Anyone who knows or guesses the seed can remove the noise. "
@@ -44,9 +45,13 @@ NOISE_WARNING = (
 SAMPLE_WARNING = (
     "NOT A PRIVATE RELEASE: the sample contains rows of the data, clipped but without noise. Keep it secret."
 )
+LABEL_WARNING = "NOT PROTECTED: a label depends on its row. Keep the labels as secret as the data."
 HISTOGRAM_BINS = 12
 _BAR = 36
 _LINE = 100
+
+# Larger tables of centers are not printed.
+_MOST_COLUMNS, _MOST_CENTERS = 12, 40
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -173,6 +178,7 @@ def release_or_json(
         )
     elif not quiet:
         release_table(fit, names, paths)
+        centers_table(fit, names, paths.get("centers.csv", ""))
 
 
 def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
@@ -219,6 +225,28 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         )
     facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
     facts_table("Private k-means", facts)
+
+
+def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
+    """Print the centers in own units, with values that noise may explain in parentheses; of large tables, the path."""
+    view = view_of(fit, names)
+    n_clusters, n_features = view.values.shape
+    if n_features > _MOST_COLUMNS or n_clusters > _MOST_CENTERS:
+        say(f"{n_clusters} centers of {n_features} features: see {path}")
+        return
+    texts = [view.texts(feature)[0] for feature in range(n_features)]
+    table = Table(title="Centers", title_justify="left")
+    for name in ("center", "noisy count", *view.names):
+        table.add_column(plain(name), justify="right")
+    for center in range(n_clusters):
+        cells = [
+            texts[feature][center] if view.cells[center, feature] else f"({texts[feature][center]})"
+            for feature in range(n_features)
+        ]
+        table.add_row(*map(plain, (str(center), f"{fit.value.noisy_counts[center]:,.0f}", *cells)))
+    Console().print(table)
+    if not view.cells.all():
+        say("In parentheses: within two standard errors of the mean of the centers, or a feature that noise drowns.")
 
 
 def clusters(fit: KMeansFit) -> str:

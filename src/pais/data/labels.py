@@ -106,12 +106,11 @@ class CenterModel:
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> CenterModel:
         """Rebuild a model from its dictionary."""
-        if described["kind"] != "model":
-            raise ArgumentError("it is a file of another kind. Pass model.json of a release.")
-        columns, schema = described["columns"], described["schema"]
+        files.require_format(described, "model")
+        schema = described["schema"]
         return cls(
             centers=described["centers"],
-            columns=None if columns is None else tuple(columns),
+            columns=files.texts(described["columns"]),
             schema=None if schema is None else Schema.from_dict(schema),
             fills_missing=described["fills_missing"] is True,
         )

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pais.cli import app
 
-RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
+RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}
 
 
 def pais(*arguments: object) -> Any:

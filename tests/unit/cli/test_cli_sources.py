@@ -23,7 +23,7 @@ from pais.cli import app, show
 from pais.data.identifiers import identifiers
 
 N = 6000
-RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
+RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}
 
 
 def pais(*arguments: object) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.cli.commands import pais
 
-COMMANDS = ["demo", "example", "survey", "plan", "sample", "kmeans", "audit", "explain", "ledger"]
+COMMANDS = ["demo", "example", "survey", "plan", "sample", "kmeans", "label", "audit", "explain", "ledger"]
 
 
 @pytest.mark.parametrize("module", ["pais", "pais.cli"])

@@ -18,8 +18,10 @@ def outputs(data: Path, surveyed: Path, tmp_path: Path) -> dict[str, Path]:
     assert pais("plan", "--survey", surveyed, "--n-clusters", 3, "--epsilon", 1, "--out", plan).exit_code == 0
     assert pais("ledger", ledger, "--epsilon", 3).exit_code == 0
     assert pais("sample", data, "--plan", plan, "--out", sample).exit_code == 0
+    labels = tmp_path / "labels.parquet"
+    assert pais("label", data, "--model", tmp_path / "out", "--to", labels).exit_code == 0
     files = {name: tmp_path / "out" / name for name in RELEASE}
-    return {**files, "plan": plan, "ledger": ledger, "sample": sample, "survey": surveyed}
+    return {**files, "plan": plan, "ledger": ledger, "sample": sample, "labels": labels, "survey": surveyed}
 
 
 def test_every_output_is_explained(outputs: dict[str, Path]) -> None:
@@ -32,6 +34,8 @@ def test_every_output_is_explained(outputs: dict[str, Path]) -> None:
         "survey": "This is a survey",
         "ledger": "Remaining: epsilon 3",
         "sample": "NOT PROTECTED",
+        "labels": "NOT PROTECTED",
+        "model.json": "3 centers of 2 feature(s)",
     }
     for name, words in expected.items():
         result = pais("explain", outputs[name])

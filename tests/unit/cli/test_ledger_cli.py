@@ -18,7 +18,7 @@ import pais
 from pais.cli import app, files
 
 ROOT = Path(__file__).parents[3]
-RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "report.html"}
+RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}
 
 
 def command(*arguments: object) -> Any:

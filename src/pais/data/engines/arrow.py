@@ -199,6 +199,15 @@ class ArrowEngine(LocalEngine):
                     yield Part(file=file, row_group=group, first_row=first_row)
                 first_row += n_rows
 
+    @property
+    def carried_schema(self) -> pa.Schema:
+        return pa.schema([(name, self._carried_type(name)) for name in self._carry])
+
+    def _carried_type(self, name: str) -> pa.DataType:
+        """The type of a carried column. In files without values of the column, its type is null."""
+        types = [file.schema.field(name).type for file in self._files]
+        return next((kind for kind in types if not pa.types.is_null(kind)), types[0])
+
     def _join_carried(self, tables: Sequence[pa.Table]) -> pa.Table | None:
         """Concatenate carried columns. A column without values in one table takes its type from the others."""
         if not self._carry:

@@ -41,6 +41,11 @@ class LocalEngine(Engine):
         results that belong to the owner of the data, such as labels.
         """
 
+    @property
+    @abstractmethod
+    def carried_schema(self) -> pa.Schema:
+        """Names and types of the carried columns. Public."""
+
     @abstractmethod
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
         """Concatenate the carried columns of a sample; None if there are none."""

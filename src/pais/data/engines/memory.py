@@ -112,6 +112,10 @@ class MemoryEngine(LocalEngine):
         yield from in_threads(over, self._starts(step))
 
     @property
+    def carried_schema(self) -> pa.Schema:
+        return pa.schema([]) if self._carried is None else self._carried.schema.remove_metadata()
+
+    @property
     def feature_columns(self) -> tuple[str, ...] | None:
         return self.names if self._columns.features is None else self._columns.features
 
