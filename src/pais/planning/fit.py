@@ -61,10 +61,9 @@ class Fit(Carded):
 
     @property
     def count_noise(self) -> float:
-        """Standard deviation of the noise of each noisy count of k-means."""
+        """Standard deviation of the noise of each noisy count of k-means; 0 for other mechanisms."""
         mechanism = self.plan.mechanism
-        assert isinstance(mechanism, KMeans)
-        return mechanism.rounds[-1].count_noise.deviation(1) * self._max_rows
+        return mechanism.rounds[-1].count_noise.deviation(1) * self._max_rows if isinstance(mechanism, KMeans) else 0.0
 
     @property
     def _max_rows(self) -> int:

@@ -260,7 +260,8 @@ def plan_kmeans(
         counts as surveyed, and a default delta is certified as 1e-6.
     **settings
         Arguments of `KMeansSettings`: n_clusters, max_clusters, epsilon, delta, sampling, sample_size, mechanism,
-        algorithm, n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without `spent`.
+        algorithm, n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without
+        `spent`.
 
     Notes
     -----
