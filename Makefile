@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ $(VENV)/wheel: pyproject.toml | $(BIN)/python
 
 bench: $(READY)  ## Speed, as ratios measured in one run
 	$(BIN)/python -m benchmarks.core
+
+bench-people: $(READY)  ## Cost of private k-means on tables about people: stated bounds, found bounds, several rows per person
+	$(BIN)/python -m benchmarks.people
 
 bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans

@@ -31,11 +31,14 @@ _TAIL, _MEAN_TAIL = 0.005, 0.02
 # Of the cells on one side of the mean, at least this share lies within the bound, however few they are.
 _LEAST_OF_SIDE = 0.5
 
-# Bins per octave of the last histogram.
-_BINS_OF_SIZES = 4
+# Bins per octave of the last histogram, for numbers of cells over the noise of a bin from which they are used.
+_BINS_OF_SIZES = ((400.0, 4), (150.0, 2), (0.0, 1))
 
 # Probability that noise alone shows cells where there are none, in any column and stage.
-_RISK = 0.02
+_RISK = 0.002
+
+# A tail with fewer cells than this many standard deviations of the noise of a bin may be noise.
+_LEAST_TAIL = 5.0
 
 # Bounds are rounded outwards to this many decimal places more than their distance has.
 _PLACES = 2
@@ -73,14 +76,15 @@ def column_ranges(
     Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
     """
     places, d = tuple(positions), len(positions)
-    middle = (0.0,) * d
-    first = _sides(engine, places, middle, noise.on_cells(_MAGNITUDE_SHARE, d), bits, bins_per_octave=1)
+    first = _sides(engine, places, (0.0,) * d, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits)
     rough = [_range(sides, 0.0, _MEAN_TAIL) for sides in first]
     means = _means(engine, places, rough, [_n_cells(sides) for sides in first], noise.on_cells(_MEAN_SHARE, d), bits)
-    last = _sides(engine, places, means, noise.on_cells(_SIZE_SHARE, d), bits, bins_per_octave=_BINS_OF_SIZES)
+    law = noise.on_cells(_SIZE_SHARE, d)
+    last = _sides(engine, places, means, [_bins_for(_n_cells(sides) / law.deviation(1)) for sides in first], law, bits)
+    unsure = _LEAST_TAIL * law.deviation(1)
     return tuple(
         _settled(
-            coarse if not any(fine) else _range(fine, mean, _TAIL),
+            coarse if not any(fine) else _range(fine, mean, _TAIL, unsure),
             negative=before[0] is not None,
             positive=before[1] is not None,
         )
@@ -165,24 +169,27 @@ def _sides(
     engine: Engine,
     positions: tuple[int, ...],
     centers: tuple[float, ...],
+    bins_per_octave: Sequence[int],
     noise: NoiseLaw,
     bits: BitSource,
-    *,
-    bins_per_octave: int,
 ) -> list[list[NormCounts | None]]:
     """For each column, the estimated numbers of cells below and above its center, by size; None if none are seen."""
     counts = engine.fold(_CellCounts(positions=positions, centers=centers), seeded=not bits.private)
-    counts = counts.reshape(len(positions), 2, 2 * OCTAVES * bins_per_octave, -1).sum(axis=3)
-    lattice = Lattice(step=_mass_step(engine))
-    steps = counts.reshape(-1, 1) + noise.draw_steps((counts.size, 1), lattice, bits)
-    risk = _RISK / (4 * len(positions))
-    return [
-        [
-            NoisyCounts(counts=side, bins_per_octave=bins_per_octave, noise=noise, risk=risk).estimate()
-            for side in column
-        ]
-        for column in lattice.decode(steps).reshape(counts.shape)
+    # Merge neighbouring bins before the noise is drawn.
+    merged = [
+        side.reshape(2 * OCTAVES * bins, -1).sum(axis=1)
+        for column, bins in zip(counts, bins_per_octave, strict=True)
+        for side in column
     ]
+    ends = np.cumsum([side.size for side in merged])
+    lattice = Lattice(step=_mass_step(engine))
+    noisy = lattice.decode(np.concatenate(merged) + noise.draw_steps((int(ends[-1]), 1), lattice, bits)[:, 0])
+    risk = _RISK / (4 * len(positions))
+    sides = [
+        NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=noise, risk=risk).estimate()
+        for number, side in enumerate(np.split(noisy, ends[:-1]))
+    ]
+    return [sides[2 * column : 2 * column + 2] for column in range(len(positions))]
 
 
 def _means(
@@ -217,25 +224,35 @@ def _n_cells(sides: Sequence[NormCounts | None]) -> float:
     return sum(side.n_rows for side in sides if side is not None)
 
 
-def _range(sides: Sequence[NormCounts | None], center: float, tail: float) -> ColumnRange:
-    """Bounds with a share `tail` of the cells beyond each."""
+def _bins_for(signal: float) -> int:
+    """Bins per octave of the last histogram, for the number of cells over its noise. Fewer bins have less noise."""
+    return next(bins for least, bins in _BINS_OF_SIZES if signal >= least)
+
+
+def _range(sides: Sequence[NormCounts | None], center: float, tail: float, unsure: float = 0.0) -> ColumnRange:
+    """Bounds with a share `tail` of the cells beyond each. Up to `unsure` cells in a tail may be noise."""
     below, above = sides
     if below is None and above is None:
         return ColumnRange(seen=False)
     rows = tail * _n_cells(sides)
-    low = center if below is None else center - _end(below, rows)
-    high = center if above is None else center + _end(above, rows)
+    low = center if below is None else center - _end(below, rows, unsure)
+    high = center if above is None else center + _end(above, rows, unsure)
     return _apart(low, high)
 
 
-def _end(side: NormCounts, rows: float) -> float:
-    """The size beyond which a number of rows lies, or half of the rows if there are fewer."""
+def _end(side: NormCounts, rows: float, unsure: float) -> float:
+    """The size beyond which a number of rows lies, but at most half of the rows.
+
+    If so few rows may be noise, the size is that of a longer tail, times a factor that holds for normal values.
+    """
+    half = _LEAST_OF_SIDE * side.n_rows
+    rows, sure = min(rows, half), min(max(rows, unsure), half)
     points = edges()[:: N_BINS // side.counts.size]
     outwards = np.append(np.cumsum(side.counts[::-1])[::-1], 0.0)
-    rows = min(rows, (1.0 - _LEAST_OF_SIDE) * side.n_rows)
-    at = int(np.flatnonzero(outwards > rows)[-1])
-    within = (outwards[at] - rows) / (outwards[at] - outwards[at + 1])
-    return float(points[at] + within * (points[at + 1] - points[at]))
+    at = int(np.flatnonzero(outwards > sure)[-1])
+    within = (outwards[at] - sure) / (outwards[at] - outwards[at + 1])
+    size = float(points[at] + within * (points[at + 1] - points[at]))
+    return size * math.sqrt(math.log(side.n_rows / rows) / math.log(side.n_rows / sure))
 
 
 def _apart(low: float, high: float) -> ColumnRange:

@@ -22,11 +22,13 @@ from pais.column_survey import with_bounds
 from pais.data.ball import Ball, norm_order
 from pais.data.engines import Block, Engine, Fold
 from pais.data.sources import source
+from pais.errors import SurveyWarning
 from pais.mechanisms import NoiseLaw
 from pais.planning import Facts, Settings, Survey
 from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
 from pais.planning.radius import radius_at
 from pais.planning.survey_noise import SurveyNoise
+from pais.privacy.guarantee import warn
 from pais.privacy.norms import NormDistribution
 
 # Share of the raw rows that are not clipped in the noisy mean.
@@ -56,11 +58,12 @@ def survey(
     ----------
     rows : array, table, path, Spark DataFrame or source
         Any input of `pais.source`. Each stage reads, clips and counts every row once: one pass with a stated center,
-        three without.
+        three without, and three more for the bounds of "auto" columns, which take 60 % of the price.
     epsilon : float
         Price of the whole survey.
     center : sequence of float, optional
-        Public origin of the norms. If None, the survey releases a noisy mean first, for 40 % of the price.
+        Public origin of the norms. If None, the survey releases a noisy mean first, for 40 % of the price. If `rows`
+        were opened with facts about all columns, the midpoint of their bounds is the center instead.
     quantile : float, optional
         Share of the rows that lie within the radius, up to noise and the width of a bin. If None, the radius is that of
         the outermost norms above the noise, and a plan chooses a smaller one: the best trade between noise, which grows
@@ -77,10 +80,14 @@ def survey(
     """
     charged = accounts(ledger)
     charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
-    noise = SurveyNoise(epsilon=float(epsilon))
-    return charged_survey(
-        rows, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
+    noise, engine = SurveyNoise(epsilon=float(epsilon)), source(rows)
+    if center is None and engine.schema is not None:
+        center = engine.schema.midpoint
+    survey = charged_survey(
+        engine, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
     )
+    warn(survey.columns_concern, SurveyWarning)
+    return survey
 
 
 def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:

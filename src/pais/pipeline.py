@@ -40,8 +40,7 @@ def fit(
         charged.check(settings.price)
     settings.require()
     engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit))
-    settings = settings.for_schema(engine.schema)
-    engine.require_width(settings.stated_ball())
+    settings = settings.for_rows(engine)
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:
         warn(ledger_concern())

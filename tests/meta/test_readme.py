@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.meta.test_guides import with_commands
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -21,6 +24,21 @@ def test_every_python_block_of_the_readme_runs(
     printed = capsys.readouterr().out
     assert '"note": "secure randomness"' in printed
     assert '"epsilon": 1.0' in printed
+
+
+@pytest.mark.slow
+def test_the_commands_of_the_readme_go_from_a_messy_file_to_a_readable_report(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    environment = with_commands(tmp_path_factory.mktemp("bin"))
+    (commands,) = re.findall(r"```sh\n(.*?)```", README, flags=re.DOTALL)
+    done = subprocess.run(
+        ["sh", "-e", "-c", commands], capture_output=True, text=True, env=environment, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"[Aa]ll 6 segments and \S+ (of )?\d+ features are readable above the noise", report)
+    assert "one customer_id added or removed" in (tmp_path / "out" / "certificate.json").read_text()
 
 
 def test_the_readme_shows_the_two_commands() -> None:

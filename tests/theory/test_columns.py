@@ -231,3 +231,52 @@ def test_bounds_are_the_same_in_memory_and_from_a_file(tmp_path: Path) -> None:
     assert surveys[0].schema.open == ()
     assert surveys[0].schema == surveys[1].schema == surveys[2].schema
     assert surveys[0].norms == surveys[1].norms == surveys[2].norms
+
+
+# ---------------------------------------------------------------- in a fit
+
+
+def test_fit_releases_centers_in_own_units_and_records_the_bounds() -> None:
+    table = pais.example_people(3000)
+    columns = {"age": "auto", "income": "auto", "premium": bool}
+    fit = pais.private_kmeans(
+        source(table, columns=columns), pais.KMeansSettings(n_clusters=3, epsilon=1.0), random_state=0
+    )
+    assert fit.schema is not None
+    assert fit.schema.open == ()
+    assert fit.schema == fit.survey.schema == fit.plan.schema
+    assert fit.certificate.schema == fit.schema.to_dict()
+    centers = fit.schema.decode(fit.value.centers)
+    assert np.all((centers[:, 0] > 18.0) & (centers[:, 0] < 95.0))
+    assert np.all((centers[:, 1] > 5e3) & (centers[:, 1] < 3e5))
+    assert pais.Survey.from_dict(fit.survey.to_dict()) == fit.survey
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "l2"])
+def test_a_column_that_is_not_seen_is_named_in_a_warning(mechanism: str) -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({"seen": rng.normal(50.0, 9.0, 30_000), "empty": np.zeros(30_000)})
+    model = pais.DPKMeans(n_clusters=2, epsilon=2.0, mechanism=mechanism, random_state=0)
+    with pytest.warns(pais.SurveyWarning, match=r"auto column\(s\) empty\. .*State their bounds"):
+        model.fit(source(table, columns={"seen": "auto", "empty": "auto"}))
+    assert model.fit_.survey.unseen_columns == ("empty",)
+    assert pais.Survey.from_dict(model.fit_.survey.to_dict()).unseen_columns == ("empty",)
+
+
+def test_stated_norms_are_refused_beside_open_columns() -> None:
+    norms = pais.NormDistribution.from_histogram([0.0, 1.0], [100.0])
+    rows = source(pa.table({"a": [1.0, 2.0]}), columns={"a": "auto"})
+    with pytest.raises(pais.ArgumentError, match="auto column 'a'"):
+        pais.DPKMeans(n_clusters=1, radius=1.0, norms=norms, random_state=0).fit(rows)
+
+
+def test_bounds_of_all_columns_save_the_mean_of_the_survey() -> None:
+    table = pais.example_people(500)
+    columns = {"age": (18, 100), "region": ["north", "south"], "premium": bool}
+    settings = pais.KMeansSettings(n_clusters=2, epsilon=1.0)
+    bounded = settings.for_rows(source(table, columns=columns))
+    assert bounded.center == pytest.approx((0.0, math.sqrt(0.5), math.sqrt(0.5), 0.0))
+    assert bounded.survey_passes == 1
+    assert settings.for_rows(source(table, columns={**columns, "income": "auto"})).survey_passes == 4
+    assert settings.for_rows(source(table, columns={**columns, "income": 1e4})).survey_passes == 3
+    assert pais.survey(source(table, columns=columns), epsilon=1.0, random_state=0).ball.center == bounded.center

@@ -104,6 +104,9 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
             "quantile_asked",
             "ledger_entries",
             "shift",
+            "unit",
+            "schema",
+            "unseen_columns",
         ]
         assert not hasattr(found, "rows")
         shown.append((repr(found), found.to_dict(), found.norms.norms.size))
@@ -111,7 +114,9 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
     assert atoms == other_atoms
     assert list(public) == list(other_public)
     released = {"epsilon", "above_noise", "noisy_rows", "noisy_mean_square_norm", "ball", "norms", "name"}
+    released |= {"schema", "unseen_columns"}
     fixed = {"kind", "format", "columns", "note", "secure_randomness", "quantile_asked", "shift", "version"}
+    fixed |= {"unit", "neighbours"}
     assert set(public) == fixed | released
     assert public["epsilon"] == other_public["epsilon"]
     for line in (text, other_text, str(public), str(other_public)):

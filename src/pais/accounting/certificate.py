@@ -178,10 +178,13 @@ class Certificate(Carded):
         Parameters
         ----------
         value : object
-            The released value, or an object that holds it: a `Release`, or a fitted model.
+            The released value, or an object that holds it: a `Release`, or a fitted model. A model from
+            `with_clusters` matches the certificate of the release that its centers were computed from; the centers of
+            that release are in ``model.fit_.value.released``.
         """
         # A fitted model holds its value in `fit_.value`, a fit or a release in `value`.
         value = getattr(getattr(value, "fit_", value), "value", value)
+        value = getattr(value, "released", None) or value
         return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 

@@ -204,7 +204,14 @@ def statistics_near_record(
 
 
 def _stacked(outputs: Sequence[KMeansValue]) -> tuple[FloatArray, FloatArray]:
-    return np.stack([value.noisy_counts for value in outputs]), np.stack([value.centers for value in outputs])
+    """Counts and centers of all runs, with empty copies of centers in runs that chose fewer clusters than others."""
+    most = max(len(value.centers) for value in outputs)
+    index = [np.arange(most) % len(value.centers) for value in outputs]
+    first = [np.arange(most) < len(value.centers) for value in outputs]
+    counts = [
+        np.where(is_first, value.noisy_counts[i], 0.0) for value, i, is_first in zip(outputs, index, first, strict=True)
+    ]
+    return np.stack(counts), np.stack([value.centers[i] for value, i in zip(outputs, index, strict=True)])
 
 
 def _own_cluster(counts: FloatArray, along: FloatArray) -> NDArray[np.intp]:

@@ -16,9 +16,10 @@ from pais.auditing import audit as run_audit
 from pais.cli import books, files, options, show
 from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
-from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms, unit_of
+from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms
 from pais.data.engines import Engine
 from pais.data.labels import CenterModel
+from pais.data.units import unit_of
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans
 from pais.norm_survey import survey as survey_rows
@@ -134,10 +135,11 @@ def plan(
     settings, survey = settings_of(wanted), surveyed(wanted, rehearsal=True)
     if survey is None and (settings.radius is None or settings.norms is None):
         raise ArgumentError("a plan needs facts. State --radius, --norms and --n-rows, or pass --survey survey.json.")
+    unit = unit_of(units.unit, units.max_rows_per_unit)
     if survey is None:
-        facts = settings.facts(None).about(unit_of(units), None)
+        facts = settings.facts(None).about(unit, None)
     else:
-        facts = Facts.of(survey) if units.unit is None else Facts.of(survey).about(unit_of(units), survey.schema)
+        facts = Facts.of(survey) if units.unit is None else Facts.of(survey).about(unit, survey.schema)
     center = facts.ball.center
     if n_features is None and center is None:
         raise ArgumentError("the number of columns is not known. Pass --n-features.")
@@ -246,6 +248,7 @@ def kmeans(
         paths = files.write_release(out, result, names, header, model=model)
     if result.survey is not None and not result.survey.above_noise:
         show.warn(show.NOISE_WARNING)
+    show.warn_of(None if result.survey is None else result.survey.columns_concern)
     show.warn_of(result.concern)
     show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
 

@@ -43,6 +43,16 @@ class EngineName(str, Enum):
     spark = "spark"
 
 
+def _number_or_auto(text: str) -> int | str:
+    """A whole number, or the word auto."""
+    if text == "auto":
+        return text
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a valid integer, nor 'auto'.") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Units:
     """Who is protected."""
@@ -155,7 +165,18 @@ class Facts(Center):
 class KMeans(Facts):
     """Settings of a private k-means; `KMeansSettings` checks them."""
 
-    n_clusters: Annotated[int | None, typer.Option("--n-clusters", help="Number of clusters.")] = None
+    n_clusters: Annotated[
+        str | None,
+        typer.Option(
+            "--n-clusters",
+            parser=_number_or_auto,
+            metavar="INTEGER|auto",
+            help="Number of clusters. 'auto' chooses it from noisy values that are released anyway, at no extra price.",
+        ),
+    ] = None
+    max_clusters: Annotated[
+        int, typer.Option("--max-clusters", help="Largest number of clusters that 'auto' may choose.")
+    ] = 20
     epsilon: Annotated[
         float | None, typer.Option("--epsilon", help="Guarantee for everything that is released, survey included.")
     ] = None

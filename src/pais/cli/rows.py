@@ -20,7 +20,6 @@ from pais.data.ball import Ball
 from pais.data.engines import Engine, WeightedRows
 from pais.data.identifiers import id_concern
 from pais.data.sources import source
-from pais.data.units import Unit
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
@@ -70,11 +69,6 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
     if not names:
         raise ArgumentError(f"{option} names no column. Pass names with commas between them.")
     return names
-
-
-def unit_of(wanted: options.Units) -> Unit | None:
-    """The unit that the options state; None for single rows."""
-    return None if wanted.unit is None else Unit(column=wanted.unit, max_rows=wanted.max_rows_per_unit)
 
 
 def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:

@@ -62,6 +62,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             warn(id_concern(rows.names or ()), QualityWarning)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
+        if fitted.survey is not None:
+            warn(fitted.survey.columns_concern, SurveyWarning)
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "

@@ -2,11 +2,24 @@
 
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.exact_price import exact_epsilon
-from pais.mechanisms.kmeans import KMeans, KMeansValue, ReleasedCells, ResidualRound, Round, SecondMoment
+from pais.mechanisms.kmeans import (
+    CellModel,
+    Elbow,
+    ElbowPoint,
+    KMeans,
+    KMeansValue,
+    ReleasedCells,
+    ResidualRound,
+    Round,
+    SecondMoment,
+)
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
+    "CellModel",
+    "Elbow",
+    "ElbowPoint",
     "Extent",
     "GaussianNoise",
     "Joint",

@@ -209,6 +209,7 @@ def _noise_lines(described: dict[str, Any]) -> list[str]:
 
 def _phases_in_words(described: dict[str, Any]) -> str:
     k, cells, explore = described["n_clusters"], described["cells"], described["exploring_rounds"]
+    k = f"up to {k}" if described["choose"] else k
     total = len(described["rounds"])
     if explore == 0:
         return f"k-means, {total} rounds on {k} centers"
@@ -310,7 +311,8 @@ def survey_text(content: Mapping[str, Any]) -> str:
 
 
 def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
-    neighbours = ONE_ROW if content.get("unit") is None else f"one {content['unit']['column']} added or removed"
+    # Surveys of earlier versions do not contain this field.
+    neighbours = str(content.get("neighbours", ONE_ROW))
     if not content.get("shift"):
         return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
     shift = validate.positive("shift", content["shift"])

@@ -107,6 +107,16 @@ class Survey(Carded):
         )
 
     @property
+    def columns_concern(self) -> str | None:
+        """A warning that names the "auto" columns without bounds of their own; None if there are none."""
+        if not self.unseen_columns:
+            return None
+        return (
+            f"the survey saw nothing but zeros above its noise in the auto column(s) {listed(self.unseen_columns)}. It "
+            "clipped them to [-1, 1]. State their bounds, or raise epsilon."
+        )
+
+    @property
     def neighbours(self) -> str:
         """The meaning of presence or absence in the guarantee."""
         return ONE_ROW if self.unit is None else self.unit.neighbours

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
+import numpy as np
+
+from pais._base import validate
 from pais._base.cards import Card, Carded
+from pais._base.numerics import FloatArray
 from pais.accounting import Certificate, Release
 from pais.accounting.certificate import value_in_words
 from pais.data.schema import Schema
-from pais.mechanisms import KMeans, KMeansValue
+from pais.errors import ArgumentError
+from pais.mechanisms import CellModel, Elbow, KMeans, KMeansValue
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
 from pais.planning.quality import Quality
@@ -55,11 +61,60 @@ class Fit(Carded):
 
     @property
     def count_noise(self) -> float:
-        """Standard deviation of the noise of each noisy count of k-means."""
+        """Standard deviation of the noise of each noisy count of k-means; 0 for other mechanisms."""
         mechanism = self.plan.mechanism
-        assert isinstance(mechanism, KMeans)
-        max_rows = 1 if self.plan.unit is None else self.plan.unit.max_rows
-        return mechanism.rounds[-1].count_noise.deviation(1) * max_rows
+        return mechanism.rounds[-1].count_noise.deviation(1) * self._max_rows if isinstance(mechanism, KMeans) else 0.0
+
+    @property
+    def _max_rows(self) -> int:
+        """Rows that a count of 1 stands for."""
+        return 1 if self.plan.unit is None else self.plan.unit.max_rows
+
+    @cached_property
+    def elbow(self) -> Elbow | None:
+        """Estimated cost for every number of clusters, from released values; None if there are no cells."""
+        model = self._model
+        return None if model is None else Elbow.of(model)
+
+    def with_clusters(self, n_clusters: int) -> Fit:
+        """The same fit with another number of clusters, from 1 to the number of released cells.
+
+        The centers follow from the released cells at no further price. The certificate is the same, and it matches the
+        new fit, because it was issued for the value that the new centers were computed from.
+        """
+        k, model = validate.count("n_clusters", n_clusters), self._model
+        if model is None:
+            raise ArgumentError("this release has no cells to merge. Fit again with the number of clusters you want.")
+        if k > len(model.cells):
+            raise ArgumentError(
+                f"n_clusters={k} is more than the {len(model.cells)} released cells. Pass at most that number, or fit "
+                "again."
+            )
+        released = self.value.released or self.value
+        if k == len(released.centers):
+            return replace(self, value=released)
+        value = replace(model.merged(k).value.moved(self._origin), cells=released.cells, released=released)
+        return replace(self, value=value)
+
+    @property
+    def _origin(self) -> FloatArray:
+        center = self.plan.ball.center
+        return np.zeros(self.value.centers.shape[1]) if center is None else np.asarray(center)
+
+    @cached_property
+    def _model(self) -> CellModel | None:
+        """Points that stand for the rows of the released cells."""
+        mechanism, plan = self.plan.mechanism, self.plan
+        if not isinstance(self.value, KMeansValue) or not isinstance(mechanism, KMeans) or self.value.cells is None:
+            return None
+        cells = self.value.moved(-self._origin).cells
+        assert cells is not None
+        return CellModel(
+            cells=cells,
+            n_rows=mechanism.n_rows * self._max_rows,
+            mean_square_norm=mechanism.mean_square_norm if mechanism.order == 2.0 else None,
+            radius=plan.ball.radius,
+        )
 
     @property
     def quality(self) -> Quality | None:

@@ -57,8 +57,11 @@ class KMeansSettings(Settings):
 
     Attributes
     ----------
-    n_clusters : int
-        Number of clusters k.
+    n_clusters : int or "auto"
+        Number of clusters k. "auto" chooses it from what the exploring rounds release, by the rule of `pais.Elbow`, at
+        no further price.
+    max_clusters : int
+        Largest number of clusters that "auto" may choose. The plan is made for this number.
     algorithm : {"refined", "paper"}
         "paper" is plain DP-Lloyd, `n_iterations` rounds of equal noise on k centers; pure mechanisms only.
     n_iterations : int
@@ -69,13 +72,25 @@ class KMeansSettings(Settings):
 
     what = "k-means"
 
-    n_clusters: int
+    n_clusters: int | Literal["auto"]
     algorithm: Algorithm = "refined"
     n_iterations: int = 10
+    max_clusters: int = 20
+
+    @property
+    def most_clusters(self) -> int:
+        """The number of clusters that the plan is made for."""
+        return int(self.max_clusters if self.n_clusters == "auto" else self.n_clusters)
 
     def require(self) -> None:
-        validate.count("n_clusters", self.n_clusters)
+        if isinstance(self.n_clusters, str) and self.n_clusters != "auto":
+            raise ArgumentError("n_clusters is a text other than 'auto'. Pass a whole number, or 'auto'.")
+        if self.n_clusters != "auto":
+            validate.count("n_clusters", self.n_clusters)
+        validate.count("max_clusters", self.max_clusters)
         super().require()
+        if self.n_clusters == "auto" and self.algorithm == "paper":
+            raise ArgumentError("n_clusters='auto' is not available with algorithm='paper'. Pass a whole number.")
         if self.algorithm not in ("refined", "paper") or (self.algorithm == "paper" and self.mechanism == "gaussian"):
             raise ArgumentError(
                 f"algorithm={self.algorithm!r} is not available with mechanism={self.mechanism!r}. Pass 'refined'."
@@ -103,7 +118,7 @@ class KMeansSettings(Settings):
         return with_radius(
             facts,
             mechanism=self.mechanism,
-            n_clusters=self.n_clusters,
+            n_clusters=self.most_clusters,
             n_features=n_features,
             epsilon=float(self.epsilon),
             delta=self.delta,
@@ -171,7 +186,7 @@ class KMeansSettings(Settings):
         unit = unit_profile(self.mechanism, d, ball.radius)
         problem = Problem(
             mechanism=self.mechanism,
-            n_clusters=int(self.n_clusters),
+            n_clusters=self.most_clusters,
             n_features=d,
             n_rows=norms.n_rows,
             radius=ball.radius,
@@ -179,6 +194,7 @@ class KMeansSettings(Settings):
             kept=1.0,
             epsilon=float(self.epsilon),
             flat=self._flat(norms.n_rows),
+            choose=self.n_clusters == "auto",
         )
         if self.algorithm == "paper":
             assert isinstance(unit, LinearProfile)
@@ -243,8 +259,9 @@ def plan_kmeans(
         Earlier releases on the same rows; the certificate adds their prices. If there are any, the number of rows
         counts as surveyed, and a default delta is certified as 1e-6.
     **settings
-        Arguments of `KMeansSettings`: n_clusters, epsilon, delta, sampling, sample_size, mechanism, algorithm,
-        n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without `spent`.
+        Arguments of `KMeansSettings`: n_clusters, max_clusters, epsilon, delta, sampling, sample_size, mechanism,
+        algorithm, n_iterations, max_epsilon_if_kept. Here epsilon is the guarantee of this release alone, without
+        `spent`.
 
     Notes
     -----

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pais._base import files, validate
-from pais._base.cards import Card, Carded
+from pais._base.cards import Carded
 from pais._version import __version__
 from pais.accounting import Certificate, Part
 from pais.accounting.amounts import sum_up
@@ -19,6 +18,7 @@ from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import require_one_unit, require_parts, survey_shift
 from pais.accounting.price import certified_price, delta_of_release, own_limit
+from pais.accounting.words import ONE_ROW
 from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.data.schema import Schema
@@ -34,8 +34,6 @@ from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
-
-NEIGHBOURS = "one row added or removed"
 
 #: Pass this as epsilon to accept any certified price.
 AT_COST: Any = object()
@@ -202,7 +200,7 @@ class Plan(Carded):
     @property
     def neighbours(self) -> str:
         """The meaning of presence or absence in the guarantee."""
-        return NEIGHBOURS if self.unit is None else self.unit.neighbours
+        return ONE_ROW if self.unit is None else self.unit.neighbours
 
     def certified(self) -> Plan:
         """Return the plan with its current price. Raises if that exceeds the budget.
@@ -212,12 +210,11 @@ class Plan(Carded):
         known = files.is_complete([self.rule.to_dict(), self.mechanism.to_dict()])
         return self if known and self.mechanism.profile == self._profile else replace(self)
 
+    _card = plan_card
+
     def explain(self) -> str:
         """Describe the plan in words: what is read, public and protected, and the loss of a record."""
         return explain(self)
-
-    def _card(self) -> Card:
-        return plan_card(self)
 
     def certificate(self, value: object, *, secure: bool, entries: Sequence[str]) -> Certificate:
         """Certificate of a value that this plan released. `secure` is False if any draw came from a seed."""
@@ -331,7 +328,7 @@ class Plan(Carded):
             radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
         )
         shown = plan.to_dict()
-        if any(not _alike(described.get(name), shown[name]) for name in shown if name != "version"):
+        if any(not files.alike(described.get(name), shown[name]) for name in shown if name != "version"):
             raise ArgumentError(
                 "it was edited, or another version of pais wrote it, and its numbers do not match. Plan again."
             )
@@ -351,14 +348,3 @@ class Plan(Carded):
 
 def _named(unit: Unit | None) -> str:
     return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
-
-
-def _alike(left: Any, right: Any) -> bool:
-    """Whether two JSON values are equal, up to rounding differences between machines."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(_alike(left[name], right[name]) for name in left)
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(_alike, left, right))
-    if isinstance(left, float) and isinstance(right, float):
-        return math.isclose(left, right, rel_tol=1e-9)
-    return bool(left == right)

@@ -99,7 +99,8 @@ def predicted_quality(
     rounds = mechanism.residual_rounds
     if not rounds:
         return None
-    k, d, n = mechanism.n_clusters, mechanism.n_features, norms.n_rows
+    k = mechanism.n_clusters if value is None else len(value.centers)
+    d, n = mechanism.n_features, norms.n_rows
     polishing = rounds[min(mechanism.explore, len(rounds) - 1) :]
     precision = sum(round_.residual_noise.deviation(d) ** -2 for round_ in polishing)
     reach = float(rounds[-1].reach(np.array([min(norms.mean_square_norm**0.5, norms.radius)]))[0])

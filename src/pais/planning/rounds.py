@@ -31,7 +31,11 @@ _LEAST_FLAT_FIRST = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """Public numbers that determine the rounds of k-means. `kept` is the expected share of the rows in the sample."""
+    """Public numbers that determine the rounds of k-means.
+
+    `kept` is the expected share of the rows in the sample. If `choose`, `n_clusters` is the largest number of clusters,
+    and the exploring rounds suggest how many there are.
+    """
 
     mechanism: MechanismName
     n_clusters: int
@@ -42,6 +46,7 @@ class Problem:
     kept: float
     epsilon: float
     flat: float
+    choose: bool = False
 
 
 def unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
@@ -111,6 +116,7 @@ class Schedule:
             # For pure noise: three scales of Laplace noise, expressed in standard deviations.
             trust=0.7 if problem.mechanism == "gaussian" else 3.0 / math.sqrt(2.0),
             largest_weight=largest_weight,
+            choose=problem.choose,
         )
 
     def _moment(self, noise: float) -> SecondMoment:

@@ -11,7 +11,7 @@ from pais._base import validate
 from pais.accounting import Part
 from pais.accounting.amounts import sum_up, what_is_left
 from pais.data.ball import Ball
-from pais.data.schema import Schema
+from pais.data.engines import Engine
 from pais.errors import ArgumentError, BudgetError, MismatchError
 from pais.planning.facts import Facts, Survey
 from pais.planning.plan import Plan
@@ -68,7 +68,7 @@ class Settings(ABC):
     max_epsilon_if_kept : float, optional
         Largest epsilon of a record for the whole fit, given that it was kept in the sample; None = epsilon + 15.
     open_columns : int
-        Number of "auto" columns, whose bounds the survey finds. `for_schema` sets it.
+        Number of "auto" columns, whose bounds the survey finds. `for_rows` sets it.
     """
 
     #: What the fit releases, for the entry in a ledger.
@@ -86,12 +86,14 @@ class Settings(ABC):
     max_epsilon_if_kept: float | None = None
     open_columns: int = 0
 
-    def for_schema(self: S, schema: Schema | None) -> S:
-        """Return the settings for rows with a schema, before a row is read.
+    def for_rows(self: S, rows: Engine) -> S:
+        """Return the settings for a source, before a row is read. Raises if they do not fit its columns.
 
-        If bounds limit all columns, stated or yet to be found, their midpoint is the center: then there is no need to
-        survey a mean, which would take two more passes over the rows.
+        If neither center nor radius is stated and bounds limit all columns, stated or yet to be found, their midpoint
+        is the center. It is about as good as a surveyed mean, which would take two more passes over the rows.
         """
+        schema = rows.schema
+        rows.require_width(self.stated_ball())
         if schema is None:
             return self
         if schema.open and self.norms is not None:
@@ -99,7 +101,7 @@ class Settings(ABC):
                 f"norms is stated, but the size of the auto column {schema.open[0]!r} is not known. State its bounds, "
                 "or leave out norms."
             )
-        center = schema.midpoint if self.center is None else self.center
+        center = schema.midpoint if self.center is None and self.radius is None else self.center
         return replace(self, center=center, open_columns=len(schema.open))
 
     @abstractmethod

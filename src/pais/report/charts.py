@@ -36,6 +36,8 @@ class LineChart:
         Name and marks of the horizontal axis, which ends at the outer marks.
     mark : float, optional
         A value of x to mark on the curve.
+    note : str
+        A sentence below the chart.
     """
 
     name: str
@@ -48,6 +50,7 @@ class LineChart:
     x_name: str = "norm / radius"
     x_ticks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
     mark: float | None = None
+    note: str = ""
 
     def svg(self) -> str:
         finite = np.isfinite(self.y)
@@ -60,12 +63,15 @@ class LineChart:
         ]
         line = " ".join(f"{x:.2f},{y:.2f}" for x, y, _ in points)
         marks = [f'<circle class="mark" cx="{x:.2f}" cy="{y:.2f}" r="6"/>' for x, y, at in points if at == self.mark]
+        note = f'<p class="axes">{escaped(self.note)}</p>' if self.note else ""
         parts = [self._grid(ticks, top), self._limit(top), f'<polyline class="curve" points="{line}"/>', *marks]
         return (
             f'<figure><figcaption>{escaped(self.title)}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
             f'role="img" aria-labelledby="{self.name}-title {self.name}-text">\n'
             f'<title id="{self.name}-title">{escaped(self.title)}</title>\n'
-            f'<desc id="{self.name}-text">{escaped(self.description)}</desc>\n' + "\n".join(parts) + "\n</svg></figure>"
+            f'<desc id="{self.name}-text">{escaped(self.description)}</desc>\n'
+            + "\n".join(parts)
+            + f"\n</svg>{note}</figure>"
         )
 
     def _limit(self, top: float) -> str:

@@ -88,7 +88,8 @@ class HeatMap:
         lines = [self._counts_line("Noisy count", centers, self._count)]
         if noise:
             lines.append(self._counts_line("Noise", centers, lambda index: noise[index]))
-        for j in range(len(self.view.names)):
+        # Readable features come first, each group in the order of the columns.
+        for j in sorted(range(len(self.view.names)), key=lambda j: not self.view.features[j]):
             cells = self._cells(j)
             lines.append(f"<tr>{self._feature_head(j, scope='row')}{''.join(cells[index] for index in centers)}</tr>")
         return _table(

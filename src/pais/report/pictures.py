@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from pais._base.numerics import FloatArray
+from pais.mechanisms import Elbow
 from pais.report.charts import LineChart
 from pais.report.projection import Projection
 from pais.report.text import escaped, number, percent
@@ -110,22 +110,32 @@ def _description(projection: Projection, view: View) -> str:
     return f"{len(projection.points)} circles, one for each center. {'; '.join(words)}."
 
 
-def elbow_chart(numbers: Sequence[int], costs: Sequence[float], chosen: int) -> str:
+def elbow_chart(elbow: Elbow, chosen: int) -> str:
     """Draw the estimated cost for each number of clusters, over that of one cluster."""
-    top = max(float(costs[0]), 1e-300)
-    shares = np.asarray(costs, dtype=np.float64) / top
+    numbers = [point.n_clusters for point in elbow]
+    costs = np.array([point.cost for point in elbow])
+    shares = costs / max(float(costs[0]), 1e-300)
     here = dict(zip(numbers, shares.tolist(), strict=True)).get(chosen)
     return LineChart(
         name="elbow",
         title="Estimated cost by number of clusters",
         description=f"From 1 at {numbers[0]} to {number(float(shares[-1]), 2)} at {numbers[-1]} clusters"
         + ("." if here is None else f"; {number(here, 2)} at {chosen}."),
-        x=np.asarray(numbers, dtype=np.float64),
+        x=np.array(numbers, dtype=np.float64),
         y=shares,
-        x_name="number of clusters; the dot is this result",
+        x_name="number of clusters",
         x_ticks=_integer_ticks(numbers[0], numbers[-1]),
         mark=float(chosen),
+        note=_elbow_note(elbow, chosen),
     ).svg()
+
+
+def _elbow_note(elbow: Elbow, chosen: int) -> str:
+    """What the curve says about the number of clusters."""
+    dot = f"The dot is this result, with {chosen} cluster{'s' * (chosen != 1)}."
+    if elbow.stands_out:
+        return f"{dot} The costs suggest {elbow.suggested} clusters."
+    return f"{dot} No number of clusters stands out; the curve bends most at {elbow.suggested}."
 
 
 def _integer_ticks(first: int, last: int) -> tuple[float, ...]:

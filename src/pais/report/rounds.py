@@ -61,4 +61,4 @@ def _phase(mechanism: KMeans, position: int) -> str:
         return f"start from {mechanism.cells} sectors"
     if position < first + mechanism.explore:
         return f"explore with {mechanism.cells} cells"
-    return f"polish {mechanism.n_clusters} centers"
+    return f"polish {'up to ' if mechanism.choose else ''}{mechanism.n_clusters} centers"

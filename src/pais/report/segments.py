@@ -67,11 +67,9 @@ def pictures(fit: KMeansFit, view: View) -> str:
     if value.effective_centers > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
         charts.append(centers_map(projection, value.noisy_counts, view))
-    elbow = getattr(fit, "elbow", None)
+    elbow = fit.elbow
     if elbow is not None and len(elbow) > 1:
-        charts.append(
-            elbow_chart([point.n_clusters for point in elbow], [point.cost for point in elbow], len(value.centers))
-        )
+        charts.append(elbow_chart(elbow, len(value.centers)))
     if not charts:
         return ""
     grey = "" if all(view.centers) else " Grey circles are not readable above the noise."
@@ -81,7 +79,8 @@ def pictures(fit: KMeansFit, view: View) -> str:
         f'<div class="charts">\n{"".join(charts)}\n</div>',
         paragraph(
             "The area of a circle grows with the noisy count. The dark ellipse about a center shows two standard "
-            f"errors due to noise.{grey} All of this is computed from released values and costs no privacy.",
+            f"errors due to noise.{grey} Costs are estimated. All of this is computed from released values and costs "
+            "no privacy.",
             "soft",
         ),
     )

@@ -167,7 +167,8 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
 .heat thead th:first-child { text-align: left; }
 .heat thead .upright span { writing-mode: vertical-rl; transform: rotate(180deg); width: auto; max-width: none;
   max-height: 14rem; text-align: left; line-height: 1.25; }
-.heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; max-width: 24rem; }
+.heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; width: max-content;
+  max-width: min(24rem, 38vw); }
 .heat small { display: block; font-size: .74rem; line-height: 1.2; }
 .heat .drowned span { color: var(--soft); font-weight: 400; font-style: italic; }
 .weak { background: var(--weak); color: var(--weak-text); }
@@ -195,7 +196,6 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat { font-size: .84rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
-  .heat tbody th span { max-width: 9.5rem; }
   svg text, .map text.center { font-size: 15px; }
   .verdict { padding: .8rem 1rem; }
   .verdict .answer { font-size: 1.15rem; }
@@ -215,6 +215,7 @@ _PAPER = """@media print {
   .heat th, .heat td { padding: .2rem .3rem; }
   .heat td[class^=heat], .heat td.weak, .heat thead th { min-width: 2.6rem; }
   .heat small { font-size: 7pt; }
+  .heat tbody th span { max-width: 15rem; }
   .heat th:first-child { position: static; }
   .heat thead { display: table-header-group; }
   .on-screen { display: none; }

@@ -32,6 +32,7 @@ CERTIFICATE_KEYS = {
     "delta_basis",
     "parts",
     "neighbours",
+    "unit",
     "note",
     "secure_randomness",
     "mechanism",

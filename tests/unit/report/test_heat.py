@@ -50,6 +50,13 @@ def test_drowned_features_are_marked_by_name() -> None:
     assert "c1: no two centers differ by more than the noise" in page
 
 
+def test_readable_features_come_first_among_many() -> None:
+    features = tuple(j % 3 == 1 for j in range(12))
+    page = heat_map(view(np.arange(24.0).reshape(2, 12), features=features), np.array([5.0, 4.0]))
+    names = re.findall(r'<th scope="row"[^>]*><span>c(\d+)</span>', page)
+    assert names == ["1", "4", "7", "10", "0", "2", "3", "5", "6", "8", "9", "11"]
+
+
 def test_long_names_are_complete_and_may_break() -> None:
     for width in (3, 30):
         names = (LONG, *(f"c{j}" for j in range(1, width)))

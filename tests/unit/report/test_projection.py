@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from pais.mechanisms import Elbow, ElbowPoint
 from pais.report.charts import LineChart
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
@@ -102,14 +103,23 @@ def test_column_names_in_pictures_are_escaped() -> None:
     assert "&lt;i&gt;" in picture
 
 
+def elbow(n: int, *, stands_out: bool) -> Elbow:
+    points = tuple(ElbowPoint(n_clusters=k, cost=100.0 / k) for k in range(1, n + 1))
+    return Elbow(points=points, suggested=7, stands_out=stands_out)
+
+
 def test_elbow_chart_marks_the_chosen_number_of_clusters() -> None:
-    numbers, costs = list(range(1, 31)), [100.0 / k for k in range(1, 31)]
-    picture = elbow_chart(numbers, costs, 5)
+    picture = elbow_chart(elbow(30, stands_out=True), 5)
     assert picture.count('class="mark"') == 1
     assert "0.2 at 5" in picture
-    assert elbow_chart(numbers, costs, 40).count('class="mark"') == 0
+    assert "The costs suggest 7 clusters" in picture
+    assert elbow_chart(elbow(30, stands_out=True), 40).count('class="mark"') == 0
     ticks = [float(text) for text in re.findall(r'text-anchor="middle">([\d.]+)<', picture)]
     assert ticks == [1, 5, 10, 15, 20, 25, 30]
+
+
+def test_elbow_chart_says_if_no_number_stands_out() -> None:
+    assert "No number of clusters stands out; the curve bends most at 7" in elbow_chart(elbow(9, stands_out=False), 1)
 
 
 def test_a_chart_of_one_point_is_finite() -> None:

@@ -1,4 +1,4 @@
-"""Centers and estimated costs for every number of clusters, from the cells of one release.
+"""Centers and estimated costs for every number of clusters, from the cells of one release, and which number to choose.
 
 No function here reads a row. Everything is computed from released and public values, at no privacy cost. Random points
 come from a fixed seed, so the same release always gives the same centers and costs.
@@ -7,6 +7,7 @@ come from a fixed seed, so the same release always gives the same centers and co
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -33,6 +34,97 @@ _OFFSET = 1.3
 
 # Number of ways to merge the cells that are compared.
 _CANDIDATES = 4
+
+
+# Points of the reference without clusters, and how many of them start its centers.
+_REFERENCE_POINTS, _REFERENCE_STARTS = 2000, 300
+
+# Gaps this close to the largest, in the logarithm of the cost, count as equally large.
+_GAP_TOLERANCE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class ElbowPoint:
+    """Estimated cost of a number of clusters."""
+
+    n_clusters: int
+    cost: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Elbow:
+    """Estimated cost for every number of clusters from 1 to the number of cells, and the suggested number.
+
+    Attributes
+    ----------
+    points : tuple of ElbowPoint
+    suggested : int
+        The number of clusters that ``n_clusters="auto"`` chooses.
+    stands_out : bool
+        Whether the clusters stand out from rows without clusters. If not, `suggested` is where the curve bends.
+
+    Notes
+    -----
+    The rule is the gap statistic of Tibshirani, Walther and Hastie on released values. It compares the logarithm of the
+    estimated cost with that of points that are uniform in a box, as long in each released principal direction as the
+    rows. It takes the smallest number of clusters whose gap is within 0.02 of the largest. If that number is 1, the
+    rows show no separate clusters. Then it takes the point of the cost curve farthest below the straight line between
+    its ends, among the numbers that were compared.
+    """
+
+    points: tuple[ElbowPoint, ...]
+    suggested: int
+    stands_out: bool
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[ElbowPoint]:
+        return iter(self.points)
+
+    @classmethod
+    def of(cls, model: CellModel, *, most: int | None = None) -> Elbow:
+        """Merge the cells into every number of clusters up to `most`; None = up to the number of cells.
+
+        Without `most`, the suggested number is at most half the number of cells.
+        """
+        n = len(model.cells)
+        costs = np.array([model.merged(k).cost for k in range(1, min(n, most or n) + 1)])
+        compared = costs if most is not None else costs[: max(2, n // 2)]
+        suggested, stands_out = _suggested(compared, model)
+        points = tuple(ElbowPoint(n_clusters=k, cost=cost) for k, cost in enumerate(costs.tolist(), 1))
+        return cls(points=points, suggested=suggested, stands_out=stands_out)
+
+
+def _suggested(costs: FloatArray, model: CellModel) -> tuple[int, bool]:
+    """The number of clusters by the rule of `Elbow`, and whether clusters stand out."""
+    if len(costs) == 1 or costs[0] <= 0.0:
+        return 1, False
+    share = np.maximum(costs / costs[0], 1e-300)
+    gap = np.log(_reference(model, len(costs), float(costs[0]))) - np.log(share)
+    number = int(np.argmax(gap >= gap.max() - _GAP_TOLERANCE)) + 1
+    if number > 1:
+        return number, True
+    line = np.linspace(1.0, share[-1], len(share))
+    return int(np.argmax(line - share)) + 1, False
+
+
+def _reference(model: CellModel, most: int, cost: float) -> FloatArray:
+    """Cost for each number of clusters of points without clusters, over their cost for one cluster."""
+    rng = np.random.default_rng(0)
+    length = np.linalg.svd(model.cells.spread, compute_uv=False)
+    points = rng.uniform(-math.sqrt(3.0), math.sqrt(3.0), (_REFERENCE_POINTS, len(length))) * length
+    # Directions that the spread does not show change the costs of all numbers of clusters alike.
+    rest = max(cost / model.n_rows - float(np.square(length).sum()), 0.0)
+    mass, starts = np.ones(len(points)), points[:_REFERENCE_STARTS]
+    costs = []
+    with one_blas_thread():
+        for k in range(1, most + 1):
+            candidates = refine.merge(starts, mass[: len(starts)], k, rng)[:2]
+            centers = refine.settle(candidates, points, mass, steps=15)
+            gap = points - centers[refine.nearest(points, centers)]
+            costs.append(float(np.square(gap).sum()) / len(points) + rest)
+    return np.asarray(np.array(costs) / costs[0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +183,7 @@ class CellModel:
         within: FloatArray = factor * mass * np.square(cells.mean_distances)
         total = float(within.sum())
         if self.mean_square_norm is None:
-            return within
+            return np.asarray(within)
         whole = self.n_rows * self.mean_square_norm
         left = whole - float(mass @ (np.square(cells.centers).sum(axis=1) - cells.errors))
         precision = (_DISTANCE_ERROR * total) ** -2, (_MOMENT_ERROR * whole) ** -2
@@ -141,14 +233,28 @@ class CellModel:
             with one_blas_thread():
                 candidates = refine.merge(cells.centers, self.mass, k, np.random.default_rng(k))[:_CANDIDATES]
                 centers = refine.into_ball(refine.settle(candidates, points, mass), self.radius)
+        return Merged(value=self._value(centers), cost=self.cost(centers))
+
+    def _value(self, centers: FloatArray) -> KMeansValue:
+        """Centers with the counts of their points, and standard errors due to the noise of the cells and to the model.
+
+        The error of the model is the distance between a center, which is the mean of its points, and the mean of the
+        cells that are nearest to it.
+        """
+        cells, k = self.cells, len(centers)
+        points, mass, _ = self._points
+        counts = np.bincount(refine.nearest(points, centers), mass, minlength=k).astype(np.float64)
+        counts *= float(cells.noisy_sizes.sum()) / self.n_rows
         label = refine.nearest(cells.centers, centers)
-        size = np.bincount(label, cells.noisy_sizes, minlength=k)
-        square = np.bincount(label, np.square(cells.noisy_sizes * cells.standard_errors), minlength=k)
-        error = np.sqrt(square) / np.maximum(size, 1e-300)
-        value = KMeansValue(
-            centers=centers,
-            noisy_counts=size.astype(np.float64),
-            standard_errors=np.repeat(np.minimum(error, self.radius)[:, None], centers.shape[1], axis=1),
-            cells=cells,
+        member = np.zeros((k, len(cells)))
+        member[label, np.arange(len(cells))] = 1.0
+        size = np.maximum(member @ cells.noisy_sizes, 1e-300)[:, None]
+        mean = (member * cells.noisy_sizes) @ cells.centers / size
+        noise = member @ np.square(cells.noisy_sizes * cells.standard_errors)
+        weight = cells.size_noise**2 * (member @ np.square(cells.centers - mean[label]))
+        error = np.sqrt(noise[:, None] + weight) / size
+        known = (member.sum(axis=1) > 0.0)[:, None]
+        error = np.where(known, np.hypot(error, centers - mean), self.radius)
+        return KMeansValue(
+            centers=centers, noisy_counts=counts, standard_errors=np.minimum(error, self.radius), cells=cells
         )
-        return Merged(value=value, cost=self.cost(centers))

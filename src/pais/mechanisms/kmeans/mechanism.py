@@ -63,6 +63,7 @@ class KMeans(Mechanism):
     mean_square_norm: float = 1.0
     trust: float = 1.5
     largest_weight: float = 1.0
+    choose: bool = False
     weight_bits: int = WEIGHT_BITS
     name = "k-means"
     protects_units = True
@@ -92,8 +93,11 @@ class KMeans(Mechanism):
                 raise MismatchError(f"a round was planned for another radius than {self.radius!r}. Plan again.")
         if self.moment is not None:
             validate.instance("moment", self.moment, SecondMoment, "Pass a SecondMoment, or None.")
+        validate.flag("choose", self.choose)
         if type(self.explore) is not int:
             raise ArgumentError("explore is not an integer. Pass a number of rounds, or 0.")
+        if self.choose and self.explore == 0:
+            raise ArgumentError("choose needs exploring rounds. Pass explore > 0, or a number of clusters.")
         # Without a second moment, the first round measures sectors and neither explores nor polishes.
         n_rounds = len(self.rounds) - (self.explore > 0 and self.moment is None)
         if not 0 <= self.explore <= n_rounds or self.cells < self.n_clusters:

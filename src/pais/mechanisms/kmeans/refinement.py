@@ -15,6 +15,7 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.mechanisms.kmeans import refine
 from pais.mechanisms.kmeans.cells import Cells, Space, reallocate
+from pais.mechanisms.kmeans.elbow import CellModel, Elbow
 from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample, ResidualSummary
 from pais.mechanisms.kmeans.value import KMeansValue, ReleasedCells
 
@@ -94,8 +95,8 @@ class Refinement:
             exploring = t < plan.explore
             self._update(measured, exploring=exploring, relax=not exploring and t < last)
             if t == plan.explore - 1:
-                cells = self._released(measured.trusted)
-                counts = self._merge(measured.trusted)
+                cells = self._released(measured.trusted, round_.count_noise.deviation(1))
+                counts = self._merge(measured.trusted, self._n_clusters(cells))
             else:
                 counts = summary.noisy_counts
                 if t < last - 1 or exploring:
@@ -105,12 +106,13 @@ class Refinement:
         centers, errors = self._distinct(counts, rounds[-1].count_noise.deviation(1))
         return KMeansValue(centers=centers, noisy_counts=counts, standard_errors=errors, cells=cells)
 
-    def _released(self, trusted: refine.BoolArray) -> ReleasedCells:
+    def _released(self, trusted: refine.BoolArray, size_noise: float) -> ReleasedCells:
         """The trusted cells, as part of the released value."""
         cells = self.cells
         return ReleasedCells(
             centers=cells.centers[trusted],
             noisy_sizes=cells.sizes[trusted],
+            size_noise=size_noise,
             mean_distances=cells.distances[trusted],
             standard_errors=np.sqrt(cells.noise[trusted]),
             errors=cells.errors[trusted],
@@ -266,9 +268,17 @@ class Refinement:
         model = points[:, None, :] + distances[:, None, None] * offset
         return model.reshape(-1, points.shape[1]), np.repeat(mass / each, each)
 
-    def _merge(self, trusted: refine.BoolArray) -> FloatArray:
+    def _n_clusters(self, cells: ReleasedCells) -> int:
+        """The number of clusters that was asked for; if the plan leaves it open, the one that the cells suggest."""
+        plan = self.plan
+        if not plan.choose:
+            return plan.n_clusters
+        model = CellModel(cells, plan.n_rows, plan.mean_square_norm if plan.order == 2.0 else None, plan.radius)
+        return Elbow.of(model, most=plan.n_clusters).suggested
+
+    def _merge(self, trusted: refine.BoolArray, k: int) -> FloatArray:
         """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
-        cells, k = self.cells, self.plan.n_clusters
+        cells = self.cells
         points, error, mass = cells.centers[trusted], cells.errors[trusted], np.maximum(cells.sizes[trusted], 1e-9)
         candidates = refine.merge(points, mass, k, self.rng)[:_CANDIDATES]
         model, model_mass = self._model(points, cells.distances[trusted], mass)

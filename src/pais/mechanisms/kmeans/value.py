@@ -19,6 +19,8 @@ class ReleasedCells:
         In the coordinates of the rows.
     noisy_sizes : array of shape (n_cells,)
         Noisy number of rows.
+    size_noise : float
+        Standard deviation of the noise of each size.
     mean_distances : array of shape (n_cells,)
         Noisy mean distance of the rows to the center.
     standard_errors : array of shape (n_cells,)
@@ -31,6 +33,7 @@ class ReleasedCells:
 
     centers: FloatArray
     noisy_sizes: FloatArray
+    size_noise: float
     mean_distances: FloatArray
     standard_errors: FloatArray
     errors: FloatArray
@@ -62,12 +65,16 @@ class KMeansValue:
         if the value was read from a file.
     cells : ReleasedCells, optional
         The cells that were merged into the centers. None for the algorithm of the paper, which has none.
+    released : KMeansValue, optional
+        The released value that these centers were computed from, if they are for another number of clusters. The
+        certificate is that of this value. None if these are the released centers.
     """
 
     centers: FloatArray
     noisy_counts: FloatArray
     standard_errors: FloatArray | None = field(default=None, metadata=_BESIDE)
     cells: ReleasedCells | None = field(default=None, metadata=_BESIDE)
+    released: KMeansValue | None = field(default=None, metadata=_BESIDE, repr=False)
 
     @property
     def effective_centers(self) -> int:
@@ -86,5 +93,5 @@ class KMeansValue:
         """The same value with all counts multiplied, to count rows where a unit may have several."""
         cells = self.cells
         if cells is not None:
-            cells = replace(cells, noisy_sizes=cells.noisy_sizes * factor)
+            cells = replace(cells, noisy_sizes=cells.noisy_sizes * factor, size_noise=cells.size_noise * factor)
         return replace(self, noisy_counts=self.noisy_counts * factor, cells=cells)
