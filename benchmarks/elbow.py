@@ -64,8 +64,8 @@ def costs(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
         table.rows += [_row(data, k, np.array(ratios[k]), float(np.median(shares[k]))) for k in ratios]
     worst = max(abs(float(str(row["median"])) - 1.0) for row in table.rows)
     table.remarks.append(
-        "The survey is private; its price counts. The true cost is that of the merged centers on all rows, which no one "
-        f"without the rows can compute. The largest error of a median is {100.0 * worst:.1f} %."
+        "The survey is private; its price counts. The true cost is that of the merged centers on all rows, which only "
+        f"someone with the rows can compute. The largest error of a median is {100.0 * worst:.1f} %."
     )
     return table
 

@@ -28,7 +28,7 @@ from rich.text import Text
 
 from pais._base.numerics import raised
 from pais.accounting.words import unit_of, units_of
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.planning import KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution

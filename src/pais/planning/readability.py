@@ -31,7 +31,8 @@ class Readability:
     ----------
     features : tuple of bool
         For each feature, whether any two centers with counts above their noise differ in it by more than the noise
-        explains. A feature for which this is False is drowned: the noise is larger than all differences between the clusters.
+        explains. A feature for which this is False is drowned: the noise is larger than all differences
+        between the clusters.
     centers : tuple of bool
         For each center, whether its noisy count is above its noise and it differs from every other center in at least
         one feature by more than the noise explains.

@@ -25,8 +25,8 @@ _MOMENT_CLIP = 1.2
 # these bounds.
 _MOMENT_TARGET, _LEAST_MOMENT, _MOST_MOMENT = 6.0, 0.03, 0.12
 
-# If the number of clusters is chosen, there are at most so many that a cluster of mean size stands out: it has this many
-# standard deviations of the noise that a count would have at the whole budget.
+# If the number of clusters is left open, the rows of a cluster of mean size are at least this many standard deviations
+# of the noise that a count would have at the whole budget.
 _LEAST_CLUSTER = 10.0
 
 # Below this share that does not depend on the norm, whole rows are cheaper than residuals in the first round.
