@@ -167,7 +167,7 @@ class ArrowEngine(LocalEngine):
         self, part: Part, *, by_rows: bool = False, stop: Event | None = None
     ) -> Iterator[tuple[Block, pa.RecordBatch]]:
         layout, position = part.file.layout, part.first_row
-        for batch in part.file.batches(part.row_group):
+        for number, batch in enumerate(part.file.batches(part.row_group)):
             if stop is not None and stop.is_set():
                 return
             n_rows = batch.num_rows
@@ -179,7 +179,7 @@ class ArrowEngine(LocalEngine):
                 block: Block = (
                     RowBlock(layout.rows(batch), identity) if whole else ColumnBlock(layout.numbers(batch), identity)
                 )
-                block.units = layout.ids(batch)
+                block.units, block.place = layout.ids(batch), (part.file.path, part.row_group, number)
                 yield block, batch
             position += n_rows
             if self._on_rows is not None:
