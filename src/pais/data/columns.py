@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, count, instance
+from pais.data.arrays import doubles_of, is_numeric, one_chunk, type_name, vectors_of
 from pais.data.cells import with_decimal_points
 from pais.data.headers import require_separator
 from pais.data.schema import Schema
@@ -206,7 +206,7 @@ class Layout:
 
     def batch(self, table: pa.Table) -> pa.RecordBatch:
         """Return the columns to read as one batch, without rows that lack a key."""
-        columns = [_one_chunk(table.column(name)) for name in self.to_read]
+        columns = [one_chunk(table.column(name)) for name in self.to_read]
         return self.with_keys(pa.RecordBatch.from_arrays(columns, names=self.to_read), "the source")
 
     def with_keys(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
@@ -228,7 +228,7 @@ class Layout:
         arrays: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
             column = batch.column(name)
-            arrays.extend([_as_floats(column)] if width == 0 else _vectors(column, width).T)
+            arrays.extend([doubles_of(column)] if width == 0 else vectors_of(column, width).T)
         return arrays
 
     def _cells(self, name: str, batch: pa.RecordBatch) -> pa.Array:
@@ -241,7 +241,7 @@ class Layout:
     def rows(self, batch: pa.RecordBatch) -> FloatArray:
         """Return all numbers as the rows of one array."""
         if self.by_rows:
-            return _vectors(batch.column(self.features[0]), self.widths[0])
+            return vectors_of(batch.column(self.features[0]), self.widths[0])
         rows = np.empty((batch.num_rows, len(self.names)))
         for position, numbers in enumerate(self.numbers(batch)):
             rows[:, position] = numbers
@@ -316,11 +316,6 @@ def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:
         )
 
 
-def type_name(kind: pa.DataType) -> str:
-    """Return a type's name without its parameters, which can be row data: dict keys become struct field names."""
-    return re.split(r"[<\[(]", str(kind), maxsplit=1)[0]
-
-
 def _similar_names(unknown: Sequence[str], names: Sequence[str]) -> str:
     """Return a hint with similar column names and the names that exist."""
     # Compare without case: difflib counts a letter in another case as a different letter.
@@ -348,36 +343,8 @@ def _widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> 
     if empty:
         raise DataError(f"column(s) {', '.join(empty)} of {where} hold vectors of length 0. Leave them out.")
     numeric = [
-        _is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
+        is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
     ]
     columns = zip(titles, types, numeric, strict=True)
     require_numeric([(title, type_name(kind)) for title, kind, is_numeric in columns if not is_numeric], where)
     return tuple(int(width or 0) for width in widths)
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
-    return any(test(kind) for test in tests)
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    merged = column.combine_chunks()
-    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
-
-
-def _as_floats(column: pa.Array) -> FloatArray:
-    """Convert numbers of any type to doubles, with NaN for null."""
-    if pa.types.is_float64(column.type):
-        return np.asarray(column.to_numpy(zero_copy_only=False))
-    floats = attempt(lambda: pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
-    if floats is None:
-        raise DataError(f"a column of type {type_name(column.type)} cannot be read as doubles. Convert it first.")
-    return np.asarray(floats)
-
-
-def _vectors(column: pa.FixedSizeListArray, width: int) -> FloatArray:
-    rows = _as_floats(column.values.slice(column.offset * width, len(column) * width)).reshape(-1, width)
-    if column.null_count == 0:
-        return rows
-    missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
-    return np.where(missing[:, None], np.nan, rows)

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, KeyedBits, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
-from pais.data.columns import Columns, type_name
+from pais.data.arrays import type_name
+from pais.data.columns import Columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
 from pais.data.engines.files import DataFile, open_file
