@@ -253,7 +253,8 @@ def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
         rows = [[label, *(texts[center] for _, texts in columns)] for center, label in enumerate(labels)]
     table = Table(title="Centers", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(header):
-        table.add_column(plain(name), justify="left" if position == 0 else "right", no_wrap=position == 0)
+        side: Any = "left" if position == 0 else "right"
+        table.add_column(plain(name), justify=side, no_wrap=position == 0, overflow="fold")
     for row in rows:
         table.add_row(*map(plain, row))
     Console().print(table)

@@ -119,6 +119,11 @@ class UnitThinning:
     """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
 
     `identify` returns identities of units, which key the draws. Without it, the draws take the next bits of a source.
+
+    Notes
+    -----
+    Guarantee. A unit is kept as a whole, with exactly the probability of its norm. The weights of its rows add up to at
+    most the inverse of that probability: `tests/conformance/test_units.py`, `tests/theory/test_units.py`.
     """
 
     members: Members
