@@ -23,11 +23,11 @@ from pais.data.sources import is_streamed
 from pais.errors import NotProtectedError
 from pais.estimators.base import PrivateEstimator
 from pais.estimators.frames import centers_frame, elbow_frame
-from pais.estimators.plots import elbow_of, plot_centers, plot_elbow
+from pais.estimators.plots import Plotted, elbow_of
 from pais.planning import Fit, KMeansSettings
 
 
-class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
+class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
     """Differentially private k-means on one weighted sample of the rows.
 
     Parameters
@@ -210,33 +210,6 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the centers on their two principal directions, and return the matplotlib axes.
-
-        The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; None = a new figure.
-        """
-        check_is_fitted(self)
-        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
-
-    def plot_elbow(self, ax: Any = None) -> Any:
-        """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
-
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; None = a new figure.
-        """
-        check_is_fitted(self)
-        return plot_elbow(self.fit_, ax)
 
     @property
     def elbow_(self) -> Any:
