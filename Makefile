@@ -78,6 +78,9 @@ bench-people: $(READY)  ## Cost of private k-means on tables about people: state
 bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans
 
+bench-elbow: $(READY)  ## Estimated over true cost by number of clusters, and the number of clusters that "auto" chooses
+	$(BIN)/python -m benchmarks.elbow
+
 bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its goals, about 20 minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.regimes
 
