@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-quality bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
