@@ -189,6 +189,7 @@ def main() -> None:
             "Stated: cost over scikit-learn (n_init=10) on the same vectors. Rows with missing numbers are left out.",
             "Auto: all numeric columns; decoded, and compared with the stated bounds in their space; the column "
             "'own space' of the CSV has the cost over scikit-learn in the space of the found bounds.",
+            "Below 1: the best of ten runs of scikit-learn is a local optimum that the private fit improves on.",
             "Per person: every person has mass 1, divided among the rows, also for scikit-learn.",
         ],
     )

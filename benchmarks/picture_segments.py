@@ -80,11 +80,9 @@ def main() -> None:
         model.plot(centers.subplots())
         save(centers, place / "segments-centers.png")
         elbow = figure_of(6.0, 3.4)
-        model.elbow_.plot(elbow.subplots())
+        model.plot_elbow(elbow.subplots())
         save(elbow, place / "segments-elbow.png")
-        page = Path(folder) / "page.html"
-        model.write_report(page)
-        draw_report(page, place / "segments-report.png")
+        draw_report(Path(folder) / "report.html", place / "segments-report.png")
 
 
 if __name__ == "__main__":

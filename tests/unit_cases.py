@@ -105,11 +105,11 @@ def norm_of_unit(rows: FloatArray, ball: Ball, max_rows: int = 1) -> float:
     """The norm by which the engine keeps a unit."""
     members = Members(Unit(column="who", max_rows=max_rows))
     engine: Any = opened(rows, [PERSON] * len(rows), max_rows)
-    sample = UnitThinning(members=members, thinning=Thinning(ball=ball, rule=_NONE))
     blocks = engine._over_blocks(lambda block, _: block)
     for block in blocks:
         members.add(block)
-    sample.__post_init__()
+    members.finish()
+    sample = UnitThinning(members=members, thinning=Thinning(ball=ball, rule=_NONE))
     for block in blocks:
         sample.measure(block)
     return float(sample.norms(slice(0, 1))[0])

@@ -21,6 +21,7 @@ from .errors import (
     ConvergenceError as ConvergenceError,
     DataError as DataError,
     MismatchError as MismatchError,
+    NotProtectedError as NotProtectedError,
     PaisError as PaisError,
     PrivacyWarning as PrivacyWarning,
     QualityWarning as QualityWarning,
@@ -30,6 +31,7 @@ from .errors import (
 )
 from .estimators import DPKMeans as DPKMeans
 from .mechanisms import (
+    Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
     Joint as Joint,

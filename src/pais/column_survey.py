@@ -37,6 +37,9 @@ _BINS_OF_SIZES = ((400.0, 4), (150.0, 2), (0.0, 1))
 # Probability that noise alone shows cells where there are none, in any column and stage.
 _RISK = 0.002
 
+# Bounds are good if the number of cells is above this many standard deviations of the noise of a bin.
+_CLEAR = 50.0
+
 # A tail with fewer cells than this many standard deviations of the noise of a bin may be noise.
 _LEAST_TAIL = 5.0
 
@@ -49,19 +52,23 @@ _LEAST_RANGE, _NEARLY_ZERO = 1e-9, 2.0**-90
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRange:
-    """Released bounds of a column. If nothing but zeros is `seen` above the noise, they are -1 and 1."""
+    """Released bounds of a column.
+
+    They are -1 and 1 if nothing but zeros is `seen` above the noise. They are `clear` if many cells are.
+    """
 
     low: float = -1.0
     high: float = 1.0
     seen: bool = True
+    clear: bool = True
 
     @property
     def center(self) -> float:
-        return 0.5 * self.low + 0.5 * self.high
+        return _short(0.5 * self.low + 0.5 * self.high)
 
     @property
     def scale(self) -> float:
-        return 0.5 * self.high - 0.5 * self.low
+        return _short(0.5 * self.high - 0.5 * self.low)
 
 
 def column_ranges(
@@ -85,6 +92,7 @@ def column_ranges(
     return tuple(
         _settled(
             coarse if not any(fine) else _range(fine, mean, _TAIL, unsure),
+            clear=_n_cells(fine) > _CLEAR * law.deviation(1),
             negative=before[0] is not None,
             positive=before[1] is not None,
         )
@@ -96,7 +104,7 @@ def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[En
     """Release bounds for the open columns of a source.
 
     Returns the source with the bounds in its schema, the noise that is left for norms and center, and the names of the
-    columns in which nothing but zeros is seen.
+    columns whose bounds are not clear.
     """
     schema = engine.schema
     if schema is None or not schema.open:
@@ -105,8 +113,8 @@ def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[En
     share = noise.columns_share
     ranges = dict(zip(schema.open, column_ranges(engine, positions, noise.part(share), bits), strict=True))
     resolved = schema.resolved({name: (column.center, column.scale) for name, column in ranges.items()})
-    unseen = tuple(name for name, column in ranges.items() if not column.seen)
-    return engine.with_schema(resolved), noise.part(1.0 - share), unseen
+    unclear = tuple(name for name, column in ranges.items() if not column.clear)
+    return engine.with_schema(resolved), noise.part(1.0 - share), unclear
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +228,11 @@ def _mass_step(engine: Engine) -> float:
     return 1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits
 
 
+def _short(number: float) -> float:
+    """A number without the digits that are rounding errors."""
+    return float(f"{number:.14g}")
+
+
 def _n_cells(sides: Sequence[NormCounts | None]) -> float:
     return sum(side.n_rows for side in sides if side is not None)
 
@@ -262,10 +275,10 @@ def _apart(low: float, high: float) -> ColumnRange:
     return ColumnRange(low=low - 0.5 * missing, high=high + 0.5 * missing)
 
 
-def _settled(column: ColumnRange, *, negative: bool, positive: bool) -> ColumnRange:
+def _settled(column: ColumnRange, *, clear: bool, negative: bool, positive: bool) -> ColumnRange:
     """Rounded bounds. They end at zero if no cells of that sign were seen."""
     if not column.seen or max(abs(column.low), abs(column.high)) < _NEARLY_ZERO:
-        return ColumnRange(seen=False)
+        return ColumnRange(seen=False, clear=False)
     places = _PLACES - math.floor(math.log10(column.high - column.low))
     step = 10.0**-places
     low = round(math.floor(column.low / step) * step, places)
@@ -274,4 +287,4 @@ def _settled(column: ColumnRange, *, negative: bool, positive: bool) -> ColumnRa
         low = 0.0
     if not positive and low < 0.0 < high:
         high = 0.0
-    return ColumnRange(low=low, high=high)
+    return ColumnRange(low=low, high=high, clear=clear)

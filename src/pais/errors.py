@@ -69,6 +69,13 @@ class SpentError(PaisError, RuntimeError):
     """A weighted sample was passed to a second mechanism."""
 
 
+class NotProtectedError(PaisError, AttributeError):
+    """The attribute would show something about single rows, which no noise protects.
+
+    It is an AttributeError, so that `hasattr` is False.
+    """
+
+
 class SurveyWarning(UserWarning):
     """A survey found nothing above its noise, so the plan made from it uses assumptions."""
 

@@ -143,7 +143,7 @@ def charged_survey(
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
-    engine, left, unseen = with_bounds(engine, noise, bits)
+    engine, left, unclear = with_bounds(engine, noise, bits)
     center, counts = _stages(engine, origin, left, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
@@ -159,7 +159,7 @@ def charged_survey(
         columns=None if engine.names is None else tuple(engine.names),
         unit=engine.unit,
         schema=engine.schema,
-        unseen_columns=unseen,
+        unclear_columns=unclear,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
     )

@@ -8,6 +8,7 @@ from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Prepaid, Release, accounts
 from pais.data.sources import opened
+from pais.data.units import most_units
 from pais.errors import MismatchError
 from pais.norm_survey import surveyed_facts
 from pais.planning import Facts, Fit, Plan, Settings
@@ -52,7 +53,7 @@ def fit(
     engine = opened(engine, facts.schema, facts.unit)
     facts = facts.about(engine.unit, engine.schema)
     if settings.delta is not None:
-        warn(delta_concern(settings.delta, facts.norms.n_rows))
+        warn(delta_concern(settings.delta, most_units(engine.unit, facts.norms.n_rows)))
     plan = settings.plan(facts, engine.n_features)
     settings.require_price(plan, facts)
     result = run(plan, engine, random_state=random_state, ledger=charged)

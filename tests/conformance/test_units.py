@@ -266,3 +266,22 @@ def test_rows_of_a_unit_are_counted_once_for_several_passes(monkeypatch: pytest.
     drawn(engine)
     drawn(engine)
     assert sum(counted) == int(FRAME["who"].notna().sum())
+
+
+@layouts
+@pytest.mark.parametrize("room", [0, 500])
+def test_units_that_are_looked_up_again_are_the_same(
+    layout: str, room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond a number of rows, the units of rows are not remembered between passes."""
+    monkeypatch.setattr(members, "_REMEMBERED_ROWS", room)
+    (tmp_path / "looked up").mkdir()
+    engine: Any = opened(LAYOUTS[layout](tmp_path / "looked up", FRAME))
+    looked_up = drawn(engine)
+    counts = engine.fold(_NormCounts(ball=Ball(radius=9.0)), seeded=False)
+    assert sum(map(len, engine._members._remembered.values())) <= room
+    monkeypatch.setattr(members, "_REMEMBERED_ROWS", 1 << 20)
+    remembered = opened(FRAME)
+    for one, other in zip(looked_up, drawn(remembered), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(counts, remembered.fold(_NormCounts(ball=Ball(radius=9.0)), seeded=False))

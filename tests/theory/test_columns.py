@@ -191,7 +191,7 @@ def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, se
     for cells, column in zip(rows.T, ranges, strict=True):
         cells = cells[np.isfinite(cells)]
         low, high = np.quantile(cells, [0.005, 0.995])
-        assert column.seen
+        assert column.clear
         assert np.mean((cells < column.low) | (cells > column.high)) < 0.05
         assert column.high - column.low < 1.9 * (high - low)
     assert ranges[0].low >= 0.0
@@ -200,7 +200,13 @@ def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, se
 
 def test_nothing_above_the_noise_gives_bounds_of_unit_size() -> None:
     for rows in (np.zeros((0, 3)), np.full((5, 3), 1e9), np.zeros((50_000, 3)), np.full((9, 3), np.nan)):
-        assert found(rows, GAUSSIAN) == (ColumnRange(low=-1.0, high=1.0, seen=False),) * 3
+        assert found(rows, GAUSSIAN) == (ColumnRange(low=-1.0, high=1.0, seen=False, clear=False),) * 3
+
+
+def test_bounds_from_few_cells_are_not_clear() -> None:
+    rows = np.random.default_rng(0).normal(100.0, 5.0, (900, 1))
+    assert [column.clear for column in found(rows, SurveyNoise(shift=0.05))] == [False]
+    assert [column.clear for column in found(rows, SurveyNoise(shift=0.5))] == [True]
 
 
 def test_missing_and_extreme_cells_raise_no_error() -> None:
@@ -257,10 +263,10 @@ def test_a_column_that_is_not_seen_is_named_in_a_warning(mechanism: str) -> None
     rng = np.random.default_rng(0)
     table = pa.table({"seen": rng.normal(50.0, 9.0, 30_000), "empty": np.zeros(30_000)})
     model = pais.DPKMeans(n_clusters=2, epsilon=2.0, mechanism=mechanism, random_state=0)
-    with pytest.warns(pais.SurveyWarning, match=r"auto column\(s\) empty\. .*State their bounds"):
+    with pytest.warns(pais.SurveyWarning, match=r"auto column\(s\) empty\. State their bounds"):
         model.fit(source(table, columns={"seen": "auto", "empty": "auto"}))
-    assert model.fit_.survey.unseen_columns == ("empty",)
-    assert pais.Survey.from_dict(model.fit_.survey.to_dict()).unseen_columns == ("empty",)
+    assert model.fit_.survey.unclear_columns == ("empty",)
+    assert pais.Survey.from_dict(model.fit_.survey.to_dict()).unclear_columns == ("empty",)
 
 
 def test_stated_norms_are_refused_beside_open_columns() -> None:

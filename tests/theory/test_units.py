@@ -166,7 +166,7 @@ def kmeans_plan(mechanism: str, algorithm: str, max_rows: int = 1) -> pais.Plan:
     )
     norms = pais.NormDistribution.from_histogram([0.0, 0.5, 1.0, RADIUS], [400.0, 600.0, 200.0])
     ball = Ball(radius=RADIUS, order=1.0 if mechanism == "laplace" else 2.0)
-    facts = pais.Facts(ball=ball, norms=norms).about(Unit(column="who", max_rows=max_rows))
+    facts = pais.Facts(ball=ball, norms=norms, unit=Unit(column="who", max_rows=max_rows))
     return settings.plan(facts, D)
 
 

@@ -147,7 +147,8 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     if not isinstance(rounds, list):
         return [*lines, f"  Then: {mechanism['mechanism']}, with noise."]
     counts, last = rounds[-1]["count_noise"], rounds[-1].get("sum_noise")
-    lines.append(f"  Then {mechanism['n_clusters']} clusters in {len(rounds)} rounds.")
+    most = "up to " if mechanism.get("choose") else ""
+    lines.append(f"  Then {most}{mechanism['n_clusters']} clusters in {len(rounds)} rounds.")
     if isinstance(mechanism.get("second_moment"), dict):
         lines.append("  The first centers come from a noisy mean and second moment of the rows.")
     if last is not None:

@@ -14,11 +14,14 @@ from pais.accounting import Ledger, Part
 from pais.accounting.words import units_of
 from pais.auditing import audit as run_audit
 from pais.cli import books, files, options, show
+from pais.cli.columns import names_of
 from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
-from pais.cli.rows import center_of, names_of, open_rows, passes, sample_table, stated_norms
+from pais.cli.rows import center_of, open_rows, passes, sample_table, stated_norms
 from pais.data.engines import Engine
 from pais.data.labels import CenterModel
+from pais.data.schema import Schema
+from pais.data.sources import opened
 from pais.data.units import unit_of
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeans
@@ -47,6 +50,7 @@ class Work:
     prices: tuple[Part, ...]
     survey_passes: int
     run: Callable[[Engine, Ledger | None], Fit]
+    schema: Schema | None
 
 
 def warn_of_seed(seed: int | None) -> None:
@@ -160,14 +164,14 @@ def sample(
         bar.begin("plan")
         plan = Plan.load(path)
         bar.begin("open")
-        rows = open_rows(wanted, bar, carry)
+        rows = opened(open_rows(wanted, bar, carry, default=plan.schema), plan.schema, plan.unit)
         names = files.require_names(rows.names, files.WEIGHT_COLUMN, *(names_of("--carry", carry) or ()))
         plan.require_columns(rows)
         bar.begin("sample")
         bar.expect(passes(rows, samples=1))
         content = draw(rows, ball=plan.ball, rule=plan.rule, random_state=run.seed).spend("a sample file")
         bar.begin("write")
-        files.write_secret_sample(out, sample_table(content, plan.ball, names, run.seed))
+        files.write_secret_sample(out, sample_table(content, plan.ball, names, run.seed, rows.schema))
     show.warn(show.SAMPLE_WARNING)
     expected = plan.expected_rows
     if run.as_json:
@@ -194,6 +198,7 @@ def work_of_settings(wanted: options.KMeans, *, seed: int | None) -> Work:
     return Work(
         prices=prices,
         survey_passes=settings.survey_passes if survey is None else 0,
+        schema=None if survey is None else survey.schema,
         # Not counted among fits without a ledger: a command is a separate process and makes one fit.
         run=lambda rows, ledger: fit(rows, settings, random_state=seed, ledger=ledger, facts=facts, counted=False),
     )
@@ -212,6 +217,7 @@ def work_of_plan(path: Path, *, seed: int | None) -> Work:
     return Work(
         prices=plan.due,
         survey_passes=0,
+        schema=plan.schema,
         run=lambda rows, ledger: Fit.of(plan, run_plan(plan, rows, random_state=seed, ledger=ledger)),
     )
 
@@ -233,7 +239,7 @@ def kmeans(
     header = ReportHeader(data_name=report.data_name, owner=report.owner, date=today())
     with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
         bar.begin("open")
-        rows = open_rows(wanted, bar)
+        rows = open_rows(wanted, bar, default=work.schema)
         names = files.require_names(rows.names, files.COUNT_COLUMN)
         bar.begin("survey, plan, sample, rounds")
         bar.expect(passes(rows, surveys=work.survey_passes, samples=1))

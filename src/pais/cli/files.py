@@ -18,7 +18,10 @@ import pyarrow.parquet as pq
 
 from pais._base.files import load
 from pais._base.numerics import FloatArray
+from pais._base.validate import attempt
+from pais.data.headers import is_csv
 from pais.data.labels import LABEL_COLUMN, CenterModel
+from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
 from pais.mechanisms import KMeansValue
@@ -80,7 +83,7 @@ def write_release(
     labels = CenterModel(centers=fit.value.centers, columns=names, schema=fit.schema) if model is None else model
 
     def fill(folder: Path) -> None:
-        table = table_of(fit.value.centers, names, COUNT_COLUMN, fit.value.noisy_counts)
+        table = centers_table(fit.value, names, fit.schema)
         pq.write_table(table, folder / "centers.parquet", compression="zstd")
         pa_csv.write_csv(table, folder / "centers.csv")
         write_report(folder / "report.html", fit, feature_names=names, header=header)
@@ -91,13 +94,51 @@ def write_release(
     return {name: str(directory / name) for name in RELEASE}
 
 
+def centers_table(value: KMeansValue, names: tuple[str, ...], schema: Schema | None) -> pa.Table:
+    """Build the table of released centers. With a schema, they are in the columns' own units."""
+    if schema is None:
+        return table_of(value.centers, names, COUNT_COLUMN, value.noisy_counts)
+    return pa.table(own_units(value.centers, schema) | {COUNT_COLUMN: pa.array(value.noisy_counts)})
+
+
+def own_units(vectors: FloatArray, schema: Schema) -> dict[str, pa.Array]:
+    """Return scaled vectors as columns in own units, with times to the second."""
+    frame = {label: pa.array(column) for label, column in schema.decode_frame(vectors).items()}
+    return {
+        label: column.cast(pa.timestamp("s"), safe=False) if pa.types.is_timestamp(column.type) else column
+        for label, column in frame.items()
+    }
+
+
 def read_values(path: Path) -> KMeansValue:
-    """Read released centers and noisy counts from a file written by `write_release`."""
+    """Read released centers and noisy counts from a file written by `write_release`.
+
+    Centers in own units cannot be turned back into the released vectors. So they are compared with those of the model
+    file beside them, whose vectors are returned.
+    """
+    model = read_model(path.parent / MODEL) if (path.parent / MODEL).is_file() else None
+    if model is not None and model.schema is not None:
+        return _values_of_model(path, model, model.schema)
     table = read(path)
     if table.names is None or COUNT_COLUMN not in table.names:
         raise ArgumentError(f"{path} has no column {COUNT_COLUMN!r}. Pass centers.csv or centers.parquet of a release.")
     rows, column = table.rows.astype(np.float64), table.names.index(COUNT_COLUMN)
     return KMeansValue(centers=np.delete(rows, column, axis=1), noisy_counts=rows[:, column])
+
+
+def _values_of_model(path: Path, model: CenterModel, schema: Schema) -> KMeansValue:
+    """Return the centers of a model with the noisy counts of a table, which must hold the same centers in own units."""
+    centers = own_units(model.centers, schema)
+    types = {name: column.type for name, column in centers.items()} | {COUNT_COLUMN: pa.float64()}
+    if is_csv(path.name):
+        table = attempt(lambda: pa_csv.read_csv(path, convert_options=pa_csv.ConvertOptions(column_types=types)))
+    else:
+        # Parquet has no unit of whole seconds, so times come back in milliseconds.
+        table = attempt(lambda: pq.read_table(path).cast(pa.schema(types)))
+    counts = None if table is None or COUNT_COLUMN not in table.column_names else table.column(COUNT_COLUMN)
+    if table is None or counts is None or not table.equals(pa.table({**centers, COUNT_COLUMN: counts})):
+        raise ArgumentError(f"{path} and {path.parent / MODEL} hold different centers. Pass files of one release.")
+    return KMeansValue(centers=model.centers, noisy_counts=counts.to_numpy())
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pais.cli import files, options, show
-from pais.cli.rows import found, names_of, passes
+from pais.cli.columns import names_of
+from pais.cli.rows import found, passes
 from pais.data.engines import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.labels import LABEL_COLUMN, CenterModel

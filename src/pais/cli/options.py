@@ -33,6 +33,7 @@ class AlgorithmChoice(str, Enum):
 
 class MissingChoice(str, Enum):
     drop = "drop"
+    midpoint = "midpoint"
     error = "error"
 
 
@@ -110,14 +111,21 @@ class Rows(Place, Units):
 
     columns: Annotated[
         str | None,
-        typer.Option("--columns", help="Names of the columns to use, separated by commas. Default: all, ids included."),
+        typer.Option(
+            "--columns",
+            help="Columns to use and what is public about them: age=18:100 (bounds), income=auto (scale found "
+            "privately), 'region=[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+            "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
+            "Names alone use the columns as they are. Default: all columns, ids included.",
+        ),
     ] = None
     missing: Annotated[
         MissingChoice,
         typer.Option(
             "--missing",
-            help="Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'error' stops and names the "
-            "columns. That is outside the guarantee, because one row decides whether the command succeeds.",
+            help="Rows with NaN, infinity, an empty cell or text: 'drop' leaves them out. 'midpoint' replaces the "
+            "value by the middle of the stated bounds. 'error' stops and names the columns. That is outside the "
+            "guarantee, because one row decides whether the command succeeds.",
         ),
     ] = MissingChoice.drop
     # Dropping is the default now; the option is kept for scripts that pass it.

@@ -14,7 +14,7 @@ from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
 from pais.accounting import Ledger
 from pais.cli.files import CERTIFICATE, CONTENT_KEY, COUNT_COLUMN, LABELS, SAMPLE, WEIGHT_COLUMN, read_model
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.data.headers import is_csv
 
 # A report begins with these bytes, and this mark stands in its head.

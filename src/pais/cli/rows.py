@@ -13,23 +13,29 @@ from pais._base.files import read_text
 from pais._base.numerics import FloatArray
 from pais._base.randomness import bit_source
 from pais.cli import options
-from pais.cli.files import WEIGHT_COLUMN
+from pais.cli.columns import columns_of, names_of
+from pais.cli.files import WEIGHT_COLUMN, own_units
 from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.engines import Engine, WeightedRows
 from pais.data.identifiers import id_concern
+from pais.data.schema import Schema
 from pais.data.sources import source
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
 
-def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Engine:
-    """Open the rows without reading them; warn if no columns were chosen and one of them may be an id."""
+def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, default: Schema | None = None) -> Engine:
+    """Open the rows without reading them; warn if no columns were chosen and one of them may be an id.
+
+    Without --columns, the schema of a plan or survey, `default`, decides which columns are read.
+    """
+    columns = columns_of(wanted.columns)
     data, csv = found(wanted)
     engine = source(
         data,
-        columns=names_of("--columns", wanted.columns),
+        columns=default if columns is None else columns,
         carry=names_of("--carry", carry) or (),
         unit=wanted.unit,
         max_rows_per_unit=wanted.max_rows_per_unit,
@@ -37,7 +43,7 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None) -> Eng
         **csv,
         on_rows=bar.rows,
     )
-    concern = id_concern(engine.names or ()) if wanted.columns is None else None
+    concern = id_concern(engine.names or ()) if columns is None and default is None else None
     if concern is not None:
         bar.warn(concern)
     return engine.held() if wanted.engine is EngineName.memory else engine
@@ -62,15 +68,6 @@ def _spark_frame(data: str, master: str | None, separator: str | None) -> object
     return read_frame(data, master=master, separator=separator)
 
 
-def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
-    if text is None:
-        return None
-    names = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not names:
-        raise ArgumentError(f"{option} names no column. Pass names with commas between them.")
-    return names
-
-
 def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
     """Number of rows read in passes of a survey and of samples, for a progress bar; None if not known in advance.
 
@@ -80,15 +77,19 @@ def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
     return None if rows.known_rows is None else number * rows.known_rows
 
 
-def sample_table(kept: WeightedRows, ball: Ball, names: tuple[str, ...], seed: int | None) -> pa.Table:
+def sample_table(
+    kept: WeightedRows, ball: Ball, names: tuple[str, ...], seed: int | None, schema: Schema | None = None
+) -> pa.Table:
     """Build a table of a sample: features, weight, carried columns. The order of its rows reveals nothing.
 
-    Rows are sorted, which discards their original positions, and then shuffled.
+    With a schema, the features are in the columns' own units. Rows are sorted, which discards their original positions,
+    and then shuffled.
     """
     origin = 0.0 if ball.center is None else np.asarray(ball.center)
     by_value = np.lexsort(kept.rows.T)
     order = by_value[np.argsort(bit_source(seed, stream=3).words64(by_value.size), kind="stable")]
-    columns = [pa.array(column) for column in (kept.rows[order] + origin).T]
+    rows = kept.rows[order] + origin
+    columns = [pa.array(column) for column in rows.T] if schema is None else list(own_units(rows, schema).values())
     table = pa.table([*columns, pa.array(kept.weights[order])], names=[*names, WEIGHT_COLUMN])
     if kept.carried is not None:
         carried = kept.carried.take(pa.array(order))

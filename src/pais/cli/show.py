@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import typer
+from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -28,7 +29,7 @@ from rich.text import Text
 
 from pais._base.numerics import raised
 from pais.accounting.words import unit_of, units_of
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.planning import KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
@@ -51,7 +52,7 @@ _BAR = 36
 _LINE = 100
 
 # Larger tables of centers are not printed.
-_MOST_COLUMNS, _MOST_CENTERS = 12, 40
+_MOST_ACROSS, _MOST_DOWN = 8, 60
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -212,6 +213,7 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         ("randomness", certificate.note),
         ("features", listed(names)),
         ("clusters", clusters(fit)),
+        *([] if fit.readability is None else [("verdict", fit.readability.verdict)]),
         *([] if fit.quality is None else [("predicted", str(fit.quality))]),
     ]
     expected = plan.expected_rows
@@ -228,22 +230,33 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
 
 
 def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
-    """Print the centers in own units, with values that noise may explain in parentheses; of large tables, the path."""
+    """Print the centers in own units, with values that noise may explain in parentheses; of large tables, the path.
+
+    Features are rows and centers are columns, unless there are many centers of few features.
+    """
     view = view_of(fit, names)
     n_clusters, n_features = view.values.shape
-    if n_features > _MOST_COLUMNS or n_clusters > _MOST_CENTERS:
+    across, down = min(n_clusters, n_features), max(n_clusters, n_features)
+    if across > _MOST_ACROSS or down > _MOST_DOWN:
         say(f"{n_clusters} centers of {n_features} features: see {path}")
         return
-    texts = [view.texts(feature)[0] for feature in range(n_features)]
-    table = Table(title="Centers", title_justify="left")
-    for name in ("center", "noisy count", *view.names):
-        table.add_column(plain(name), justify="right")
-    for center in range(n_clusters):
-        cells = [
-            texts[feature][center] if view.cells[center, feature] else f"({texts[feature][center]})"
-            for feature in range(n_features)
-        ]
-        table.add_row(*map(plain, (str(center), f"{fit.value.noisy_counts[center]:,.0f}", *cells)))
+    columns = [("noisy count", [f"{count:,.0f}" for count in fit.value.noisy_counts])]
+    for feature, name in enumerate(view.names):
+        shown = view.texts(feature)[0]
+        clear = view.cells[:, feature]
+        columns.append((name, [text if above else f"({text})" for text, above in zip(shown, clear, strict=True)]))
+    labels = [str(center) for center in range(n_clusters)]
+    if n_clusters <= _MOST_ACROSS:
+        header, rows = ["center", *labels], [[name, *texts] for name, texts in columns]
+    else:
+        header = ["center", *(name for name, _ in columns)]
+        rows = [[label, *(texts[center] for _, texts in columns)] for center, label in enumerate(labels)]
+    table = Table(title="Centers", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, name in enumerate(header):
+        side: Any = "left" if position == 0 else "right"
+        table.add_column(plain(name), justify=side, no_wrap=position == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*map(plain, row))
     Console().print(table)
     if not view.cells.all():
         say("In parentheses: within two standard errors of the mean of the centers, or a feature that noise drowns.")

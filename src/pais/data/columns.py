@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -14,8 +13,16 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, count, instance
-from pais.data.arrays import doubles_of, is_numeric, one_chunk, type_name, vectors_of
 from pais.data.cells import with_decimal_points
+from pais.data.checks import (
+    listed,
+    require_columns,
+    require_kinds,
+    require_midpoints,
+    similar_names,
+    type_name,
+    vector_widths,
+)
 from pais.data.headers import require_separator
 from pais.data.schema import Schema
 from pais.data.typed import is_text
@@ -23,12 +30,6 @@ from pais.data.units import Unit, normalised, require_ids
 from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "midpoint", "refuse"]
-
-# Largest number of column names shown in a message.
-_SHOWN = 8
-
-# The same for columns that the user has to leave out or convert.
-_SHOWN_TO_CORRECT = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ class Columns:
             instance("schema", self.schema, Schema, "Build one with Schema.of({...}).")
             object.__setattr__(self, "features", self.schema.names)
         if self.missing == "midpoint":
-            _require_midpoints(self.schema)
+            require_midpoints(self.schema)
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
             require_columns(self.features, "the source")
@@ -167,7 +168,7 @@ class Layout:
         needed = dict.fromkeys((*features, *columns.set_aside))
         unknown = [str(name) for name in needed if name not in schema.names]
         if unknown:
-            hint = _similar_names(unknown, schema.names) if shown else "Pass names from its first line."
+            hint = similar_names(unknown, schema.names) if shown else "Pass names from its first line."
             raise DataError(f"column(s) {listed(unknown)} do not exist in {where}. {hint}")
         shown = shown or columns.features is not None
         repeated = [name for name in needed if schema.names.count(name) > 1]
@@ -178,9 +179,9 @@ class Layout:
         titles = tuple(repr(name) if shown else f"{schema.names.index(name) + 1} from the left" for name in features)
         types = [schema.field(name).type for name in features]
         if columns.schema is None:
-            widths = _widths(titles, types, where)
+            widths = vector_widths(titles, types, where)
         else:
-            _require_kinds(columns.schema, types, where)
+            require_kinds(columns.schema, types, where)
             widths = (0,) * len(features)
         if columns.key is not None and not pa.types.is_integer(schema.field(columns.key).type):
             raise DataError(f"column {columns.key!r} of {where} does not hold integers. Choose another key.")
@@ -206,7 +207,7 @@ class Layout:
 
     def batch(self, table: pa.Table) -> pa.RecordBatch:
         """Return the columns to read as one batch, without rows that lack a key."""
-        columns = [one_chunk(table.column(name)) for name in self.to_read]
+        columns = [_one_chunk(table.column(name)) for name in self.to_read]
         return self.with_keys(pa.RecordBatch.from_arrays(columns, names=self.to_read), "the source")
 
     def with_keys(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
@@ -228,7 +229,7 @@ class Layout:
         arrays: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
             column = batch.column(name)
-            arrays.extend([doubles_of(column)] if width == 0 else vectors_of(column, width).T)
+            arrays.extend([_as_floats(column)] if width == 0 else _vectors(column, width).T)
         return arrays
 
     def _cells(self, name: str, batch: pa.RecordBatch) -> pa.Array:
@@ -241,7 +242,7 @@ class Layout:
     def rows(self, batch: pa.RecordBatch) -> FloatArray:
         """Return all numbers as the rows of one array."""
         if self.by_rows:
-            return vectors_of(batch.column(self.features[0]), self.widths[0])
+            return _vectors(batch.column(self.features[0]), self.widths[0])
         rows = np.empty((batch.num_rows, len(self.names)))
         for position, numbers in enumerate(self.numbers(batch)):
             rows[:, position] = numbers
@@ -271,58 +272,10 @@ def _labels(columns: Columns, features: Sequence[str], widths: Sequence[int]) ->
     )
 
 
-def _require_midpoints(schema: Schema | None) -> None:
-    if schema is None:
-        raise ArgumentError("missing='midpoint' needs bounds. State them with columns={name: (low, high), ...}.")
-    without = [column.name for column in schema.columns if not column.has_midpoint and not column.is_open]
-    if without:
-        raise ArgumentError(
-            f"missing='midpoint' needs bounds, but column(s) {listed(without)} have only a scale. State their bounds."
-        )
-
-
-def _require_kinds(schema: Schema, types: Sequence[pa.DataType], where: str) -> None:
-    """Raise one error that lists all columns whose type does not fit the schema."""
-    pairs = zip(schema.columns, types, strict=True)
-    others = [(column, kind) for column, kind in pairs if not column.accepts(kind)]
-    if others:
-        shown = [f"{column.name!r} (type {type_name(kind)}, not {column.cells})" for column, kind in others]
-        raise DataError(f"column(s) {listed(shown)} of {where} are not of the kind stated in columns. Correct these.")
-
-
 def _with_ids(batch: pa.RecordBatch, column: str, where: str) -> pa.RecordBatch:
     """Drop the rows whose unit is missing. They contribute nothing."""
     ids = normalised(batch.column(column), where)
     return batch if ids.null_count == 0 else batch.filter(ids.is_valid())
-
-
-def listed(names: Sequence[str], most: int = _SHOWN) -> str:
-    """Join column names on one line; of many names, show only the first few. Column names are public."""
-    more = len(names) - most
-    return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
-
-
-def require_columns(names: Sequence[str], where: str) -> None:
-    if not names:
-        raise DataError(f"{where} has no columns. Pass at least one feature.")
-
-
-def require_numeric(others: Sequence[tuple[str, str]], where: str) -> None:
-    """Raise one error that lists all columns that are not numeric, given by title and type."""
-    if others:
-        shown = listed([f"{title} (type {kind})" for title, kind in others], most=_SHOWN_TO_CORRECT)
-        raise DataError(
-            f"column(s) {shown} of {where} are not numeric. Name the columns to use with `columns`, or convert these."
-        )
-
-
-def _similar_names(unknown: Sequence[str], names: Sequence[str]) -> str:
-    """Return a hint with similar column names and the names that exist."""
-    # Compare without case: difflib counts a letter in another case as a different letter.
-    by_letters = {name.casefold(): name for name in names}
-    matches = [difflib.get_close_matches(name.casefold(), by_letters, n=1) for name in unknown]
-    similar = listed([by_letters[match] for several in matches for match in several])
-    return f"{f'Did you mean {similar}? ' if similar else ''}Pass names of its columns: {listed(names)}."
 
 
 def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str, ...]:
@@ -336,15 +289,24 @@ def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str,
     return tuple(name for name in schema.names if name not in index and name not in columns.set_aside)
 
 
-def _widths(titles: Sequence[str], types: Sequence[pa.DataType], where: str) -> tuple[int, ...]:
-    """Return, for each column, 0 if it holds numbers or the length if it holds vectors. Raise for other types."""
-    widths = [kind.list_size if pa.types.is_fixed_size_list(kind) else None for kind in types]
-    empty = [title for title, width in zip(titles, widths, strict=True) if width == 0]
-    if empty:
-        raise DataError(f"column(s) {', '.join(empty)} of {where} hold vectors of length 0. Leave them out.")
-    numeric = [
-        is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
-    ]
-    columns = zip(titles, types, numeric, strict=True)
-    require_numeric([(title, type_name(kind)) for title, kind, is_numeric in columns if not is_numeric], where)
-    return tuple(int(width or 0) for width in widths)
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    merged = column.combine_chunks()
+    return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
+
+
+def _as_floats(column: pa.Array) -> FloatArray:
+    """Convert numbers of any type to doubles, with NaN for null."""
+    if pa.types.is_float64(column.type):
+        return np.asarray(column.to_numpy(zero_copy_only=False))
+    floats = attempt(lambda: pc.cast(column, pa.float64(), safe=False).to_numpy(zero_copy_only=False))
+    if floats is None:
+        raise DataError(f"a column of type {type_name(column.type)} cannot be read as doubles. Convert it first.")
+    return np.asarray(floats)
+
+
+def _vectors(column: pa.FixedSizeListArray, width: int) -> FloatArray:
+    rows = _as_floats(column.values.slice(column.offset * width, len(column) * width)).reshape(-1, width)
+    if column.null_count == 0:
+        return rows
+    missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+    return np.where(missing[:, None], np.nan, rows)

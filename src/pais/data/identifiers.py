@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pais.data.columns import listed
+from pais.data.checks import listed
 
 # Common names of columns with row identifiers; pandas writes "Unnamed: 0" for an index without a name.
 _IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")

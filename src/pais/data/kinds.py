@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -16,16 +15,13 @@ from numpy.typing import NDArray
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data import typed
-from pais.data.cells import numbers_of_objects
 from pais.errors import ArgumentError
 
-# Coordinates without bounds are clipped here, so that they stay finite.
-_LARGEST = 1e300
+#: Coordinates without bounds are clipped here, so that they stay finite.
+LARGEST = 1e300
 
 # Two categories are as far apart as the two ends of a stated range: sqrt(2) * sqrt(2) = 2.
 _CATEGORY = math.sqrt(2.0)
-
-_BY_KIND: dict[str, type[Column]] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +33,6 @@ class Column(ABC):
     cells: ClassVar[str] = "numbers"
 
     name: str
-
-    def __init_subclass__(cls) -> None:
-        _BY_KIND[cls.kind] = cls
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -101,188 +94,6 @@ class Column(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Affine(Column):
-    """A column of numbers that is shifted and scaled: ``(x - center) / scale``."""
-
-    kind: ClassVar[str] = "affine"
-
-    @property
-    @abstractmethod
-    def center(self) -> float: ...
-
-    @property
-    @abstractmethod
-    def unit_scale(self) -> float: ...
-
-    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return pa.array(numbers_of_objects(cells, len(cells)))
-
-    def encode(self, cells: pa.Array) -> list[FloatArray]:
-        return [self.scaled(typed.numbers_of(cells))]
-
-    def scaled(self, numbers: FloatArray) -> FloatArray:
-        """Return finite numbers or NaN as coordinates."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            return np.clip((numbers - self.center) / self.unit_scale, -_LARGEST, _LARGEST)
-
-    def decode(self, coordinates: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore"):
-            return np.clip(coordinates * self.unit_scale + self.center, -_LARGEST, _LARGEST)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bounds(_Affine):
-    """Numbers within stated bounds: clipped, and mapped to [-1, 1]."""
-
-    kind: ClassVar[str] = "bounds"
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for side in ("low", "high"):
-            rule = "a number in [-1e300, 1e300]"
-            title = f"columns[{self.name!r}]"
-            value = validate.number(title, getattr(self, side), rule=rule, low=-_LARGEST, high=_LARGEST)
-            object.__setattr__(self, side, value)
-        if not self.unit_scale >= 1e-300:
-            raise ArgumentError(
-                f"columns[{self.name!r}] has the bounds {self._shown(self.low)} and {self._shown(self.high)}. Pass "
-                "(low, high) with low < high."
-            )
-
-    def _shown(self, bound: float) -> str:
-        return f"{bound:g}"
-
-    @property
-    def center(self) -> float:
-        return self.low / 2.0 + self.high / 2.0
-
-    @property
-    def unit_scale(self) -> float:
-        return self.high / 2.0 - self.low / 2.0
-
-    def scaled(self, numbers: FloatArray) -> FloatArray:
-        return np.clip((np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale, -1.0, 1.0)
-
-    def decode(self, coordinates: FloatArray) -> FloatArray:
-        return np.clip(super().decode(coordinates), self.low, self.high)
-
-    def facts(self) -> dict[str, Any]:
-        return {"low": self.low, "high": self.high}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dates(Bounds):
-    """Dates or times within stated bounds, as days since 1970-01-01."""
-
-    kind: ClassVar[str] = "dates"
-    cells: ClassVar[str] = "dates or times"
-
-    def accepts(self, kind: pa.DataType) -> bool:
-        kind = typed.value_type(kind)
-        return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
-
-    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return typed.texts_of_objects(cells)
-
-    def encode(self, cells: pa.Array) -> list[FloatArray]:
-        if pa.types.is_null(cells.type):
-            return [np.full(len(cells), np.nan)]
-        return [self.scaled(typed.days_of(cells))]
-
-    def _shown(self, bound: float) -> str:
-        time = typed.times_of_days(np.array([bound]))[0]
-        date = time.astype("datetime64[D]")
-        return str(date if date == time else time)
-
-    def facts(self) -> dict[str, Any]:
-        return {"low": self._shown(self.low), "high": self._shown(self.high)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Auto(_Affine):
-    """Numbers whose bounds, center - scale and center + scale, a private survey finds.
-
-    They are clipped to the bounds. Until the bounds are known, a coordinate is the number itself.
-    """
-
-    kind: ClassVar[str] = "auto"
-
-    middle: float | None = None
-    scale: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if (self.middle is None) != (self.scale is None):
-            raise ArgumentError(f"columns[{self.name!r}] needs both a center and a scale, or neither. Pass both.")
-        if self.middle is not None:
-            rule = "a number in [-1e300, 1e300]"
-            center = validate.number("center", self.middle, rule=rule, low=-_LARGEST, high=_LARGEST)
-            object.__setattr__(self, "middle", center)
-            object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
-
-    @property
-    def is_open(self) -> bool:
-        return self.scale is None
-
-    @property
-    def is_bounded(self) -> bool:
-        return not self.is_open
-
-    @property
-    def has_midpoint(self) -> bool:
-        return not self.is_open
-
-    @property
-    def center(self) -> float:
-        return 0.0 if self.middle is None else self.middle
-
-    @property
-    def unit_scale(self) -> float:
-        return 1.0 if self.scale is None else self.scale
-
-    def scaled(self, numbers: FloatArray) -> FloatArray:
-        return numbers if self.is_open else np.clip(super().scaled(numbers), -1.0, 1.0)
-
-    def decode(self, coordinates: FloatArray) -> FloatArray:
-        return super().decode(coordinates if self.is_open else np.clip(coordinates, -1.0, 1.0))
-
-    def facts(self) -> dict[str, Any]:
-        return {"center": self.middle, "scale": self.scale}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scale(_Affine):
-    """Numbers divided by a public number, without bounds."""
-
-    kind: ClassVar[str] = "scale"
-    is_bounded: ClassVar[bool] = False
-
-    scale: float
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
-
-    @property
-    def has_midpoint(self) -> bool:
-        return False
-
-    @property
-    def center(self) -> float:
-        return 0.0
-
-    @property
-    def unit_scale(self) -> float:
-        return self.scale
-
-    def facts(self) -> dict[str, Any]:
-        return {"scale": self.scale}
-
-
-@dataclass(frozen=True, kw_only=True)
 class Boolean(Column):
     """True or false: one coordinate, 1 or -1, which is released as the share of true."""
 
@@ -332,7 +143,7 @@ class Categories(Column):
             trimmed = value.strip(" \t\n\r\v\f")
             if validate.is_text(trimmed):
                 return trimmed
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= _LARGEST:
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST:
             return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)
         raise ArgumentError(
             f"columns[{self.name!r}] has a category of type {type(value).__name__} that cannot be used. List short "
@@ -375,31 +186,3 @@ class Categories(Column):
 
     def facts(self) -> dict[str, Any]:
         return {"values": list(self.values)}
-
-
-def column_from_dict(described: Mapping[str, Any]) -> Column:
-    """Rebuild a column from its dictionary."""
-    facts = {key: value for key, value in described.items() if key != "kind"}
-    kind = _BY_KIND.get(str(described["kind"]))
-    if kind is None or kind is _Affine:
-        raise ArgumentError("a column of the schema has an unknown kind. Install the version that wrote it.")
-    if kind is Dates:
-        facts |= {side: days("a bound of the schema", facts[side]) for side in ("low", "high")}
-    elif kind is Categories:
-        facts["values"] = tuple(facts["values"])
-    elif kind is Auto:
-        facts["middle"] = facts.pop("center", None)
-    return kind(**facts)
-
-
-def days(title: str, value: object) -> float:
-    """Return a public date or time, given as an object or in ISO 8601, as days since 1970-01-01."""
-    date = float(typed.days_of(typed.texts_of_objects([value]))[0])
-    if math.isnan(date):
-        raise ArgumentError(f"{title} is not a date. Write dates such as 2025-01-31; write categories as a list.")
-    return date
-
-
-def _public_scale(name: str, scale: object) -> float:
-    rule = "a number in [1e-300, 1e300]"
-    return validate.number(f"the scale of column {name!r}", scale, rule=rule, low=1e-300, high=_LARGEST)

@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data import typed
-from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale, column_from_dict, days
+from pais.data.kinds import Boolean, Categories, Column
+from pais.data.scales import Auto, Bounds, Dates, Scale, days
 from pais.errors import ArgumentError
 
 _KINDS = 'Pass (low, high), "auto", a list of categories, bool, two dates, or a number by which to divide the values'
+
+_BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in (Auto, Boolean, Bounds, Categories, Dates, Scale)}
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ class Schema:
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Schema:
         """Rebuild a schema from its dictionary."""
-        return cls(tuple(column_from_dict(column) for column in described["columns"]))
+        return cls(tuple(_from_dict(column) for column in described["columns"]))
 
 
 def _column(name: Any, stated: object) -> Column:
@@ -238,3 +241,18 @@ def _column(name: Any, stated: object) -> Column:
     if isinstance(stated, (Sequence, np.ndarray)) and not isinstance(stated, (str, bytes)):
         return Categories(name=name, values=tuple(stated))
     raise ArgumentError(f"{title} of type {type(stated).__name__} is not understood. {_KINDS}.")
+
+
+def _from_dict(described: Mapping[str, Any]) -> Column:
+    """Rebuild a column from its dictionary."""
+    facts = {key: value for key, value in described.items() if key != "kind"}
+    kind = _BY_NAME.get(str(described["kind"]))
+    if kind is None:
+        raise ArgumentError("a column of the schema has an unknown kind. Install the version that wrote it.")
+    if kind is Dates:
+        facts |= {side: days("a bound of the schema", facts[side]) for side in ("low", "high")}
+    elif kind is Categories:
+        facts["values"] = tuple(facts["values"])
+    elif kind is Auto:
+        facts["middle"] = facts.pop("center", None)
+    return kind(**facts)

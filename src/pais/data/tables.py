@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
-from pais.data.columns import Columns, Layout, Missing, require_columns
+from pais.data.checks import require_columns
+from pais.data.columns import Columns, Layout, Missing
 from pais.data.headers import is_csv, require_header
 from pais.data.schema import Schema
 from pais.data.units import ids_of_objects

@@ -95,6 +95,11 @@ def unit_of(unit: str | Unit | None, max_rows: int) -> Unit | None:
     return unit if isinstance(unit, Unit) else Unit(column=unit, max_rows=max_rows)
 
 
+def most_units(unit: Unit | None, mass: float) -> float:
+    """Largest number of units whose rows have this mass together: a unit has at least 1 / M. None is for rows."""
+    return mass if unit is None else mass * unit.max_rows
+
+
 def normalised(column: pa.Array, where: str) -> pa.Array:
     """Return ids as 64-bit integers, text without blanks around it, or bytes; null for a missing id.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import fields
 from typing import Any
 
@@ -19,8 +20,10 @@ from pais.data.distances import nearest, square_distances
 from pais.data.engines import Engine
 from pais.data.labels import CenterModel
 from pais.data.sources import is_streamed
+from pais.errors import NotProtectedError
 from pais.estimators.base import PrivateEstimator
-from pais.estimators.plots import plot_centers
+from pais.estimators.frames import centers_frame, elbow_frame
+from pais.estimators.plots import elbow_of, plot_centers, plot_elbow
 from pais.planning import Fit, KMeansSettings
 
 
@@ -29,8 +32,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     Parameters
     ----------
-    n_clusters : int
-        Number of clusters k.
+    n_clusters : int or "auto"
+        Number of clusters k. "auto" chooses it, up to `max_clusters`, from noisy values that are released anyway, at no
+        further price: see `pais.Elbow` for the rule.
     epsilon : float
         Privacy guarantee for everything that `fit` releases, with respect to adding or removing one row.
     delta : float, optional
@@ -80,12 +84,23 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         holds for adding or removing a person with all rows. None protects single rows. The column is not a feature.
     max_rows_per_unit : int
         Number of rows of a person that count in full: see `pais.source`. With 1, the default, every person counts once.
+    max_clusters : int
+        Largest number of clusters that ``n_clusters="auto"`` may choose. The plan is made for this number, so choose it
+        without looking at the rows.
 
     Attributes
     ----------
     cluster_centers_ : array of shape (n_clusters, n_features)
         In the units of the data. With `columns`, within the stated bounds, with one share for each category and each
         boolean, and dates as days since 1970-01-01; `fit_.value.centers` are the scaled vectors.
+    n_clusters_ : int
+        Number of clusters: `n_clusters`, or what "auto" chose.
+    noisy_counts_ : array of shape (n_clusters,)
+        Noisy number of rows of each cluster.
+    elbow_ : pandas DataFrame
+        Estimated cost for every number of clusters from 1 to the number of released cells, with the columns
+        `n_clusters`, `estimated_cost` and `relative_cost` (over the cost of one cluster). If pandas is not installed,
+        a NumPy structured array with the same fields. It costs no further privacy.
     effective_centers_ : int
         Number of distinct centers. It is smaller than `n_clusters` if noise hides the clusters, and `fit` then issues a
         `QualityWarning`.
@@ -108,8 +123,9 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     the certificate does not show it. Scale with public constants instead, for example with
     ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
 
-    There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected.
-    The results of `predict` and `score` on the training rows are not private either.
+    There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected. Accessing
+    them, or `fit_predict`, raises `NotProtectedError`. The results of `predict` and `score` on the training rows are
+    not private either.
 
     Examples
     --------
@@ -125,7 +141,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     def __init__(
         self,
-        n_clusters: int = 8,
+        n_clusters: int | str = 8,
         epsilon: float = 1.0,
         delta: float | None = None,
         radius: float | None = None,
@@ -142,6 +158,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         missing: str = "drop",
         unit: str | None = None,
         max_rows_per_unit: int = 1,
+        max_clusters: int = 20,
     ) -> None:
         self.n_clusters = n_clusters
         self.epsilon = epsilon
@@ -160,6 +177,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.missing = missing
         self.unit = unit
         self.max_rows_per_unit = max_rows_per_unit
+        self.max_clusters = max_clusters
 
     @without_sizes
     def fit(self, X: Any, y: object = None) -> DPKMeans:
@@ -187,6 +205,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     def _keep(self, fitted: Fit) -> None:
         centers = fitted.value.centers
         self.cluster_centers_ = centers if fitted.schema is None else fitted.schema.decode(centers)
+        self.n_clusters_ = len(centers)
+        self.noisy_counts_ = fitted.value.noisy_counts
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
@@ -204,6 +224,69 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         """
         check_is_fitted(self)
         return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
+
+    def plot_elbow(self, ax: Any = None) -> Any:
+        """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
+
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_elbow(self.fit_, ax)
+
+    @property
+    def elbow_(self) -> Any:
+        """Estimated cost for every number of clusters."""
+        check_is_fitted(self)
+        return elbow_frame(elbow_of(self.fit_))
+
+    def with_clusters(self, n_clusters: int) -> DPKMeans:
+        """Return a fitted copy of this model with another number of clusters, at no further price.
+
+        The centers are merged from the released cells, or are those of the release if that has this number of clusters.
+        They are a little less accurate than those of a fit for this number. The certificate is the same. It matches the
+        copy, because it was issued for the values that the new centers were computed from.
+
+        Parameters
+        ----------
+        n_clusters : int
+            At most the number of released cells, ``len(model.elbow_)``.
+        """
+        check_is_fitted(self)
+        merged = self.fit_.with_clusters(n_clusters)
+        other = copy.copy(self)
+        other.n_clusters = len(merged.value.centers)
+        other._keep(merged)
+        return other
+
+    def centers_frame(self) -> Any:
+        """Centers as a pandas frame, one row per cluster, in the units of the columns.
+
+        The columns are the features, then `noisy_count`, then for each feature its standard error due to noise, named
+        ``<feature>_se``. With a schema, categories and booleans are shares, dates are times, and the standard error of
+        a date is in days. Features of an array are called ``x0``, ``x1`` and so on. Needs pandas.
+        """
+        check_is_fitted(self)
+        return centers_frame(self.fit_, getattr(self, "feature_names_in_", None))
+
+    @property
+    def labels_(self) -> Any:
+        """Raise: labels of the training rows are not protected."""
+        raise _not_protected("labels_")
+
+    @property
+    def inertia_(self) -> Any:
+        """Raise: the exact cost of the training rows is not protected."""
+        raise _not_protected("inertia_")
+
+    @property
+    def fit_predict(self) -> Any:
+        """Raise: labels of the training rows are not protected."""
+        raise _not_protected("fit_predict")
 
     @without_sizes
     def predict(self, X: Any) -> NDArray[np.intp]:
@@ -267,3 +350,13 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     @property
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
+
+
+def _not_protected(name: str) -> NotProtectedError:
+    instead = (
+        "score(X), or elbow_ for an estimate from released values" if name == "inertia_" else "fit(X) and predict(X)"
+    )
+    return NotProtectedError(
+        f"{name} would depend on the training rows without protection, so this model does not have it. Use {instead}; "
+        "the result on training rows is not private."
+    )

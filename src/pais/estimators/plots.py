@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pais.errors import ArgumentError
+from pais.mechanisms import Elbow
 from pais.planning import KMeansFit
 from pais.report.projection import Projection, project
 from pais.report.text import percent
@@ -64,6 +65,43 @@ def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) ->
     axes.set_ylabel(_label(projection, 1, view))
     axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
     return axes
+
+
+def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
+    """Draw the estimated cost for every number of clusters and return the axes.
+
+    The cost is relative to that of one cluster. A ring marks the number of clusters of the fit, and a dashed line the
+    suggested number. Only released values are drawn.
+
+    Parameters
+    ----------
+    fit : KMeansFit
+    axes : matplotlib Axes, optional
+        Where to draw; None = a new figure.
+    """
+    elbow = elbow_of(fit)
+    axes = new_axes(axes)
+    numbers = [point.n_clusters for point in elbow]
+    share = [point.cost / max(elbow.points[0].cost, 1e-300) for point in elbow]
+    axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
+    k = len(fit.value.centers)
+    if k <= len(elbow):
+        axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
+    reason = "clusters stand out" if elbow.stands_out else "the curve bends"
+    axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=f"{elbow.suggested}: {reason}")
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("number of clusters")
+    axes.set_ylabel("estimated cost, relative to one cluster")
+    axes.set_title("Estimated cost by number of clusters, from released values", fontsize=10)
+    axes.legend(frameon=False)
+    return axes
+
+
+def elbow_of(fit: KMeansFit) -> Elbow:
+    """The elbow of a fit. Raises if the release has no cells."""
+    if fit.elbow is None:
+        raise ArgumentError("this release has no cells, so other numbers of clusters have no estimated cost.")
+    return fit.elbow
 
 
 def _draw_errors(axes: Any, projection: Projection) -> None:

@@ -13,7 +13,7 @@ from pais._base.cards import Card
 from pais._base.numerics import raised
 from pais.accounting.amounts import sum_up
 from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, unit_of, units_of
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.mechanisms import KMeans
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice

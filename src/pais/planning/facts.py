@@ -16,7 +16,7 @@ from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.words import ONE_ROW, unit_of, units_of
 from pais.data.ball import Ball
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
@@ -60,8 +60,9 @@ class Survey(Carded):
         True if the radius is the quantile that the user asked for. Otherwise a plan may choose a smaller radius.
     ledger_entries : tuple of str
         Ids of the ledger entries charged for the survey in this process.
-    unseen_columns : tuple of str
-        "auto" columns in which the survey saw nothing but zeros above its noise. Their bounds are -1 and 1.
+    unclear_columns : tuple of str
+        "auto" columns of which the survey saw too little above its noise to find good bounds. If it saw nothing but
+        zeros, the bounds are -1 and 1.
     """
 
     ball: Ball
@@ -76,7 +77,7 @@ class Survey(Carded):
     shift: float = 0.0
     unit: Unit | None = None
     schema: Schema | None = None
-    unseen_columns: tuple[str, ...] = ()
+    unclear_columns: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -108,12 +109,12 @@ class Survey(Carded):
 
     @property
     def columns_concern(self) -> str | None:
-        """A warning that names the "auto" columns without bounds of their own; None if there are none."""
-        if not self.unseen_columns:
+        """A warning that names the "auto" columns without good bounds; None if there are none."""
+        if not self.unclear_columns:
             return None
         return (
-            f"the survey saw nothing but zeros above its noise in the auto column(s) {listed(self.unseen_columns)}. It "
-            "clipped them to [-1, 1]. State their bounds, or raise epsilon."
+            f"the survey saw too little above its noise to find good bounds for the auto column(s) "
+            f"{listed(self.unclear_columns)}. State their bounds, or raise epsilon."
         )
 
     @property
@@ -165,7 +166,7 @@ class Survey(Carded):
             "epsilon": files.plain(self.epsilon),
             "shift": self.shift,
             "above_noise": self.above_noise,
-            "unseen_columns": list(self.unseen_columns),
+            "unclear_columns": list(self.unclear_columns),
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -192,7 +193,7 @@ class Survey(Carded):
             above_noise=described["above_noise"],
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
-            unseen_columns=files.texts(described.get("unseen_columns")) or (),
+            unclear_columns=files.texts(described.get("unclear_columns")) or (),
             unit=Unit.from_dict(described.get("unit")),
             schema=Schema.read(described.get("schema")),
             # The radius of early versions was always a quantile.

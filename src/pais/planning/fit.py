@@ -157,6 +157,9 @@ class Fit(Carded):
     @classmethod
     def of(cls, plan: Plan, release: Release) -> Fit:
         """Fit from a plan that was run. The survey behind the plan, if any, is rebuilt from it."""
+        if plan.schema is None and release.certificate.schema is not None:
+            # The plan says nothing about the columns, and the rows were opened with a schema.
+            plan = replace(plan, schema=Schema.from_dict(release.certificate.schema))
         survey = None
         if plan.spent and plan.norms is not None:
             price = plan.spent[0]

@@ -12,7 +12,7 @@ from pais.accounting.part import survey_shift
 from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.schema import Schema
-from pais.data.units import Unit
+from pais.data.units import Unit, most_units
 from pais.errors import ArgumentError, MismatchError, UnreachableError
 from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
@@ -142,9 +142,8 @@ class KMeansSettings(Settings):
         d = validate.count("n_features", n_features)
         norms = _norms_on(ball, norms, self)
         _require_center(ball, d)
-        delta = chosen_delta(
-            self.delta, gaussian=self.mechanism == "gaussian", n_rows=norms.n_rows, surveyed=bool(spent)
-        )
+        n_units = most_units(unit, norms.n_rows)
+        delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
         limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
         mechanism, rule = self._mechanism(ball, norms, d, rounds_delta, limit)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pais._base import validate
+from pais.data.units import most_units
 from pais.errors import MismatchError
 from pais.planning.facts import Facts
 from pais.privacy.amplification import largest_shift
@@ -130,7 +131,8 @@ def with_radius(
         return facts, None
     if quantile is not None:
         return _clipped(facts, radius_at(facts.norms, quantile)), None
-    used = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=facts.norms.n_rows, surveyed=True).used
+    n_units = most_units(facts.unit, facts.norms.n_rows)
+    used = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=n_units, surveyed=True).used
     noise = square_noise(mechanism, n_clusters=n_clusters, n_features=n_features, epsilon=epsilon, delta=used)
     radius, choice = best_radius(facts.norms, noise, clipping=_square_length(mechanism, n_features))
     return _clipped(facts, radius), choice

@@ -30,13 +30,15 @@ class Readability:
     Attributes
     ----------
     features : tuple of bool
-        For each feature, whether any two centers differ in it by more than the noise explains. A feature for which this
-        is False is drowned: the noise is larger than all differences between the clusters.
+        For each feature, whether any two centers with counts above their noise differ in it by more than the noise
+        explains. A feature for which this is False is drowned: the noise is larger than all differences
+        between the clusters.
     centers : tuple of bool
         For each center, whether its noisy count is above its noise and it differs from every other center in at least
         one feature by more than the noise explains.
     cells : array of bool of shape (k, d)
-        Whether the coordinate of a center differs from the overall mean by more than two standard errors.
+        Whether the coordinate of a center differs from the overall mean by more than two standard errors, and the
+        count of the center is above its noise.
     """
 
     features: tuple[bool, ...]
@@ -76,14 +78,17 @@ def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> 
     if errors is None:
         return None
     k, d = value.centers.shape
-    known = errors < radius
+    # If the count of a center is within its noise, its standard errors say little too.
+    counted = value.noisy_counts > CLEAR * count_noise
+    known = (errors < radius) & counted[:, None]
     score = _pair_scores(value.centers, errors)
     features = np.any(known, axis=0)
     if k > 1:
-        features &= score.max(axis=(0, 1)) > _threshold(k * (k - 1) // 2)
+        pairs = score[np.ix_(counted, counted)]
+        features &= pairs.max(axis=(0, 1), initial=0.0) > _threshold(k * (k - 1) // 2)
     apart = score.max(axis=2) > _threshold(d)
     apart[np.diag_indices(k)] = True
-    centers = np.any(known, axis=1) & apart.all(axis=1) & (value.noisy_counts > CLEAR * count_noise)
+    centers = np.any(known, axis=1) & apart.all(axis=1)
     mean = np.average(value.centers, axis=0, weights=np.maximum(value.noisy_counts, 1e-9))
     cells = known & (np.abs(value.centers - mean) > CLEAR * errors)
     return Readability(features=tuple(features.tolist()), centers=tuple(centers.tolist()), cells=cells)

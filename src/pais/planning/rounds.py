@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,6 +24,10 @@ _MOMENT_CLIP = 1.2
 # Share of the precision for the second moment: so much that directions with 1/6 of the variance stand out, within
 # these bounds.
 _MOMENT_TARGET, _LEAST_MOMENT, _MOST_MOMENT = 6.0, 0.03, 0.12
+
+# If the number of clusters is left open, the rows of a cluster of mean size are at least this many standard deviations
+# of the noise that a count would have at the whole budget.
+_LEAST_CLUSTER = 10.0
 
 # Below this share that does not depend on the norm, whole rows are cheaper than residuals in the first round.
 _LEAST_FLAT_FIRST = 0.3
@@ -165,6 +169,9 @@ def _gaussian(problem: Problem, noise: float) -> Schedule:
     k, d, n = problem.n_clusters, problem.n_features, problem.n_rows
     first_count = RHO / math.sqrt(d) / (1.0 + RHO / math.sqrt(d))
     count, total = noise / math.sqrt(first_count), noise * problem.radius / math.sqrt(1.0 - first_count)
+    if problem.choose:
+        k = max(min(k, int(n / (_LEAST_CLUSTER * count))), 1)
+        problem = replace(problem, n_clusters=k)
     room = n / (15.0 * k * count)
     per_cluster = max(1.0, min(1.5 * room**0.2, 2.5))
     cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count))))

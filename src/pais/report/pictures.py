@@ -140,6 +140,8 @@ def _elbow_note(elbow: Elbow, chosen: int) -> str:
 
 def _integer_ticks(first: int, last: int) -> tuple[float, ...]:
     """A few integers from first to last, with both ends."""
-    step = max(1, math.ceil((last - first) / 7))
+    step = next(
+        step for power in range(12) for step in (10**power, 2 * 10**power, 5 * 10**power) if last - first <= 7 * step
+    )
     inner = [tick for tick in range(step * (first // step + 1), last, step) if last - tick >= 0.6 * step]
     return (float(first), *map(float, inner), *([float(last)] if last > first else []))

@@ -20,6 +20,9 @@ _CURVE_POINTS = 201
 # If a survey counts less than this share of the rows that the clusters contain, it has missed the data.
 _FOUND_SHARE = 0.5
 
+# From this expected share on, the page says that all rows are used.
+_ALL_ROWS = 0.9995
+
 
 def banner(fit: KMeansFit) -> str:
     """Render a prominent warning if any random draw came from a seed."""
@@ -189,7 +192,7 @@ def sampling(fit: KMeansFit) -> str:
     n_rows, kept = norms.n_rows, norms.expected_size(fit.plan.rule)
     rounds = len(_mechanism(fit).rounds)
     source = "noisy, from the survey" if fit.survey is not None else "as stated"
-    share, units = min(kept / n_rows, 1.0), escaped(units_of(fit.certificate.neighbours))
+    share, units = 1.0 if kept >= _ALL_ROWS * n_rows else kept / n_rows, escaped(units_of(fit.certificate.neighbours))
     text = (
         f"Each of the {rounds} rounds uses about <strong>{number(kept)}</strong> {units} instead of {number(n_rows)}: "
         f"the sample leaves out {percent(1.0 - share)}."

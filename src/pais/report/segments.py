@@ -9,6 +9,9 @@ from pais.report.projection import project
 from pais.report.text import escaped, paragraph, section
 from pais.report.view import SHARE, View
 
+# With more released cells than this, the estimated costs take too long to compute for a page.
+_MOST_CELLS = 90
+
 # What the column "Noise" holds: if the values of a center have different standard errors, or all the same.
 _NOISE = {
     False: "typical standard error of a center's values, over how much the centers differ. <b>\u00b1</b>: standard "
@@ -67,7 +70,8 @@ def pictures(fit: KMeansFit, view: View) -> str:
     if value.effective_centers > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
         charts.append(centers_map(projection, value.noisy_counts, view))
-    elbow = fit.elbow
+    few = value.cells is not None and len(value.cells) <= _MOST_CELLS
+    elbow = fit.elbow if few else None
     if elbow is not None and len(elbow) > 1:
         charts.append(elbow_chart(elbow, len(value.centers)))
     if not charts:

@@ -208,7 +208,8 @@ _PAPER = """@media print {
   main, header, footer { max-width: none; padding-left: 0; padding-right: 0; }
   section { border: 0; padding: .25rem 0; margin: .5rem 0 1rem; }
   .facts, figure, tr, svg, .banner { break-inside: avoid; }
-  h2, h3, caption { break-after: avoid; }
+  h2, h3, caption, p:has(+ .scroll) { break-after: avoid; }
+  details:not([open]), section[aria-labelledby=certificate] { display: none; }
   table:not(.heat) { break-inside: avoid; }
   .scroll { overflow: visible; }
   .heat { font-size: 8.5pt; }

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.data.kinds import Boolean, Categories, Column, Dates
+from pais.data.kinds import Boolean, Categories, Column
+from pais.data.scales import Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit

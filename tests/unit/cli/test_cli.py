@@ -33,6 +33,7 @@ CERTIFICATE_KEYS = {
     "parts",
     "neighbours",
     "unit",
+    "schema",
     "note",
     "secure_randomness",
     "mechanism",

@@ -139,7 +139,7 @@ def test_kmeans_prints_its_centers(people: Path, tmp_path: Path) -> None:
 
 
 def test_wide_centers_are_left_to_the_file(tmp_path: Path) -> None:
-    rows = np.random.default_rng(0).normal(size=(500, 13))
+    rows = np.random.default_rng(0).normal(size=(500, 70))
     pq.write_table(pa.table({f"x{number}": column for number, column in enumerate(rows.T)}), tmp_path / "wide.parquet")
     shown = kmeans(tmp_path / "wide.parquet", tmp_path / "out").stdout
-    assert "3 centers of 13 features: see" in " ".join(shown.split())
+    assert "3 centers of 70 features: see" in " ".join(shown.split())

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pais._base.randomness import BitSource, KeyedBits, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
-from pais.data.arrays import type_name
+from pais.data.checks import type_name
 from pais.data.columns import Columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
@@ -167,7 +167,7 @@ class ArrowEngine(LocalEngine):
         self, part: Part, *, by_rows: bool = False, stop: Event | None = None
     ) -> Iterator[tuple[Block, pa.RecordBatch]]:
         layout, position = part.file.layout, part.first_row
-        for batch in part.file.batches(part.row_group):
+        for number, batch in enumerate(part.file.batches(part.row_group)):
             if stop is not None and stop.is_set():
                 return
             n_rows = batch.num_rows
@@ -179,7 +179,7 @@ class ArrowEngine(LocalEngine):
                 block: Block = (
                     RowBlock(layout.rows(batch), identity) if whole else ColumnBlock(layout.numbers(batch), identity)
                 )
-                block.units = layout.ids(batch)
+                block.units, block.place = layout.ids(batch), (part.file.path, part.row_group, number)
                 yield block, batch
             position += n_rows
             if self._on_rows is not None:

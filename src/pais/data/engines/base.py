@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray, round_down
 from pais._base.randomness import BitSource, RowBits, bernoulli
 from pais.data.ball import Ball, require_width
-from pais.data.columns import listed
+from pais.data.checks import listed
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
 from pais.data.schema import Schema

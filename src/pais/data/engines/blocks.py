@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ from pais.data.ball import Ball, settled
 from pais.data.engines.screen import Screen
 
 Index = NDArray[np.intp]
+#: Integers of any size.
+Numbers = NDArray[np.signedinteger[Any]]
 BinOf = Callable[[FloatArray], Index]
 
 # Powers are summed in pieces of this many rows, which stay in the cache from one column to the next.
@@ -40,15 +43,17 @@ class Block(ABC):
     """
 
     identity: NDArray[np.uint64]
+    # Tells the blocks of a source apart, in every pass; None if a pass may divide the rows in another way.
+    place: object = None
     units: pa.Array | None = None
-    masses: IntArray | None = None
+    masses: Numbers | None = None
     mass_step: float = 1.0
 
     @property
     def n_rows(self) -> int:
         return len(self.identity)
 
-    def weigh(self, masses: IntArray, step: float) -> None:
+    def weigh(self, masses: Numbers, step: float) -> None:
         """Set the masses of the rows, in whole steps. Without masses, every row has mass 1."""
         self.masses, self.mass_step = masses, step
 
@@ -190,11 +195,16 @@ class ColumnBlock(Block):
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
         # Only public numbers decide which method is used, so all rows go through the same one.
         by_rows = ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT
-        if by_rows or self.masses is not None:
+        if by_rows:
             return self._by_rows().clipped_sum(ball, lattice)
         factor, beyond = ball.clip_factors(self._powers(ball), len(self._columns))
         bad = np.flatnonzero(np.isnan(factor))
-        total: IntArray = lattice.encode(ball.clip(self._gathered(beyond, ball))).sum(axis=0)
+        clipped = ball.clip(self._gathered(beyond, ball))
+        if self.masses is not None:
+            factor *= self.masses
+            factor *= self.mass_step
+            clipped *= (self.masses.take(beyond) * self.mass_step)[:, None]
+        total: IntArray = lattice.encode(clipped).sum(axis=0)
         factor /= lattice.step
         steps = np.empty_like(factor)
         for number, column in enumerate(self._columns):

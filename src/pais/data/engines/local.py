@@ -56,6 +56,7 @@ class LocalEngine(Engine):
             assert self.unit is not None
             members = Members(self.unit)
             self._over_blocks(lambda block, _: members.add(block))
+            members.finish()
             self._members = members
         return self._members
 

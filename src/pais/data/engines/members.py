@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +20,20 @@ from pais._base.lattice import IntArray
 from pais._base.numerics import ULP, FloatArray, round_down
 from pais._base.randomness import RowBits, bernoulli
 from pais.data.engines.base import KeptRows, Thinning, quiet
-from pais.data.engines.blocks import Block, Index
+from pais.data.engines.blocks import Block, Numbers
 from pais.data.units import Unit, UnitHash
 from pais.errors import DataError
+
+T = TypeVar("T", bound=np.generic)
 
 #: Largest number of units of a source. An index of so many takes about 6 GB.
 MOST_UNITS = 10**8
 
 # Squares of norms are added in whole steps of this share of the squared radius, each rounded up.
 _SQUARE_BITS = 30
+
+# Rows whose unit is remembered between passes, in 4 bytes each. The units of further rows are looked up again.
+_REMEMBERED_ROWS = 1 << 27
 
 # Units whose probability is evaluated at a time.
 _CHUNK = 1 << 18
@@ -36,21 +42,26 @@ _CHUNK = 1 << 18
 class Members:
     """The units of a source and the number of usable rows of each. Secret.
 
-    `add` every block first; then the other methods may be called, also from several threads. A row that holds NaN or
-    infinity is not usable and does not count.
+    `add` every block first, then call `finish`; then the other methods may be called, also from several threads. A row
+    that holds NaN or infinity is not usable and does not count.
     """
 
     def __init__(self, unit: Unit) -> None:
         self.unit = unit
         self._hash, self._index = UnitHash(), HashIndex()
         self._rows = np.zeros(1 << 12, dtype=np.int64)
+        self._masses = np.zeros(1, dtype=np.int32)
+        self._remembered: dict[object, NDArray[np.int32]] = {}
+        self._room = _REMEMBERED_ROWS
         self._lock = Lock()
 
     def add(self, block: Block) -> None:
         """Count the usable rows of a block."""
-        words = self._hash.words(block.units)[block.finite()]
+        usable = block.finite()
+        words = self._hash.words(block.units)
+        whole = bool(usable.all())
         with self._lock:
-            numbers = self._index.add(words)
+            numbers = self._index.add(words if whole else words[usable])
             if self._index.size > MOST_UNITS:
                 raise DataError(
                     f"the source has more than {MOST_UNITS} units, the most that an index in memory can hold. Split "
@@ -60,6 +71,18 @@ class Members:
                 more = max(self._index.size, 2 * len(self._rows)) - len(self._rows)
                 self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
             np.add.at(self._rows, numbers, 1)
+            if block.place is not None and block.n_rows <= self._room:
+                self._room -= block.n_rows
+                remembered = np.full(block.n_rows, -1, dtype=np.int32)
+                remembered[usable] = numbers
+                self._remembered[block.place] = remembered
+
+    def finish(self) -> None:
+        """Compute the mass of the rows of each unit, once all blocks are added."""
+        self._masses = np.zeros(self.size + 1, dtype=np.int32)  # The last entry is for rows that are not usable.
+        for start in range(0, self.size, _CHUNK):
+            piece = slice(start, min(start + _CHUNK, self.size))
+            self._masses[piece] = self.unit.masses(self.n_rows[piece])
 
     @property
     def size(self) -> int:
@@ -70,19 +93,25 @@ class Members:
         """Number of usable rows of each unit."""
         return self._rows[: self.size]
 
-    def numbers(self, block: Block) -> Index:
-        """The number of the unit of each row of a block, or -1 for a unit without usable rows."""
-        return self._index.find(self._hash.words(block.units))
+    def numbers(self, block: Block) -> Numbers:
+        """The number of the unit of each row of a block, or -1 for a row that is not usable.
+
+        A row that is not usable did not count when the masses were shared out, so it must not contribute to any sum.
+        """
+        remembered = self._remembered.get(block.place)
+        if remembered is not None:
+            return remembered
+        return np.where(block.finite(), self._index.find(self._hash.words(block.units)), -1)  # [note: units-8]
 
     def weighted(self, block: Block) -> Block:
-        """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0.
-
-        They did not count when the masses were shared out, so they must not contribute to any sum, in any column.
-        """
-        numbers = self.numbers(block)
-        masses = self.unit.masses(np.where(numbers < 0, 1, self._rows.take(numbers, mode="clip")))
-        block.weigh(np.where((numbers >= 0) & block.finite(), masses, 0), 2.0**-self.unit.mass_bits)  # [note: units-8]
+        """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0."""
+        block.weigh(of_units(self._masses, self.numbers(block)), 2.0**-self.unit.mass_bits)
         return block
+
+
+def of_units(values: NDArray[T], numbers: Numbers) -> NDArray[T]:
+    """The value of the unit of each row. The last value is that of rows that are not usable, whose number is -1."""
+    return values.take(numbers, mode="wrap")
 
 
 @dataclass(kw_only=True, repr=False)
@@ -90,6 +119,11 @@ class UnitThinning:
     """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
 
     `identify` returns identities of units, which key the draws. Without it, the draws take the next bits of a source.
+
+    Notes
+    -----
+    Guarantee. A unit is kept as a whole, with exactly the probability of its norm. The weights of its rows add up to at
+    most the inverse of that probability: `tests/conformance/test_units.py`, `tests/theory/test_units.py`.
     """
 
     members: Members
@@ -101,7 +135,7 @@ class UnitThinning:
         self._squares = np.zeros(size, dtype=np.int64)
         empty = np.zeros(0, dtype=np.uint64) if self.identify is None else self.identify(pa.nulls(0, pa.int64()))
         self._identity = np.zeros((size, *empty.shape[1:]), dtype=np.uint64)
-        self._weights = np.zeros(size)
+        self._weights = np.zeros(size + 1)
         self._lock = Lock()
 
     @quiet
@@ -149,10 +183,7 @@ class UnitThinning:
     def keep(self, block: Block) -> KeptRows:
         """Return the rows of kept units, clipped to the ball."""
         ball, numbers = self.thinning.ball, self.members.numbers(block)
-        weights = np.where(numbers < 0, 0.0, self._weights.take(numbers, mode="clip"))
+        weights = of_units(self._weights, numbers)
         index = np.flatnonzero(weights > 0.0)
         rows = block.taken(index, ball)
-        usable = np.flatnonzero(np.isfinite(rows).all(axis=1))
-        if usable.size < index.size:
-            index, rows = index.take(usable), rows.take(usable, axis=0)
         return KeptRows(index=index, rows=ball.clip(rows), weights=weights.take(index))

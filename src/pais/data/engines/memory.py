@@ -136,4 +136,5 @@ class MemoryEngine(LocalEngine):
         else:
             block = RowBlock(rows, np.arange(start, start + rows.shape[0], dtype=np.uint64))
         block.units = None if self._ids is None else self._ids.slice(start, step)
+        block.place = (start, step)
         return block

@@ -138,6 +138,7 @@ class Reading:
             return block, None, carried
         members = Members(self.unit)
         members.add(block)
+        members.finish()
         return members.weighted(block), members, carried
 
 

@@ -16,7 +16,8 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from pais._base.validate import attempt
 from pais.data.cells import MISSING_WORDS, is_text_column, numbers_of_text, with_decimal_points
-from pais.data.columns import Columns, Layout, listed, require_numeric
+from pais.data.checks import listed, require_numeric
+from pais.data.columns import Columns, Layout
 from pais.data.engines.partition import Converting, Encoding
 from pais.data.engines.spark_actions import for_workers, guarded
 from pais.data.units import BLANKS, WHOLE_FLOAT

@@ -1,0 +1,150 @@
+"""The option --columns: names, or what is public about each column, as text or in a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pais._base.files import parse_json, read_text
+from pais.data.schema import Schema
+from pais.errors import ArgumentError
+
+_FILES = (".json", ".yaml", ".yml")
+
+_SPELLINGS = (
+    "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
+    "'region=[north|south]' for categories, or visits=/10 to divide by 10"
+)
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def columns_of(text: str | None) -> tuple[str, ...] | Schema | None:
+    """Return the columns that the option states: names, a schema, or None if it is left out."""
+    if text is None:
+        return None
+    if text.strip().lower().endswith(_FILES):
+        return _schema_in_file(Path(text.strip()))
+    parts = _split(text)
+    if not any("=" in part for part in parts):
+        return names_of("--columns", text)
+    plain = [part for part in parts if "=" not in part]
+    if plain:
+        raise ArgumentError(f"--columns states nothing about {plain[0]!r}. {_SPELLINGS}.")
+    pairs = [part.partition("=") for part in parts]
+    names = [name.strip() for name, _, _ in pairs]
+    repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if repeated:
+        raise ArgumentError(f"--columns names {repeated[0]!r} twice. Name each column once.")
+    return Schema.of({name: _fact(name, fact) for name, (_, _, fact) in zip(names, pairs, strict=True)})
+
+
+def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
+    if text is None:
+        return None
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise ArgumentError(f"{option} names no column. Pass names with commas between them.")
+    return names
+
+
+def _split(text: str) -> list[str]:
+    """Split at the commas outside brackets."""
+    parts = re.findall(r"(?:\[[^\]]*\]|[^,])+", text)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _fact(name: str, text: str) -> object:
+    """Parse what is stated about one column."""
+    fact = text.strip()
+    if fact in ("auto", "bool"):
+        return fact
+    if fact.startswith("[") and fact.endswith("]"):
+        return _categories(fact[1:-1].split("|"))
+    if fact.count(":") == 1:
+        low, high = (end.strip() for end in fact.split(":"))
+        dates = _DATE.fullmatch(low) and _DATE.fullmatch(high)
+        return (low, high) if dates else (_number(name, low), _number(name, high))
+    return _number(name, fact.removeprefix("/"))
+
+
+def _categories(values: list[Any]) -> list[Any]:
+    """Return categories as numbers if all of them are numbers, else as text."""
+    texts = [str(value).strip() for value in values]
+    numbers = [_float(text) for text in texts]
+    return texts if None in numbers else numbers
+
+
+def _number(name: str, text: str) -> float:
+    number = _float(text)
+    if number is None:
+        raise ArgumentError(f"--columns states something about {name!r} that is not understood. {_SPELLINGS}.")
+    return number
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _schema_in_file(path: Path) -> Schema:
+    """Read a schema from a JSON or YAML file: a mapping from column names to facts."""
+    text = read_text(path)
+    content = _json(path, text) if path.suffix.lower() == ".json" else _yaml(path, text)
+    return Schema.of({name: _fact_in_file(name, fact) for name, fact in content.items()})
+
+
+def _json(path: Path, text: str) -> dict[str, Any]:
+    try:
+        return parse_json(text)
+    except ValueError:
+        raise ArgumentError(f"{path} is not a JSON object. Write a mapping from column names to facts.") from None
+
+
+def _yaml(path: Path, text: str) -> dict[str, Any]:
+    import yaml  # type: ignore[import-untyped]  # its stubs are another package
+
+    try:
+        # This loader leaves scalars as text. Others read 18:45 as a number in base 60, and `no` as false.
+        content = yaml.load(text, Loader=yaml.BaseLoader)  # it builds no objects
+    except (yaml.YAMLError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise ArgumentError(f"{path} is not a YAML mapping. Write a line such as `age: 18:100` for each column.")
+    return content
+
+
+def _fact_in_file(name: str, fact: object) -> object:
+    """Parse what a file states about a column: text as on the command line, a number, a list or a mapping."""
+    if isinstance(fact, str):
+        return _fact(name, fact)
+    if isinstance(fact, list):
+        categories = _categories(fact)
+        if len(categories) == 2 and not any(isinstance(value, str) for value in categories):
+            raise ArgumentError(
+                f"columns: two numbers in a list for {name!r} could be bounds or categories. Write low:high as text "
+                "for bounds, or {values: [...]} for categories."
+            )
+        return categories
+    if isinstance(fact, Mapping):
+        return _detailed_fact(name, fact)
+    return fact
+
+
+def _detailed_fact(name: str, fact: Mapping[str, Any]) -> object:
+    if set(fact) == {"values"} and isinstance(fact["values"], list):
+        return _categories(fact["values"])
+    if set(fact) == {"low", "high"}:
+        return tuple(_end(fact[side]) for side in ("low", "high"))
+    raise ArgumentError(
+        f"columns: {name!r} has keys that are not understood. Write {{low: ..., high: ...}} or {{values: [...]}}."
+    )
+
+
+def _end(bound: object) -> object:
+    number = _float(bound) if isinstance(bound, str) else bound
+    return bound if number is None else number

@@ -1,0 +1,54 @@
+"""Released values as pandas frames. pandas is an optional extra."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pais.errors import ArgumentError
+from pais.mechanisms import Elbow
+from pais.planning import KMeansFit
+
+_COUNT = "noisy_count"
+
+
+def centers_frame(fit: KMeansFit, feature_names: Any = None) -> Any:
+    """Centers in own units, noisy counts and standard errors, one row per cluster."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError("centers_frame needs pandas. Install it: pip install pandas.") from None
+    value, schema = fit.value, fit.schema
+    if schema is not None:
+        columns = schema.decode_frame(value.centers)
+    else:
+        names = [f"x{j}" for j in range(value.centers.shape[1])] if feature_names is None else map(str, feature_names)
+        columns = dict(zip(names, value.centers.T, strict=True))
+    frame = pd.DataFrame(columns, index=pd.RangeIndex(len(value.centers), name="cluster"))
+    features = list(frame.columns)
+    frame.insert(len(features), _COUNT, value.noisy_counts, allow_duplicates=True)
+    if value.standard_errors is not None:
+        errors = value.standard_errors * (1.0 if schema is None else schema.unit_scale)
+        errors = pd.DataFrame(errors, index=frame.index, columns=[f"{name}_se" for name in features])
+        frame = pd.concat([frame, errors], axis=1)
+    return frame
+
+
+def elbow_frame(elbow: Elbow) -> Any:
+    """Estimated costs by number of clusters: a pandas frame, or a structured array if pandas is not installed."""
+    numbers = np.array([point.n_clusters for point in elbow])
+    costs = np.array([point.cost for point in elbow])
+    columns = {
+        "n_clusters": numbers,
+        "estimated_cost": costs,
+        "relative_cost": costs / max(float(costs[0]), 1e-300),
+    }
+    try:
+        import pandas as pd
+    except ImportError:
+        array = np.empty(len(numbers), dtype=[(name, column.dtype) for name, column in columns.items()])
+        for name, column in columns.items():
+            array[name] = column
+        return array
+    return pd.DataFrame(columns)

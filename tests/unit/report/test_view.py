@@ -1,0 +1,110 @@
+"""Centers in the units of the columns, from a fit with a schema of every kind."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pais
+from pais.pipeline import private_kmeans
+from pais.planning import KMeansFit, KMeansSettings
+from pais.report import report_html
+from pais.report.view import DATE, NUMBER, SHARE, view_of
+
+COLUMNS = {
+    "age": (0, 100),
+    "region": ["north", "south"],
+    "premium": bool,
+    "joined": (datetime.date(2020, 1, 1), datetime.date(2025, 12, 31)),
+    "income": 1000.0,
+}
+
+
+def table(n: int = 20_000) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    old = rng.random(n) < 0.4
+    return pd.DataFrame(
+        {
+            "age": np.where(old, 70.0, 30.0) + rng.normal(size=n),
+            "region": np.where(old, "north", "south"),
+            "premium": rng.random(n) < np.where(old, 0.9, 0.2),
+            "joined": np.datetime64("2021-01-01") + (np.where(old, 0, 1400) * np.timedelta64(1, "D")),
+            "income": np.where(old, 900.0, 2900.0) + 50.0 * rng.normal(size=n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def fit() -> KMeansFit:
+    rows = pais.source(table(), columns=COLUMNS)
+    return private_kmeans(rows, KMeansSettings(n_clusters=2, epsilon=2.0, delta=1e-6))
+
+
+def test_view_is_in_own_units(fit: KMeansFit) -> None:
+    view = view_of(fit)
+    assert view.names == ("age", "region=north", "region=south", "premium", "joined", "income")
+    assert view.kinds == (NUMBER, SHARE, SHARE, SHARE, DATE, NUMBER)
+    old = int(np.argmax(view.values[:, 0]))
+    assert np.allclose(view.values[[old, 1 - old], 0], [70.0, 30.0], atol=2.0)
+    assert np.allclose(view.values[old, 1:4], [1.0, 0.0, 0.9], atol=0.05)
+    assert np.allclose(view.values[[old, 1 - old], 5], [900.0, 2900.0], atol=100.0)
+    assert view.texts(4)[0][old].startswith(("2020-1", "2021-0"))
+    assert view.dates == ("joined",)
+
+
+def test_errors_are_scaled_like_the_columns(fit: KMeansFit) -> None:
+    view = view_of(fit)
+    assert view.errors is not None
+    assert np.allclose(view.errors, fit.value.standard_errors * fit.schema.unit_scale)
+    assert not view.has_one_error
+
+
+def test_page_shows_percent_dates_and_stated_facts(fit: KMeansFit) -> None:
+    page = report_html(fit)
+    assert re.search(r'<td class="heat-\d"[^>]*>\d+(\.\d+)?%<small>', page)
+    assert re.search(r'<td class="heat-\d"[^>]*>202\d-\d\d-\d\d<small>±[\d.]+ days', page)
+    assert "Shares of categories and of true are in percent." in page
+    assert "from 0 to 100; values beyond are clipped" in page
+    assert "from 2020-01-01 to 2025-12-31; values beyond are clipped" in page
+    assert "categories north, south" in page
+    assert "divided by 1000" in page
+
+
+def test_names_of_arrays_are_numbered(fit: KMeansFit) -> None:
+    plain = private_kmeans(np.random.default_rng(0).normal(size=(5_000, 2)), KMeansSettings(n_clusters=2, epsilon=1.0))
+    assert view_of(plain).names == ("feature 0", "feature 1")
+    assert view_of(plain, ["a", "b"]).names == ("a", "b")
+    assert "Public facts about the columns" not in report_html(plain)
+
+
+def test_values_read_from_a_file_have_no_errors(fit: KMeansFit) -> None:
+    value = dataclasses.replace(fit.value, standard_errors=None, cells=None)
+    bare = dataclasses.replace(fit, value=value)
+    view = view_of(bare)
+    assert view.errors is None
+    assert view.cells.all()
+    assert view.centers == (True, True)
+    page = report_html(bare)
+    assert "<small>" not in page
+    assert "readable above the noise" not in page
+    assert 'id="elbow-title"' not in page
+
+
+def test_center_that_is_not_distinct_has_another_doubt_than_a_small_one(fit: KMeansFit) -> None:
+    centers = np.vstack([fit.value.centers, fit.value.centers[:1]])
+    errors = np.vstack([fit.value.standard_errors, fit.value.standard_errors[:1]])
+    value = dataclasses.replace(
+        fit.value, centers=centers, standard_errors=errors, noisy_counts=np.array([9_000.0, 9_000.0, -5.0])
+    )
+    assert view_of(dataclasses.replace(fit, value=value)).doubts == ("not distinct", "", "within noise")
+
+
+def test_column_facts_are_part_of_the_explained_certificate(fit: KMeansFit) -> None:
+    text = fit.certificate.explain()
+    assert "  age: from 0 to 100; values beyond are clipped" in text
+    assert "  premium: true or false" in text
