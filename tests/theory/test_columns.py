@@ -276,6 +276,14 @@ def test_stated_norms_are_refused_beside_open_columns() -> None:
         pais.DPKMeans(n_clusters=1, radius=1.0, norms=norms, random_state=0).fit(rows)
 
 
+def test_stated_facts_are_refused_beside_open_columns() -> None:
+    norms = pais.NormDistribution.from_histogram([0.0, 1.0], [100.0])
+    facts = pais.Facts(ball=pais.Ball(radius=1.0), norms=norms)
+    rows = source(pa.table({"a": [1.0, 2.0]}), columns={"a": "auto"})
+    with pytest.raises(pais.MismatchError, match="no bounds yet"):
+        pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=1, epsilon=1.0), facts=facts, random_state=0)
+
+
 def test_bounds_of_all_columns_save_the_mean_of_the_survey() -> None:
     table = pais.example_people(500)
     columns = {"age": (18, 100), "region": ["north", "south"], "premium": bool}

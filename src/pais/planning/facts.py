@@ -242,6 +242,10 @@ class Facts:
             raise MismatchError("the survey protects another unit than the source. Open the source with its unit.")
         if self.survey is not None and self.survey.schema != schema:
             raise MismatchError("the survey is about other columns than the source. Open the source with its schema.")
+        if schema is not None and schema.open:
+            raise MismatchError(
+                f"the auto column(s) {listed(schema.open)} have no bounds yet. Pass facts of a survey of these rows."
+            )
         return replace(self, unit=unit, schema=schema)
 
     @classmethod

@@ -264,6 +264,13 @@ def test_decode_frame_has_dates() -> None:
     assert frame["age"][0] == 100.0
 
 
+def test_dates_are_whole_days_if_dates_were_stated_and_times_if_times_were() -> None:
+    day = Schema.of({"t": ("2025-01-01", "2025-01-04")}).decode_frame([[0.0]])["t"][0]
+    time = Schema.of({"t": ("2025-01-01", "2025-01-04T06:00")}).decode_frame([[0.0]])["t"][0]
+    assert day == np.datetime64("2025-01-02")
+    assert time == np.datetime64("2025-01-02T15:00")
+
+
 def test_schema_files_and_equality() -> None:
     for schema in (
         SCHEMA,

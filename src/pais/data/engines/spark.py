@@ -73,6 +73,9 @@ class SparkEngine(Engine):
             raise no_csv("a Spark DataFrame")
         self._layout = spark_columns.layout_of(frame, columns)
         self._frame = spark_columns.with_keys(frame, columns)
+        if columns.unit is not None:
+            # Raises if the column has a type that cannot name units.
+            spark_columns.unit_ids(frame, columns.unit.column)
         self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
         self.schema = columns.schema
 
