@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data import typed
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Dates, Scale, days
 from pais.errors import ArgumentError
