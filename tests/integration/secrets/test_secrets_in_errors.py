@@ -128,10 +128,10 @@ def test_command_shows_only_the_type_of_an_internal_error(
     assert not Path("out").exists()
 
 
-def test_a_csv_file_whose_numbers_are_not_finite_is_refused_by_predict_without_its_names(tmp_path: Path) -> None:
+def test_a_csv_file_without_the_columns_of_a_model_is_refused_without_its_names(tmp_path: Path) -> None:
     path = written(tmp_path, f"{HALF},x\n1,inf\n")
-    assert_silent(lambda: fitted(np.ones((50, 2)), **STATED).predict(path), match=r"column\(s\) 1 of X")
-    assert_silent(lambda: fitted(pd.DataFrame({"a": [1.0], "x": [1.0]}), **STATED).predict(path), match="feature names")
+    assert_silent(lambda: fitted(np.ones((50, 3)), **STATED).predict(path), match=r"2 feature\(s\)")
+    assert_silent(lambda: fitted(pd.DataFrame({"a": [1.0], "x": [1.0]}), **STATED).predict(path), match="do not exist")
 
 
 def test_errors_name_the_kind_of_a_type_only(tmp_path: Path) -> None:
