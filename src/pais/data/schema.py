@@ -35,8 +35,8 @@ class Schema:
       own units, within the bounds.
     - ``(first, last)``, a tuple of two dates: the same for dates and times.
     - ``"auto"``: as with bounds, which a private survey finds.
-    - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values are
-      shares.
+    - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values
+      are shares.
     - ``bool``: -1 or 1, released as the share of true.
     - A number s: values are divided by s and not clipped. Released values are in own units.
 
