@@ -19,6 +19,7 @@ from rich.console import Console
 import pais
 from benchmarks.audit_cases import CASES, DELTA, Case
 from benchmarks.audit_fits import FIT_CASES
+from benchmarks.audit_people import PEOPLE_CASES
 from benchmarks.kmeans import source_state
 from benchmarks.peers.outside import DIFFPRIVLIB, environment
 from benchmarks.tables import Table
@@ -35,7 +36,7 @@ def main() -> None:
     table = Table(
         name="audit", title="Audit: lower bounds on epsilon, 99 % confidence", shown=_SHOWN, prefix="", remarks=[]
     )
-    for case in (case for case in (*CASES, *FIT_CASES) if options.only in case.name):
+    for case in (case for case in (*CASES, *FIT_CASES, *PEOPLE_CASES) if options.only in case.name):
         console.print(f"{case.name} ...", markup=False)
         for broken, runs, seeds in (
             (True, min(case.runs, options.runs), options.broken_seeds),

@@ -115,6 +115,20 @@ def test_iso_dates(text: str) -> None:
     assert encoded(("2020-02-28", "2020-03-01"), pa.array([text])) == [[0.0]]
 
 
+DATES = st.from_regex(r"[0-9]{3,4}[-/.0-9][0-9]{2}[-/ 0-9][0-9]{2}", fullmatch=True)
+TIMES = st.from_regex(r"[0-9]{4}-[01][0-9]-[0-3][0-9][ Tt:][0-2][0-9][:.][0-6][0-9][:.][0-6][0-9]", fullmatch=True)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.lists(DATES, min_size=1, max_size=3), st.lists(TIMES, min_size=1, max_size=3)))
+def test_dates_read_at_once_are_those_read_one_by_one(texts: list[str]) -> None:
+    stated = ("0001-01-01", "9999-12-31")
+    [together] = encoded(stated, pa.array(texts))
+    # The last cell is of another form, so that all cells are read one by one.
+    [alone] = encoded(stated, pa.array([*texts, "2020-02-29 00:00"]))
+    assert np.array_equal(together, alone[:-1], equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "text", ["2021-02-29", "2020-13-01", "2020-00-10", "2020-1-1", "20200101", "", "NaT", "2020-01-01T25:00"]
 )
