@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-quality bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-quality bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-people: $(READY)  ## Cost of private k-means on tables about people: state
 
 bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans
+
+bench-elbow: $(READY)  ## Estimated over true cost by number of clusters, and the number of clusters that "auto" chooses
+	$(BIN)/python -m benchmarks.elbow
 
 bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its goals, about 20 minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.regimes

@@ -52,6 +52,7 @@ def people() -> pd.DataFrame:
     for name in frame.columns[1:-1]:
         frame[name] = frame[name].astype(nullable(frame[name].dtype))
         frame.loc[rng.random(N) < 0.02, name] = None
+    frame.insert(1, "person", rng.permutation(np.arange(N) // 4))
     return frame
 
 

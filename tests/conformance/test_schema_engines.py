@@ -122,9 +122,21 @@ def test_sample_survey_and_fit_do_not_depend_on_the_storage(stored: str, tmp_pat
     assert fits[0].value.centers.tolist() == fits[1].value.centers.tolist()
 
 
+@pytest.mark.parametrize("stored", SOURCES)
+def test_units_with_a_schema_do_not_depend_on_the_storage(stored: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"columns": RESOLVED, "unit": "person", "max_rows_per_unit": 2}
+    expected, engine = source(people(), **options), source(SOURCES[stored](tmp_path), **options)
+    surveys = [pais.survey(rows, epsilon=1.0, random_state=2) for rows in (expected, engine)]
+    assert surveys[0] == surveys[1]
+    settings = pais.KMeansSettings(n_clusters=3, epsilon=3.0)
+    fits = [pais.private_kmeans(rows, settings, random_state=3) for rows in (expected, engine)]
+    assert fits[0].value.centers.tolist() == fits[1].value.centers.tolist()
+    assert fits[0].certificate.neighbours == "one person added or removed"
+
+
 def test_missing_values_leave_the_row_out_or_become_the_midpoint() -> None:
     frame = people()
-    complete = frame.drop(columns=["id", "note", "region", "size"]).notna().all(axis=1)
+    complete = frame.drop(columns=["id", "person", "note", "region", "size"]).notna().all(axis=1)
     assert len(vectors(source(frame, columns=RESOLVED))) == complete.sum() < len(frame)
     assert len(vectors(source(frame, columns=MIDPOINTS.resolved(SCALES), missing="midpoint"))) == len(frame)
 

@@ -6,9 +6,11 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -45,7 +47,15 @@ def example_rows() -> None:
     Path("center.txt").write_text("2500\n2500\n2500\n")
 
 
+@pytest.fixture
+def _pandas_options() -> Iterator[None]:
+    """Restore afterwards what a page sets for its tables."""
+    with pandas.option_context("display.float_format", None):
+        yield
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("_pandas_options")
 @pytest.mark.parametrize("page", [page for page in RUN if blocks(page)], ids=lambda page: page.name)
 def test_every_block_of_a_guide_runs(
     page: Path,

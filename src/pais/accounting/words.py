@@ -183,8 +183,12 @@ def _column_in_words(column: Mapping[str, Any]) -> str:
         ]
         return f"from {ends[0]} to {ends[1]}; values beyond are clipped"
     if kind == "auto" and column["scale"] is not None:
-        return f"center {column['center']:.4g} and scale {column['scale']:.4g}, found privately"
-    return "scale not known yet" if kind == "auto" else f"divided by {column['scale']:g}"
+        return f"center {_amount(column['center'])} and scale {_amount(column['scale'])}, found privately"
+    return "scale not known yet" if kind == "auto" else f"divided by {_amount(column['scale'])}"
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e12 else f"{value:.4g}"
 
 
 def norm_in_words(order: object) -> str:

@@ -114,7 +114,7 @@ class Rows(Place, Units):
         typer.Option(
             "--columns",
             help="Columns to use and what is public about them: age=18:100 (bounds), income=auto (scale found "
-            "privately), 'region=[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+            "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
             "visits=/10 (divide by 10), separated by commas; or a file columns.yaml or columns.json with the same. "
             "Names alone use the columns as they are. Default: all columns, ids included.",
         ),

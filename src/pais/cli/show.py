@@ -47,6 +47,7 @@ SAMPLE_WARNING = (
     "NOT A PRIVATE RELEASE: the sample contains rows of the data, clipped but without noise. Keep it secret."
 )
 LABEL_WARNING = "NOT PROTECTED: a label depends on its row. Keep the labels as secret as the data."
+UNKNOWN = "unknown: the survey saw nothing above its noise"
 HISTOGRAM_BINS = 12
 _BAR = 36
 _LINE = 100
@@ -219,12 +220,9 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
     expected = plan.expected_rows
     if plan.norms is not None and expected is not None:
         n_rows = plan.norms.n_rows
-        facts.append(
-            (
-                f"{units_of(plan.neighbours)} kept",
-                f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})",
-            )
-        )
+        size = f"about {expected:,.0f} of about {n_rows:,.0f} ({expected / n_rows:.1%})"
+        saw_nothing = fit.survey is not None and not fit.survey.above_noise
+        facts.append((f"{units_of(plan.neighbours)} kept", UNKNOWN if saw_nothing else size))
     facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
     facts_table("Private k-means", facts)
 
@@ -281,11 +279,12 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
             *([] if survey.columns is None else [("features", listed(survey.columns))]),
             ("protects", neighbours),
             *_sizes(survey),
-            ("mean square norm", f"about {survey.norms.mean_square_norm:.6g}"),
+            *([("mean square norm", f"about {survey.norms.mean_square_norm:.6g}")] if survey.above_noise else []),
             ("radius", f"{survey.ball.radius:.6g} (l{survey.ball.order:g}) about {origin}{open_radius}"),
         ],
     )
-    say(histogram(survey.norms))
+    if survey.above_noise:
+        say(histogram(survey.norms))
     say(
         f"This spent epsilon {survey.epsilon:g} of every {unit_of(neighbours)}'s budget. It counts in every later "
         + (f"release from these rows: pass --survey {out}." if out is not None else "release from these rows.")
@@ -295,6 +294,8 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
 def _sizes(survey: Survey) -> list[tuple[str, str]]:
     """The noisy number of rows, or of units if each of them counts once."""
     n_rows, unit = survey.norms.n_rows, survey.unit
+    if not survey.above_noise:
+        return [(units_of(survey.neighbours), UNKNOWN)]
     if unit is None or unit.max_rows == 1:
         return [(units_of(survey.neighbours), f"about {n_rows:,.0f}")]
     return [("rows", f"about {n_rows * unit.max_rows:,.0f}, counting at most {unit.max_rows} of each {unit.column}")]

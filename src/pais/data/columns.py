@@ -31,6 +31,9 @@ from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "midpoint", "refuse"]
 
+# A chunk of type string holds fewer bytes than this.
+_MOST_TEXT_BYTES = 1 << 31
+
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
@@ -290,6 +293,8 @@ def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str,
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
+        column = column.cast(pa.large_string())
     merged = column.combine_chunks()
     return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
 

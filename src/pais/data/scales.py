@@ -109,6 +109,11 @@ class Dates(Bounds):
             return [np.full(len(cells), np.nan)]
         return [self.scaled(typed.days_of(cells))]
 
+    def times(self, days: FloatArray) -> NDArray[Any]:
+        """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""
+        whole = self.low % 1.0 == self.high % 1.0 == 0.0
+        return typed.times_of_days(np.rint(days) if whole else days)
+
     def _shown(self, bound: float) -> str:
         time = typed.times_of_days(np.array([bound]))[0]
         date = time.astype("datetime64[D]")

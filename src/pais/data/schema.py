@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data import typed
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Dates, Scale, days
 from pais.errors import ArgumentError
@@ -201,12 +200,15 @@ class Schema:
         return decoded
 
     def decode_frame(self, vectors: Any) -> dict[str, NDArray[Any]]:
-        """Return decoded vectors as one array per label, with dates as `datetime64`; pandas makes a frame of it."""
+        """Return decoded vectors as one array per label, with dates as `datetime64`; pandas makes a frame of it.
+
+        Dates are whole days if the bounds are whole days.
+        """
         decoded = self.decode(vectors)
         frame: dict[str, NDArray[Any]] = {}
         for column, place in zip(self.columns, self._slices, strict=True):
             for label, numbers in zip(column.labels, decoded[:, place].T, strict=True):
-                frame[label] = typed.times_of_days(numbers) if isinstance(column, Dates) else numbers
+                frame[label] = column.times(numbers) if isinstance(column, Dates) else numbers
         return frame
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,11 +23,11 @@ from pais.data.sources import is_streamed
 from pais.errors import NotProtectedError
 from pais.estimators.base import PrivateEstimator
 from pais.estimators.frames import centers_frame, elbow_frame
-from pais.estimators.plots import elbow_of, plot_centers, plot_elbow
+from pais.estimators.plots import Plotted, elbow_of
 from pais.planning import Fit, KMeansSettings
 
 
-class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
+class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
     """Differentially private k-means on one weighted sample of the rows.
 
     Parameters
@@ -36,7 +36,8 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         Number of clusters k. "auto" chooses it, up to `max_clusters`, from noisy values that are released anyway, at no
         further price: see `pais.Elbow` for the rule.
     epsilon : float
-        Privacy guarantee for everything that `fit` releases, with respect to adding or removing one row.
+        Privacy guarantee for everything that `fit` releases, with respect to adding or removing one row, or one person
+        with all rows if `unit` is stated.
     delta : float, optional
         Additive term of the guarantee, on top of the factor e^epsilon. None means 0 for the pure mechanisms. With
         Gaussian noise, None means the smaller of 1e-6 and 1 / (10 * number of rows). The number of rows is taken from
@@ -120,8 +121,7 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
     -----
     The guarantee does not cover preprocessing steps that were fitted to the same rows. For example,
     ``make_pipeline(StandardScaler(), DPKMeans())`` leaks: the scaler computes means and deviations from the rows, and
-    the certificate does not show it. Scale with public constants instead, for example with
-    ``FunctionTransformer(lambda X: X / bounds)``, where you know the bounds without looking at the rows.
+    the certificate does not show it. State bounds in `columns` instead, which you know without looking at the rows.
 
     There are no `labels_` and no `inertia_`, because they depend on the training rows and are not protected. Accessing
     them, or `fit_predict`, raises `NotProtectedError`. The results of `predict` and `score` on the training rows are
@@ -129,14 +129,13 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pais import DPKMeans
-    >>> X = np.random.default_rng(0).normal(size=(20_000, 3))
-    >>> model = DPKMeans(n_clusters=4, epsilon=1.0).fit(X)
+    >>> from pais import DPKMeans, example_people
+    >>> columns = {"age": (18, 100), "region": ["north", "south"], "premium": bool}
+    >>> model = DPKMeans(n_clusters=4, epsilon=1.0, columns=columns, unit="customer_id").fit(example_people(5_000))
     >>> model.cluster_centers_.shape
-    (4, 3)
-    >>> model.certificate_.epsilon <= 1.0
-    True
+    (4, 4)
+    >>> model.certificate_.neighbours
+    'one customer_id added or removed'
     """
 
     def __init__(
@@ -210,33 +209,6 @@ class DPKMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimat
         self.effective_centers_ = fitted.value.effective_centers
         self.quality_ = fitted.quality
         super()._keep(fitted)
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the centers on their two principal directions, and return the matplotlib axes.
-
-        The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; None = a new figure.
-        """
-        check_is_fitted(self)
-        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
-
-    def plot_elbow(self, ax: Any = None) -> Any:
-        """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
-
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; None = a new figure.
-        """
-        check_is_fitted(self)
-        return plot_elbow(self.fit_, ax)
 
     @property
     def elbow_(self) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from pais.errors import ArgumentError
 from pais.mechanisms import Elbow
@@ -19,6 +20,39 @@ _LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
 # An axis label names at most this many columns, so that it fits below a small figure.
 _NAMED = 2
 _LONGEST_NAME = 28
+
+
+class Plotted:
+    """The plots of a fitted k-means model."""
+
+    fit_: KMeansFit
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the centers on their two principal directions, and return the matplotlib axes.
+
+        The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
+
+    def plot_elbow(self, ax: Any = None) -> Any:
+        """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
+
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_elbow(self.fit_, ax)
 
 
 def new_axes(axes: Any) -> Any:

@@ -35,7 +35,14 @@ def stored(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, An
     people().to_csv(home / "people.csv", index=False)
     frame, text = (read_frame(str(home / f"people.{suffix}")) for suffix in ("parquet", "csv"))
     others = frame.selectExpr(
-        *("id", "cast(age as short) age", "cast(income as decimal(20,2)) income", "region", "cast(size as float) size"),
+        *(
+            "id",
+            "person",
+            "cast(age as short) age",
+            "cast(income as decimal(20,2)) income",
+            "region",
+            "cast(size as float) size",
+        ),
         *(
             "cast(premium as int) premium",
             "cast(joined as date) joined",
@@ -75,6 +82,15 @@ def test_sample_and_fit_are_those_of_rows_in_memory(stored: dict[str, Any], kind
         pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=3, epsilon=3.0), random_state=3)
         for rows in (engine, expected)
     ]
+    assert np.array_equal(fits[0].value.centers, fits[1].value.centers)
+
+
+@pytest.mark.parametrize("kind", ["Parquet", "CSV", "other types"])
+def test_units_with_a_schema_are_those_of_rows_in_memory(stored: dict[str, Any], kind: str) -> None:
+    options: dict[str, Any] = {"columns": RESOLVED, "unit": "person", "max_rows_per_unit": 2}
+    engine, expected = source(stored[kind], **options), source(people(), **options)
+    settings = pais.KMeansSettings(n_clusters=3, epsilon=3.0)
+    fits = [pais.private_kmeans(rows, settings, random_state=3) for rows in (engine, expected)]
     assert np.array_equal(fits[0].value.centers, fits[1].value.centers)
 
 

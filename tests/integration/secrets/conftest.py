@@ -59,7 +59,10 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     monkeypatch.setattr(ResidualSample, "__init__", prepared)
     monkeypatch.setattr(residual, "_total", added)
     # Noisy counts in steps of 2**-10 would now and then equal one of the many true counts by chance.
-    monkeypatch.setattr(residual, "_WEIGHT_BITS", 24)
+    steps_of = residual.Steps.of
+    monkeypatch.setattr(
+        residual.Steps, "of", lambda *sizes, **stated: steps_of(*sizes, **{**stated, "weight_bits": 24})
+    )
     monkeypatch.setattr(residual, "_NOISE_BITS", 44)
     monkeypatch.setattr(residual, "_JOINT_NOISE_BITS", 44)
     return known

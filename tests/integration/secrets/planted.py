@@ -156,8 +156,13 @@ def reachable(root: object) -> Iterator[tuple[str, object]]:
                 waiting.append((f"{way}<closure>", cell.cell_contents))
             if type(value).__module__.startswith("pais"):
                 for name in dir(type(value)):
-                    if not name.startswith("_") and isinstance(getattr(type(value), name), property):
-                        waiting.append((f"{way}.{name}", getattr(value, name)))
+                    is_property = not name.startswith("_") and isinstance(getattr(type(value), name), property)
+                    # Some properties only raise an error: what they would show is not protected.
+                    if is_property and hasattr(value, name):
+                        item = getattr(value, name)
+                        # A frame of released values, such as `elbow_`: its numbers are looked at, not its kind.
+                        shown = {key: item[key].to_numpy() for key in item} if isinstance(item, pd.DataFrame) else item
+                        waiting.append((f"{way}.{name}", shown))
                 waiting.append((f"repr({way})", repr(value)))
 
 

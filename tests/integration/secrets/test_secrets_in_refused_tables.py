@@ -235,7 +235,7 @@ CSV_FAULTS: dict[str, str] = {
 @pytest.mark.parametrize("case", CSV_FAULTS)
 def test_csv_names_that_the_user_did_not_type_are_not_quoted(case: str, tmp_path: Path) -> None:
     path = written(tmp_path, CSV_FAULTS[case])
-    model = fitted(np.ones((50, 2)), **STATED)
+    model = fitted(np.ones((50, 3)), **STATED)
     for act in (lambda: pais.survey(strict(path), epsilon=1.0), lambda: strict(path), lambda: model.predict(path)):
         assert_silent(act)
     (tmp_path / "rows.csv").rename(tmp_path / "more.csv")

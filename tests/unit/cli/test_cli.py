@@ -195,7 +195,10 @@ def test_survey_of_too_few_rows_warns(tmp_path: Path) -> None:
     result = pais("survey", tmp_path / "few.parquet", "--epsilon", 0.01, "--out", tmp_path / "s.json")
     assert result.exit_code == 0, result.stderr
     assert "nothing above its noise" in result.stderr
+    assert "unknown" in result.stdout
+    assert "█" not in result.stdout
     assert "assumptions" in pais("explain", tmp_path / "s.json").stdout
+    assert "unknown" in kmeans(tmp_path / "few.parquet", tmp_path / "out", "--epsilon", 0.01).stdout
 
 
 def test_a_plan_needs_no_data_and_explains_itself(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_a_survey_behind_a_plan_is_counted_and_its_columns_are_kept(data: Path, 
     assert json.loads(done("ledger", book, "--json").stdout)["spent"]["epsilon"] == pytest.approx(1.75)
     assert pais(*fit, "--ledger", book, "--out", tmp_path / "c").exit_code == 3
     for command in (fit, ("sample", data, "--plan", plan)):
-        assert "--columns height,width" in refused(*command, "--columns", "width,height", "--out", tmp_path / "d")
+        assert "plan again: height, width." in refused(*command, "--columns", "width,height", "--out", tmp_path / "d")
 
 
 def test_plan_from_a_seeded_survey_needs_a_seed(data: Path, tmp_path: Path) -> None:

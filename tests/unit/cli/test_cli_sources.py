@@ -287,10 +287,10 @@ def test_id_column_warning_without_chosen_columns(tmp_path: Path) -> None:
     ):
         found = done(*command, "--overwrite")
         assert "column(s) id look like ids" in found.stderr
-        assert found.stderr.count("\n") == 1
+        assert found.stderr.count("look like ids") == 1
         assert "a, b, id" in found.stdout
         assert "look like ids" in done(*command, "--overwrite", "--quiet").stderr
-        assert done(*command, "--columns", "a,b,id", "--overwrite").stderr == ""
+        assert "look like ids" not in done(*command, "--columns", "a,b,id", "--overwrite").stderr
     pq.write_table(table().select(["a", "b"]), tmp_path / "plain.parquet")
     assert done("survey", tmp_path / "plain.parquet", "--epsilon", 1).stderr == ""
 

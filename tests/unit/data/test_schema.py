@@ -115,6 +115,20 @@ def test_iso_dates(text: str) -> None:
     assert encoded(("2020-02-28", "2020-03-01"), pa.array([text])) == [[0.0]]
 
 
+DATES = st.from_regex(r"[0-9]{3,4}[-/.0-9][0-9]{2}[-/ 0-9][0-9]{2}", fullmatch=True)
+TIMES = st.from_regex(r"[0-9]{4}-[01][0-9]-[0-3][0-9][ Tt:][0-2][0-9][:.][0-6][0-9][:.][0-6][0-9]", fullmatch=True)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.lists(DATES, min_size=1, max_size=3), st.lists(TIMES, min_size=1, max_size=3)))
+def test_dates_read_at_once_are_those_read_one_by_one(texts: list[str]) -> None:
+    stated = ("0001-01-01", "9999-12-31")
+    [together] = encoded(stated, pa.array(texts))
+    # The last cell is of another form, so that all cells are read one by one.
+    [alone] = encoded(stated, pa.array([*texts, "2020-02-29 00:00"]))
+    assert np.array_equal(together, alone[:-1], equal_nan=True)
+
+
 @pytest.mark.parametrize(
     "text", ["2021-02-29", "2020-13-01", "2020-00-10", "2020-1-1", "20200101", "", "NaT", "2020-01-01T25:00"]
 )
@@ -262,6 +276,13 @@ def test_decode_frame_has_dates() -> None:
     assert tuple(frame) == SCHEMA.labels
     assert frame["joined"][0] == np.datetime64("2025-12-31")
     assert frame["age"][0] == 100.0
+
+
+def test_dates_are_whole_days_if_dates_were_stated_and_times_if_times_were() -> None:
+    day = Schema.of({"t": ("2025-01-01", "2025-01-04")}).decode_frame([[0.0]])["t"][0]
+    time = Schema.of({"t": ("2025-01-01", "2025-01-04T06:00")}).decode_frame([[0.0]])["t"][0]
+    assert day == np.datetime64("2025-01-02")
+    assert time == np.datetime64("2025-01-02T15:00")
 
 
 def test_schema_files_and_equality() -> None:

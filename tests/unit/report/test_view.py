@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import pais
+from pais.accounting.words import columns_in_words
 from pais.pipeline import private_kmeans
 from pais.planning import KMeansFit, KMeansSettings
 from pais.report import report_html
@@ -72,7 +73,7 @@ def test_page_shows_percent_dates_and_stated_facts(fit: KMeansFit) -> None:
     assert "from 0 to 100; values beyond are clipped" in page
     assert "from 2020-01-01 to 2025-12-31; values beyond are clipped" in page
     assert "categories north, south" in page
-    assert "divided by 1000" in page
+    assert "divided by 1,000" in page
 
 
 def test_names_of_arrays_are_numbered(fit: KMeansFit) -> None:
@@ -108,3 +109,21 @@ def test_column_facts_are_part_of_the_explained_certificate(fit: KMeansFit) -> N
     text = fit.certificate.explain()
     assert "  age: from 0 to 100; values beyond are clipped" in text
     assert "  premium: true or false" in text
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ({"name": "a", "kind": "auto", "center": None, "scale": None}, "scale not known yet"),
+        (
+            {"name": "a", "kind": "auto", "center": 128_456.7, "scale": 0.25},
+            "center 128,457 and scale 0.25, found privately",
+        ),
+        (
+            {"name": "a", "kind": "bounds", "low": -1.5, "high": 250_000.0},
+            "from -1.5 to 250,000; values beyond are clipped",
+        ),
+    ],
+)
+def test_column_facts_in_words(column: dict[str, object], words: str) -> None:
+    assert columns_in_words({"columns": [column]}) == [("a", words)]

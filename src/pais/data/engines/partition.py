@@ -26,7 +26,6 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import KeyedBits, RowBits, mixed64
 from pais.data.cells import numbers_of_text, with_decimal_points
 from pais.data.columns import Layout
-from pais.data.distances import NO_LABEL, nearest
 from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.engines.members import Members, UnitThinning
@@ -312,24 +311,6 @@ class Thin(Work):
     def end(self) -> pa.RecordBatch | None:
         """Return an empty note if the partition had rows, even if none of them was kept."""
         return None if self._schema is None else _note("", self._schema)
-
-
-def label_batches(
-    reading: Reading, centers: FloatArray, name: str, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Yield the carried columns with the label of each row, null if a value is missing. Errors quote no value."""
-    for batch in batches:
-        problem = None
-        try:
-            block, carried = reading.block(batch)
-            labels = nearest(block.rows(), centers)
-        except Exception as error:
-            problem = type(error).__name__
-        if problem is not None:
-            raise RuntimeError(
-                f"pais cannot label the rows ({problem}). The message is hidden, since it can quote rows."
-            )
-        yield pa.RecordBatch.from_pydict(_columns(carried) | {name: pa.array(labels, mask=labels == NO_LABEL)})
 
 
 def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:

@@ -30,7 +30,8 @@ from pais.data.columns import Columns
 from pais.data.engines import spark_columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
 from pais.data.engines.by_unit import ByUnit
-from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, label_batches, rows_of
+from pais.data.engines.labelling import label_batches
+from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, rows_of
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
 from pais.data.headers import is_csv, no_csv, require_header, require_separator, shows_semicolons
 from pais.data.schema import Schema
