@@ -225,14 +225,12 @@ class CellModel:
 
     def merged(self, k: int) -> Merged:
         """Merge the cells into k clusters, at most as many as there are cells."""
-        cells, n = self.cells, len(self.cells)
-        if k >= n:
-            centers = cells.centers
-        else:
-            points, mass, _ = self._points
-            with one_blas_thread():
+        cells, (points, mass, _) = self.cells, self._points
+        with one_blas_thread():
+            candidates = cells.centers[None]
+            if k < len(cells):
                 candidates = refine.merge(cells.centers, self.mass, k, np.random.default_rng(k))[:_CANDIDATES]
-                centers = refine.into_ball(refine.settle(candidates, points, mass), self.radius)
+            centers = refine.into_ball(refine.settle(candidates, points, mass), self.radius)
         return Merged(value=self._value(centers), cost=self.cost(centers))
 
     def _value(self, centers: FloatArray) -> KMeansValue:
