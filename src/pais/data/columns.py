@@ -296,6 +296,10 @@ def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str,
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
         column = column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
+        # Arrow cannot combine dictionaries if one of them holds a null.
+        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
+        column = pa.chunked_array(decoded, type=column.type.value_type)
     merged = column.combine_chunks()
     return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
 
