@@ -70,8 +70,8 @@ def source(
     unit : str, optional
         Who is protected: the column that names the person, or other unit, of each row. The guarantee then holds for
         adding or removing a unit with all of its rows. Ids are integers or text; a row without an id contributes
-        nothing. None protects single rows. The source is read once more to count the rows of each unit, of which there
-        may be up to 100 million.
+        nothing. Floats of 2**53 or more have lost digits and count as missing. None protects single rows. The source is
+        read once more to count the rows of each unit, of which there may be up to 100 million.
     max_rows_per_unit : int
         Number of rows M of a unit that count in full. Each of its m rows has mass 1 / max(M, m). With 1, the default,
         every unit counts once. A larger M gives units with many rows more influence, and every unit M times less.

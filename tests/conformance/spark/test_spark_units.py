@@ -9,10 +9,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from pyspark.sql import functions
 
 import pais
 from pais import Ball, DPKMeans, UniformRule
-from pais.data.engines import Engine
+from pais.data.engines import Engine, spark_actions
 from pais.data.engines.spark import read_frame
 from pais.norm_survey import _NormCounts
 from tests.conformance.test_units import FEATURES, FRAME, N_PEOPLE, RADIUS, TEXT, csv, drawn, parquet, usable
@@ -100,3 +101,52 @@ def test_other_types_are_refused(spark: Any) -> None:
         opened(as_frame(spark, FRAME), columns=("x", "who"))
     with pytest.raises(pais.DataError, match="whom"):
         opened(as_frame(spark, FRAME), unit="whom")
+
+
+def masses_by_person(frame: Any) -> dict[str, float]:
+    engine = opened(frame, columns=("x",), carry=("person",))
+    kept = pais.sample(engine, ball=Ball(radius=1.0), rule=UniformRule(rate=1.0)).spend("a test")
+    assert kept.carried is not None
+    sums = kept.carried.to_pandas().assign(weight=kept.weights).groupby("person")["weight"].sum()
+    return {person: round(mass, 5) for person, mass in sums.items()}
+
+
+def test_a_collation_does_not_join_people(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under it, "abc" and "ABC" are equal, so their rows would be mixed and counted in each batch anew."""
+    monkeypatch.setattr(spark_actions, "_BATCH_ROWS", 8)
+    names = ["abc", "ABC"] * 32
+    frame = as_frame(spark, pd.DataFrame({"x": 0.5, "who": names, "person": names}))
+    for collation in ("UTF8_BINARY", "UTF8_LCASE", "UNICODE_CI", "UTF8_BINARY_RTRIM"):
+        collated = frame.withColumn("who", functions.collate("who", collation))
+        assert masses_by_person(collated) == {"ABC": 1.0, "abc": 1.0}
+
+
+@pytest.mark.parametrize("kind", ["bigint", "decimal(18,0)", "decimal(38,0)"])
+def test_large_ids_stay_different(spark: Any, kind: str) -> None:
+    large = 10**17
+    rows = pd.DataFrame({"x": 0.5, "who": [large + 1] * 9 + [large + 2], "person": ["a"] * 9 + ["b"]})
+    frame = as_frame(spark, rows)
+    assert masses_by_person(frame.withColumn("who", frame["who"].cast(kind))) == {"a": 1.0, "b": 1.0}
+
+
+def test_decimals_with_a_scale_are_refused(spark: Any) -> None:
+    frame = as_frame(spark, NAMED)
+    with pytest.raises(pais.DataError, match="neither integers nor text"):
+        opened(frame.withColumn("who", frame["who"].cast("decimal(18,2)")))
+
+
+def test_floats_that_have_lost_digits_are_missing_ids_and_other_floats_are_as_in_memory(spark: Any) -> None:
+    numbers = [1e17, 2.0**53, -(2.0**53), 2.0**53 - 1, 2.5, 2.5, 1e-7, 3.0]
+    rows = pd.DataFrame({"x": np.linspace(0.0, 1.0, 8), "who": numbers})
+    as_text = rows.assign(who=list(map(str, numbers)))
+    expected = drawn(opened(rows, columns=("x",)), rate=0.7)
+    assert 0 < len(expected[0]) < 5
+    for frame in (rows, as_text):
+        for one, other in zip(drawn(opened(as_frame(spark, frame), columns=("x",)), rate=0.7), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_unit_is_refused_for_a_frame_that_is_open_already(spark: Any) -> None:
+    rows = pais.source(as_frame(spark, FRAME), columns=FEATURES)
+    with pytest.raises(pais.ArgumentError, match="unit cannot be stated"):
+        pais.source(rows, unit="who")
