@@ -36,11 +36,13 @@ def main() -> None:
     names = QUICK_SETS if options.quick else SETS
     sets = load(options.data, options.cache, console, names=tuple(options.sets or names))
     seeds = min(options.seeds, 3) if options.quick else options.seeds
+    # Before the runs: the sources may be edited meanwhile.
+    state = source_state()
     # The fits are many and small, and no ledger holds them.
     warnings.simplefilter("ignore", UserWarning)
     with Progress(console=console, transient=True) as progress:
         for table in (costs(sets, seeds, progress), choices(seeds, progress)):
-            table.remarks.append(f"Measured at {source_state()}.")
+            table.remarks.append(f"Measured at {state}.")
             table.publish(options.out, console)
 
 
@@ -64,8 +66,9 @@ def costs(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
         table.rows += [_row(data, k, np.array(ratios[k]), float(np.median(shares[k]))) for k in ratios]
     worst = max(abs(float(str(row["median"])) - 1.0) for row in table.rows)
     table.remarks.append(
-        "The survey is private; its price counts. The true cost is that of the merged centers on all rows, which only "
-        f"someone with the rows can compute. The largest error of a median is {100.0 * worst:.1f} %."
+        "The survey is private; its price counts. The true cost is that of the centers of `with_clusters` on all rows. "
+        f"For {N_CLUSTERS} clusters these are the released centers, which later rounds polished, while the estimate is "
+        f"that of merged cells. The largest error of a median is {100.0 * worst:.1f} %."
     )
     return table
 

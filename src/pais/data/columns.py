@@ -24,9 +24,10 @@ from pais.data.checks import (
     vector_widths,
 )
 from pais.data.headers import require_separator
+from pais.data.ids import normalised
 from pais.data.schema import Schema
 from pais.data.typed import is_text
-from pais.data.units import Unit, normalised, require_ids
+from pais.data.units import Unit, require_ids
 from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "midpoint", "refuse"]

@@ -31,18 +31,14 @@ class Schema:
 
     Build one with `Schema.of`. A column has one of these kinds:
 
-    ====================================  =======================================  ===========================
-    stated as                             inside                                   outside
-    ====================================  =======================================  ===========================
-    ``(low, high)``, a tuple of numbers   clipped, mapped to [-1, 1]               own units, within the bounds
-    ``(date, date)``, a tuple of dates    clipped, mapped to [-1, 1]               dates, within the bounds
-    ``"auto"``                            as with bounds; a private survey         own units, within the bounds
-                                          finds them
-    a list, or more than two values       one coordinate per category, 0 or        share of each category
-                                          sqrt(2)
-    ``bool``                              -1 or 1                                  share of true
-    a number ``s``                        ``x / s``                                own units
-    ====================================  =======================================  ===========================
+    - ``(low, high)``, a tuple of two numbers: bounds. Values are clipped and mapped to [-1, 1]. Released values are in
+      own units, within the bounds.
+    - ``(first, last)``, a tuple of two dates: the same for dates and times.
+    - ``"auto"``: as with bounds, which a private survey finds.
+    - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values
+      are shares.
+    - ``bool``: -1 or 1, released as the share of true.
+    - A number s: values are divided by s and not clipped. Released values are in own units.
 
     A *tuple of two* states bounds and a *list* states categories, so ``["yes", "no"]`` are two categories. Two
     categories are as far apart as the ends of a stated range. A category that is unknown or missing is none of those

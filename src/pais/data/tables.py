@@ -19,8 +19,8 @@ from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_object
 from pais.data.checks import is_numeric, require_columns
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.headers import is_csv, require_header
+from pais.data.ids import ids_of_objects
 from pais.data.schema import Schema
-from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
 

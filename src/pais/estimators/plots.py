@@ -122,7 +122,8 @@ def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
     if k <= len(elbow):
         axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
     reason = "clusters stand out" if elbow.stands_out else "the curve bends"
-    axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=f"{elbow.suggested}: {reason}")
+    label = f"suggested: {elbow.suggested} ({reason})"
+    axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("number of clusters")
     axes.set_ylabel("estimated cost, relative to one cluster")

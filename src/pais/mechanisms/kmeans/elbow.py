@@ -225,14 +225,12 @@ class CellModel:
 
     def merged(self, k: int) -> Merged:
         """Merge the cells into k clusters, at most as many as there are cells."""
-        cells, n = self.cells, len(self.cells)
-        if k >= n:
-            centers = cells.centers
-        else:
-            points, mass, _ = self._points
-            with one_blas_thread():
+        cells, (points, mass, _) = self.cells, self._points
+        with one_blas_thread():
+            candidates = cells.centers[None]
+            if k < len(cells):
                 candidates = refine.merge(cells.centers, self.mass, k, np.random.default_rng(k))[:_CANDIDATES]
-                centers = refine.into_ball(refine.settle(candidates, points, mass), self.radius)
+            centers = refine.into_ball(refine.settle(candidates, points, mass), self.radius)
         return Merged(value=self._value(centers), cost=self.cost(centers))
 
     def _value(self, centers: FloatArray) -> KMeansValue:
@@ -248,7 +246,8 @@ class CellModel:
         label = refine.nearest(cells.centers, centers)
         member = np.zeros((k, len(cells)))
         member[label, np.arange(len(cells))] = 1.0
-        size = np.maximum(member @ cells.noisy_sizes, 1e-300)[:, None]
+        # Noisy sizes can be close to zero or negative; a cluster counts as at least one row here.
+        size = np.maximum(member @ cells.noisy_sizes, 1.0)[:, None]
         mean = (member * cells.noisy_sizes) @ cells.centers / size
         noise = member @ np.square(cells.noisy_sizes * cells.standard_errors)
         weight = cells.size_noise**2 * (member @ np.square(cells.centers - mean[label]))
