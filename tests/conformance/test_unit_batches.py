@@ -48,6 +48,14 @@ def test_every_unit_is_in_one_batch_and_no_row_is_lost(sizes: list[int], cuts: l
     assert sum(map(len, owners)) == len(set(ids))
 
 
+@pytest.mark.parametrize("batches", [[[1, 2, 1]], [[1, 1], [2, 2], [1, 1]], [[1, 2], [2, 1]], [[2], [2], [1]]])
+def test_a_unit_that_appears_again_after_others_is_refused(batches: list[list[int]]) -> None:
+    work = pickle.dumps(ByUnit(work=Seen(), position=1))
+    answers = list(over_partition(work, 0, iter([batch_of(ids, 0) for ids in batches])))
+    notes = [note for answer in answers for note in answer.column("note").to_pylist()]
+    assert notes == ["Spark did not sort the rows by unit. Store the ids as integers or as plain text."]
+
+
 @dataclass(kw_only=True)
 class Failing(Work):
     """Fail with a message that quotes a row, in the middle or at the end."""

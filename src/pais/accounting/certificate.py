@@ -17,7 +17,8 @@ from pais._base.numerics import raised
 from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import Part
-from pais.accounting.words import certificate_text, price_in_words, unit_of
+from pais.accounting.words import ONE_ROW, certificate_text, price_in_words, unit_of
+from pais.data.units import Unit
 from pais.errors import ArgumentError
 from pais.privacy.joint import delta_after
 
@@ -129,6 +130,9 @@ class Certificate(Carded):
         smaller = kept < self.epsilon * rounding or self.delta < used * rounding
         if smaller or not described or self.note != (SECURE if secure else SEEDED):
             raise ArgumentError("its fields contradict each other. Ask for the certificate as it was issued.")
+        unit = None if self.unit is None else Unit.from_dict(self.unit)
+        if self.neighbours != (ONE_ROW if unit is None else unit.neighbours):
+            raise ArgumentError("its neighbours contradict its unit. Ask for the certificate as it was issued.")
         self._require_joint_price(used)
 
     def _require_joint_price(self, used: float) -> None:

@@ -44,13 +44,13 @@ def record_loss(rule: Rule, profile: Profile, norm: FloatArray, *, delta: float)
 def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
     """Sum of each row's loss over the parts: its own loss if that is known, otherwise the certified price.
 
-    A row with a non-finite value contributes to no release, so its loss is 0.
+    A row with a non-finite value contributes to no release, so its loss is 0. With a schema or units it may contribute.
     """
     table = table_of(read(rows).rows if hasattr(rows, "__arrow_c_stream__") else from_array(rows))
     paid = np.zeros(table.shape[0])
     for part in parts:
-        # The loss of a unit follows from all of its rows, which are not known here.
-        if part.rule is None or part.profile is None or part.ball is None or part.unit:
+        # The loss of a unit follows from all of its rows, and that of a scaled row from a schema: neither is known.
+        if part.rule is None or part.profile is None or part.ball is None or part.unit or part.scaled:
             paid += part.epsilon
             continue
         table_of(table, part.ball)
@@ -62,7 +62,8 @@ def losses_of_rows(parts: Sequence[Part], rows: object) -> RecordLosses:
         for start in range(0, table.shape[0], _BLOCK_ROWS):
             block = slice(start, start + _BLOCK_ROWS)
             paid[block] += _own_losses(part, part.rule, part.profile, part.ball, table[block])
-    paid[~np.isfinite(table).all(axis=1)] = 0.0
+    if not any(part.scaled or part.unit for part in parts):
+        paid[~np.isfinite(table).all(axis=1)] = 0.0
     return round_up(paid, 4.0 + len(parts)).view(RecordLosses)
 
 

@@ -45,6 +45,8 @@ class Part:
     shift : float
         Gaussian shift of a survey that is not priced alone. It counts in the price of each release that is planned
         from the survey: see `Plan.survey_shift`. 0 for all other releases.
+    scaled : bool
+        Whether rule, profile and ball refer to vectors that a schema makes of the rows, not to the rows themselves.
     unit : str
         Column that names the units that the price protects; empty if it protects single rows.
     """
@@ -62,6 +64,7 @@ class Part:
     follows: bool = False
     shift: float = 0.0
     unit: str = ""
+    scaled: bool = False
 
     def __post_init__(self) -> None:
         validate.text("what", self.what)
@@ -98,6 +101,8 @@ class Part:
             described["ball"] = self.ball.to_dict()
             described["n_features"] = self.n_features
             described["follows"] = self.follows
+            if self.scaled:
+                described["scaled"] = True
         if self.shift > 0.0:
             described["shift"] = self.shift
         if self.unit:
@@ -123,6 +128,7 @@ class Part:
                 "ball": Ball.from_dict(described["ball"]),
                 "n_features": None if columns is None else validate.count("n_features", columns),
                 "follows": described["follows"] is not False,
+                "scaled": described.get("scaled", False) is not False,
             }
         return cls(**known)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -28,24 +29,33 @@ _CELLS_THAT_SHOW = 3
 
 #: The words for missing values, and those for booleans, that Arrow's CSV reader recognises.
 MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
-_TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
+TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
 
-_NOT_REAL = (np.complexfloating, np.datetime64, np.timedelta64, np.ndarray)
-
-
-def number(cell: object) -> float:
-    """Convert a Python object to a float; NaN if it is neither a real number nor text that Python reads as one."""
-    if isinstance(cell, float):
-        return cell
-    if isinstance(cell, _NOT_REAL):
-        return math.nan
-    value = attempt(lambda: float(cell))  # type: ignore[arg-type]  # any object may be passed
-    return math.nan if value is None else value
+# Objects that Python would convert to a number although they are none. No column of times holds numbers.
+_NOT_REAL = (complex, np.complexfloating, np.datetime64, np.timedelta64, np.ndarray, datetime.date, datetime.time)
 
 
-def numbers_of_objects(cells: Iterable[object], count: int) -> FloatArray:
-    """Convert Python objects to floats, one by one."""
-    return np.fromiter(map(number, cells), dtype=np.float64, count=count)
+def plain(cell: object) -> float | str | None:
+    """Return a Python object as a float or as text, or None if it is neither. Bytes are text if they are UTF-8."""
+    if isinstance(cell, (float, np.floating)):
+        return float(cell)
+    if isinstance(cell, str):
+        # A lone surrogate is no text.
+        return str(cell) if cell.isascii() else attempt(lambda: cell.encode().decode())
+    if isinstance(cell, bytes):
+        return attempt(cell.decode)
+    return None if isinstance(cell, _NOT_REAL) else attempt(lambda: float(cell))  # type: ignore[arg-type]  # any object
+
+
+def numbers_of_objects(cells: Iterable[object]) -> FloatArray:
+    """Convert Python objects to floats, one by one. Text is read as in a column of text; NaN for what is no number."""
+    plains = [cell if type(cell) is float else plain(cell) for cell in cells]
+    numbers = np.array([cell if type(cell) is float else math.nan for cell in plains], dtype=np.float64)
+    places = [place for place, cell in enumerate(plains) if type(cell) is str]
+    if places:
+        texts = pa.array([plains[place] for place in places], pa.large_string())
+        numbers[places] = numbers_of_text(texts).to_numpy(zero_copy_only=False)
+    return numbers
 
 
 def is_text(cells: NDArray[Any], numbers: FloatArray) -> bool:
@@ -92,7 +102,7 @@ def numbers_of_text(column: pa.Array) -> pa.Array:
         return pa.concat_arrays([numbers_of_text(column.slice(start, _PIECE_CELLS)) for start in starts])
     trimmed = pc.ascii_trim(column, characters=_BLANKS)
     numbers = pc.cast(_matching(trimmed, _NUMBER), pa.float64())
-    for value, words in _TRUTHS.items():
+    for value, words in TRUTHS.items():
         numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words, trimmed.type)), pa.scalar(value), numbers)
     return numbers
 

@@ -59,14 +59,15 @@ def vector_widths(titles: Sequence[str], types: Sequence[pa.DataType], where: st
     if empty:
         raise DataError(f"column(s) {', '.join(empty)} of {where} hold vectors of length 0. Leave them out.")
     numeric = [
-        _is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
+        is_numeric(kind if width is None else kind.value_type) for kind, width in zip(types, widths, strict=True)
     ]
     columns = zip(titles, types, numeric, strict=True)
-    require_numeric([(title, type_name(kind)) for title, kind, is_numeric in columns if not is_numeric], where)
+    require_numeric([(title, type_name(kind)) for title, kind, fits in columns if not fits], where)
     return tuple(int(width or 0) for width in widths)
 
 
-def _is_numeric(kind: pa.DataType) -> bool:
+def is_numeric(kind: pa.DataType) -> bool:
+    """Whether cells of this type are converted to doubles without a schema."""
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     return any(test(kind) for test in tests)
 

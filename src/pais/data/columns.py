@@ -24,9 +24,10 @@ from pais.data.checks import (
     vector_widths,
 )
 from pais.data.headers import require_separator
+from pais.data.ids import normalised
 from pais.data.schema import Schema
 from pais.data.typed import is_text
-from pais.data.units import Unit, normalised, require_ids
+from pais.data.units import Unit, require_ids
 from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "midpoint", "refuse"]
@@ -295,6 +296,10 @@ def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str,
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
     if pa.types.is_string(column.type) and column.nbytes >= _MOST_TEXT_BYTES:
         column = column.cast(pa.large_string())
+    if pa.types.is_dictionary(column.type) and column.num_chunks > 1:
+        # Arrow cannot combine dictionaries if one of them holds a null.
+        decoded = [chunk.dictionary_decode() for chunk in column.chunks]
+        column = pa.chunked_array(decoded, type=column.type.value_type)
     merged = column.combine_chunks()
     return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
 

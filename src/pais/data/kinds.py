@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base import validate
@@ -118,11 +117,11 @@ class Boolean(Column):
 class Categories(Column):
     """A public list of categories: one coordinate each. A value that is unknown or missing is none of them.
 
-    If all categories are numbers, cells are compared as numbers; otherwise as text without blanks at its ends.
+    If all categories are numbers, cells are compared as numbers; otherwise as `typed.matches` says.
     """
 
     kind: ClassVar[str] = "categories"
-    cells: ClassVar[str] = "text or numbers"
+    cells: ClassVar[str] = "text, numbers or booleans"
 
     values: tuple[str | int | float, ...]
 
@@ -131,7 +130,9 @@ class Categories(Column):
         values = tuple(self._checked(value) for value in self.values)
         if not all(isinstance(value, (int, float)) for value in values):
             values = tuple(str(value) for value in values)
-        if not values or len(set(values)) < len(values):
+        marks = [typed.mark_of(value) if isinstance(value, str) else value for value in values]
+        # Otherwise True would be equal to 1.
+        if not values or len({(type(mark), mark) for mark in marks}) < len(values):
             raise ArgumentError(
                 f"columns[{self.name!r}] has no categories or the same one twice. List each category once."
             )
@@ -158,23 +159,17 @@ class Categories(Column):
     def midpoint(self) -> tuple[float, ...]:
         return (_CATEGORY / len(self.values),) * len(self.values)
 
-    def accepts(self, kind: pa.DataType) -> bool:
-        return not pa.types.is_boolean(typed.value_type(kind)) and super().accepts(kind)
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells, with_times=False)
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
-        kind = typed.value_type(cells.type)
-        if pa.types.is_null(kind):
+        if pa.types.is_null(typed.value_type(cells.type)):
             return [np.zeros(len(cells)) for _ in self.values]
-        if typed.is_text(kind) and isinstance(self.values[0], str):
-            texts = typed.texts_of(cells)
-            indices = pc.fill_null(pc.index_in(texts, value_set=pa.array(self.values, texts.type)), -1).to_numpy()
-            return [_CATEGORY * (indices == index) for index in range(len(self.values))]
+        texts = [value for value in self.values if isinstance(value, str)]
+        if texts:
+            return [np.where(equal, _CATEGORY, 0.0) for equal in typed.matches(cells, texts)]
         numbers = typed.numbers_of(cells)
-        return [_CATEGORY * (numbers == value) for value in self._numbers()]
-
-    def _numbers(self) -> FloatArray:
-        """Return the categories as numbers, NaN where a text is not a number; NaN equals no cell."""
-        return typed.numbers_of(pa.array([str(value) for value in self.values]))
+        return [_CATEGORY * (numbers == value) for value in self.values]
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         shares = np.clip(coordinates / _CATEGORY, 0.0, 1.0)

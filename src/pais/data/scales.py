@@ -32,7 +32,7 @@ class _Affine(Column):
     def unit_scale(self) -> float: ...
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
-        return pa.array(numbers_of_objects(cells, len(cells)))
+        return pa.array(numbers_of_objects(cells))
 
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         return [self.scaled(typed.numbers_of(cells))]

@@ -31,29 +31,30 @@ class Schema:
 
     Build one with `Schema.of`. A column has one of these kinds:
 
-    ====================================  =======================================  ===========================
-    stated as                             inside                                   outside
-    ====================================  =======================================  ===========================
-    ``(low, high)``, a tuple of numbers   clipped, mapped to [-1, 1]               own units, within the bounds
-    ``(date, date)``, a tuple of dates    clipped, mapped to [-1, 1]               dates, within the bounds
-    ``"auto"``                            as with bounds; a private survey         own units, within the bounds
-                                          finds them
-    a list, or more than two values       one coordinate per category, 0 or        share of each category
-                                          sqrt(2)
-    ``bool``                              -1 or 1                                  share of true
-    a number ``s``                        ``x / s``                                own units
-    ====================================  =======================================  ===========================
+    - ``(low, high)``, a tuple of two numbers: bounds. Values are clipped and mapped to [-1, 1]. Released values are in
+      own units, within the bounds.
+    - ``(first, last)``, a tuple of two dates: the same for dates and times.
+    - ``"auto"``: as with bounds, which a private survey finds.
+    - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values
+      are shares.
+    - ``bool``: -1 or 1, released as the share of true.
+    - A number s: values are divided by s and not clipped. Released values are in own units.
 
     A *tuple of two* states bounds and a *list* states categories, so ``["yes", "no"]`` are two categories. Two
     categories are as far apart as the ends of a stated range. A category that is unknown or missing is none of those
-    listed. Categories are compared without blanks at their ends; if all of them are numbers, as numbers. Dates are
-    `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count in UTC, and
-    times without a zone as they are.
+    listed. Categories are compared without blanks at their ends; if all of them are numbers, as numbers. Among other
+    categories, ``"5"`` is also the number 5 and the text ``"5.0"``, but not ``"05"``; ``"True"`` is also the boolean.
+    Dates are `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count
+    in UTC, and times without a zone as they are.
+
+    A cell has the same coordinates whatever the type of its column: number, text, object or dictionary. In a pandas
+    frame, whose types depend on all cells, a cell that does not fit the kind of its column is missing. Other tables
+    state the types of their columns, and a type that does not fit is refused.
 
     Notes
     -----
     Guarantee. The encoding of a row depends on that row and the schema only, is finite or NaN, and never raises:
-    `tests/unit/data/test_schema.py`.
+    `tests/unit/data/test_schema.py`, `tests/unit/data/test_cells.py`.
 
     Examples
     --------

@@ -107,8 +107,6 @@ def source(
     With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/missing/test_missing_rows.py`.
     No line of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
     """
-    if isinstance(data, Engine):
-        return data
     selection = Columns.of(
         columns,
         carry=tuple(carry),
@@ -119,12 +117,38 @@ def source(
         separator=separator,
         decimal=decimal,
     )
+    if isinstance(data, Engine):
+        _require_same(data, selection, columns)
+        return data
     if selection.widths and not _is_spark_frame(data):
         raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
     engine = _open(data, selection, on_rows)
     if selection.missing == "error":
         require_finite(engine)
     return engine
+
+
+def _require_same(engine: Engine, stated: Columns, columns: object) -> None:
+    """Raise if an option is stated for a source that was opened with another value. It would have no effect."""
+    before, default = engine.stated, Columns()
+    differ = [
+        name
+        for name in ("carry", "key", "missing", "widths", "separator", "decimal")
+        if getattr(stated, name) not in (getattr(default, name), getattr(before, name))
+    ]
+    if stated.unit not in (None, engine.unit):
+        differ.append("unit")
+    if stated.schema is not None:
+        same_columns = engine.schema is not None and stated.schema.may_become(engine.schema)
+    else:
+        same_columns = columns is None or (engine.schema is None and stated.features == engine.feature_columns)
+    if not same_columns:
+        differ.append("columns")
+    if differ:
+        raise ArgumentError(
+            f"{', '.join(differ)} cannot be stated for a source that is open already. State it where pais.source opens "
+            "the data."
+        )
 
 
 def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
-from pais.data.checks import require_columns
+from pais.data.checks import is_numeric, require_columns
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.headers import is_csv, require_header
+from pais.data.ids import ids_of_objects
 from pais.data.schema import Schema
-from pais.data.units import ids_of_objects
 from pais.errors import DataError
 
 
@@ -104,40 +104,56 @@ def _is_class(source: object, name: str, *libraries: str) -> bool:
 
 
 def _pandas_table(frame: Any, columns: Columns) -> pa.Table:
-    """Convert a pandas frame to an Arrow table. Columns of Python objects are converted cell by cell.
+    """Convert a pandas frame to an Arrow table, column by column. Columns that are not used become null.
 
-    Arrow would infer the type of such a column from all its cells, so one cell could change the values of others or
-    make the conversion fail. A column in which most cells are not numbers is text, unless the user names it as a
-    feature.
+    pandas chooses the type of a column by all its cells, so the type decides neither the value of a cell nor success.
+    The index is a column if the user names it.
     """
-    converted: dict[int, pa.Array] = {}
-    for position, (label, kind) in enumerate(zip(frame.columns, frame.dtypes, strict=True)):
-        name = str(label)
-        is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
-        is_used = is_feature or name in columns.set_aside
-        if is_used and (not _holds_objects(kind) or (name in columns.carry and not is_feature)):
-            continue
-        if not is_used:
-            converted[position] = pa.nulls(len(frame))
-            continue
-        cells = frame.iloc[:, position].to_numpy(dtype=object)
-        if columns.schema is not None and is_feature:
-            converted[position] = columns.schema[name].cells_of_objects(cells)
-        elif is_feature:
-            numbers = numbers_of_objects(cells, len(cells))
-            text = columns.features is None and is_text(cells, numbers)
-            converted[position] = pa.nulls(len(cells), pa.string()) if text else pa.array(numbers)
-        elif columns.unit is not None and name == columns.unit.column:
-            converted[position] = ids_of_objects(cells)
-        else:
-            converted[position] = whole_numbers_of_objects(cells) if name == columns.key else pa.nulls(len(cells))
-    typed = frame.copy(deep=False)
-    for position in converted:
-        typed.isetitem(position, 0.0)
-    table = pa.table(typed)
-    for position, column in converted.items():
-        table = table.set_column(position, table.field(position).name, column)
-    return table
+    labels = [str(label) for label in frame.columns]
+    used = {*(columns.features or ()), *columns.set_aside}
+    series = [(label, frame.iloc[:, position]) for position, label in enumerate(labels)]
+    for level, label in enumerate(frame.index.names):
+        if label is not None and str(label) in used and str(label) not in labels:
+            series.append((str(label), frame.index.get_level_values(level).to_series()))
+    arrays = [_pandas_column(name, cells, columns) for name, cells in series]
+    return pa.table(arrays, names=[name for name, _ in series])
+
+
+def _pandas_column(name: str, series: Any, columns: Columns) -> pa.Array | pa.ChunkedArray:
+    is_feature = name not in columns.set_aside if columns.features is None else name in columns.features
+    if not is_feature and name not in columns.set_aside:
+        return pa.nulls(len(series))
+    if name in columns.carry and not is_feature:
+        return pa.array(series)
+    column = None if _holds_objects(series.dtype) else attempt(lambda: pa.array(series))
+    if is_feature and columns.schema is not None:
+        kind = columns.schema[name]
+        if column is None:
+            return kind.cells_of_objects(_objects(series))
+        return column if kind.accepts(column.type) else pa.nulls(len(series))
+    if is_feature:
+        is_read = column is not None and (is_numeric(column.type) or pa.types.is_fixed_size_list(column.type))
+        # Columns that the user does not name are refused if their type is not numeric.
+        is_refused = column is not None and columns.features is None
+        return column if is_read or is_refused else _plain_numbers(series, columns)
+    if column is not None:
+        return column
+    if columns.unit is not None and name == columns.unit.column:
+        return ids_of_objects(_objects(series))
+    return whole_numbers_of_objects(_objects(series))
+
+
+def _plain_numbers(series: Any, columns: Columns) -> pa.Array:
+    """Convert cells one by one. A column in which most cells are not numbers is text, unless the user names it."""
+    cells = _objects(series)
+    numbers = numbers_of_objects(cells)
+    if columns.features is None and is_text(cells, numbers):
+        return pa.nulls(len(cells), pa.string())
+    return pa.array(numbers)
+
+
+def _objects(series: Any) -> NDArray[Any]:
+    return np.asarray(series.to_numpy(dtype=object))
 
 
 def _holds_objects(kind: Any) -> bool:
@@ -160,7 +176,7 @@ def from_array(source: object) -> NDArray[np.generic]:
 
 def _from_objects(array: NDArray[Any]) -> FloatArray:
     """Convert text and Python objects to numbers, cell by cell. Raise if most cells of a column are not numbers."""
-    rows = numbers_of_objects(array.flat, array.size).reshape(array.shape)
+    rows = numbers_of_objects(array.flat).reshape(array.shape)
     text = [str(column) for column in range(array.shape[1]) if is_text(array[:, column], rows[:, column])]
     if text:
         raise DataError(f"column(s) {', '.join(text)} are not numeric. Leave them out or convert them to floats.")

@@ -5,8 +5,9 @@ A cell that cannot be converted becomes NaN. No cell changes the value of anothe
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from decimal import Decimal
+import datetime
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +17,13 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
-from pais.data.cells import numbers_of_text
+from pais.data.cells import TRUTHS, numbers_of_text, plain
 
 # ISO 8601: a date, then optionally a time, then optionally a zone.
 _DATE = (
-    r"^(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})"
+    r"^(?P<year>-?\d{4,5})-(?P<month>\d{2})-(?P<day>\d{2})"
     r"(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d{1,9}))?)?"
-    r" ?(?P<zone>[Zz]|[+-]\d{2}:?\d{2})?)?$"
+    r" ?(?P<zone>[Zz]|[+-]\d{2}:?\d{2}(?::?\d{2})?)?)?$"
 )
 
 # Words for false and true in lower case, and the numbers that are written most often, which are faster found as words.
@@ -38,6 +39,12 @@ _TICKS_PER_DAY = {unit: _SECONDS_PER_DAY * per_second for unit, per_second in ((
 
 # Days that `datetime64[us]` can hold with room to spare.
 _MOST_DAYS = 10**8
+
+# The first and the last day that text can name. Other days are missing values.
+_FIRST_DAY, _LAST_DAY = np.array(["-99999-01-01", "99999-12-31"], "datetime64[D]").astype(np.int64)
+
+# Numbers as they are usually written. Text with leading zeros or a plus sign, such as a postal code, is no number here.
+_USUAL_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$"
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
@@ -74,6 +81,47 @@ def numbers_of(column: pa.Array) -> FloatArray:
 def texts_of(column: pa.Array) -> pa.Array:
     """Return a text column without blanks at the ends of its cells."""
     return pc.ascii_trim_whitespace(_texts(_decoded(column)))
+
+
+def matches(column: pa.Array, values: Sequence[str]) -> list[NDArray[np.bool_]]:
+    """Return for each of some texts which cells are equal to it.
+
+    A cell and a text are equal if both are numbers, as they are usually written, and the numbers are equal; if both
+    are words for true or for false, or the cell is the boolean; or if they are the same text.
+    """
+    column = _decoded(column)
+    marks = [mark_of(value) for value in values]
+    if pa.types.is_boolean(column.type):
+        return [_mask(pc.equal(column, mark)) if isinstance(mark, bool) else _none(column) for mark in marks]
+    if not is_text(column.type):
+        numbers = numbers_of(column)
+        return [numbers == mark if isinstance(mark, float) else _none(column) for mark in marks]
+    texts = texts_of(column)
+    has_numbers = any(isinstance(mark, float) for mark in marks)
+    numbers = _usual_numbers(texts) if has_numbers else np.full(len(texts), np.nan)
+    words = [TRUTHS[float(mark)] if isinstance(mark, bool) else [str(mark)] for mark in marks]
+    owners = np.array([*(place for place, several in enumerate(words) for _ in several), -1])
+    index = pc.index_in(texts, value_set=pa.array([word for several in words for word in several], texts.type))
+    owner = owners[pc.fill_null(index, -1).to_numpy(zero_copy_only=False)]
+    return [numbers == mark if isinstance(mark, float) else owner == place for place, mark in enumerate(marks)]
+
+
+def mark_of(text: str) -> float | bool | str:
+    """Return the number or the truth value that a text stands for among categories, or else the text."""
+    for truth, words in TRUTHS.items():
+        if text in words:
+            return bool(truth)
+    number = float(_usual_numbers(pa.array([text], pa.large_string()))[0])
+    return text if math.isnan(number) else number
+
+
+def _usual_numbers(texts: pa.Array) -> FloatArray:
+    usual = pc.match_substring_regex(texts, _USUAL_NUMBER)
+    return numbers_of(pc.if_else(usual, texts, pa.scalar(None, texts.type)))
+
+
+def _none(column: pa.Array) -> NDArray[np.bool_]:
+    return np.zeros(len(column), dtype=bool)
 
 
 def truths_of(column: pa.Array) -> FloatArray:
@@ -120,7 +168,7 @@ def days_of(column: pa.Array) -> FloatArray:
         if unit == "ns":
             unit, ticks = "us", ticks // 1000
         days = ticks / _TICKS_PER_DAY[unit]
-    return np.where(missing, np.nan, days)
+    return np.where(missing | (days < _FIRST_DAY) | (days >= _LAST_DAY + 1), np.nan, days)
 
 
 def times_of_days(days: FloatArray) -> NDArray[np.datetime64]:
@@ -129,25 +177,27 @@ def times_of_days(days: FloatArray) -> NDArray[np.datetime64]:
     return ticks.astype(np.int64).astype("datetime64[us]")
 
 
-def texts_of_objects(cells: Iterable[object]) -> pa.Array:
-    """Return Python objects as text, cell by cell: dates in ISO 8601, numbers and text as they are; null for others."""
-    return pa.array([_text_of(cell) for cell in cells], pa.large_string())
+def texts_of_objects(cells: Iterable[object], *, with_times: bool = True) -> pa.Array:
+    """Return Python objects as text, cell by cell: numbers, text, and dates in ISO 8601; null for anything else."""
+    return pa.array([_text_of(cell, with_times=with_times) for cell in cells], pa.large_string())
 
 
-def _text_of(cell: object) -> str | None:
-    try:
-        if isinstance(cell, str):
-            cell.encode()  # a lone surrogate is no text
-            return cell
-        if hasattr(cell, "isoformat"):
-            return str(cell.isoformat())
-        if isinstance(cell, (bool, int, float, Decimal, np.number, np.bool_, np.datetime64)):
-            return str(cell)
-    except MemoryError:
-        raise
-    except Exception:
+def _text_of(cell: object, *, with_times: bool) -> str | None:
+    if isinstance(cell, (bool, np.bool_)):
+        return str(cell)
+    if isinstance(cell, (datetime.date, np.datetime64)):
+        return attempt(lambda: _iso(cell)) if with_times else None
+    value = plain(cell)
+    if isinstance(value, float):
+        return repr(value) if math.isfinite(value) else None
+    return value
+
+
+def _iso(time: datetime.date | np.datetime64) -> str | None:
+    """Return a time in ISO 8601, or None for the missing time of pandas and NumPy."""
+    if time != time:  # as NaN, it differs from itself
         return None
-    return None
+    return str(time.astype("datetime64[us]")) if isinstance(time, np.datetime64) else time.isoformat()
 
 
 def _decoded(column: pa.Array) -> pa.Array:
@@ -197,11 +247,12 @@ def _days_of_text(texts: pa.Array) -> FloatArray:
 
 def _offsets(zones: pa.Array) -> NDArray[np.int64]:
     """Return the seconds by which each zone is ahead of UTC; 0 without a zone."""
-    plain = pc.replace_substring(zones, ":", "")
-    signed = pc.match_substring_regex(plain, r"^[+-]\d{4}$")
-    digits = pc.if_else(pc.fill_null(signed, False), plain, pa.scalar("+0000", plain.type))
-    hours = _integers(pc.cast(pc.utf8_slice_codeunits(digits, 1, 3), pa.int64()), pa.int64())
-    minutes = _integers(pc.cast(pc.utf8_slice_codeunits(digits, 3, 5), pa.int64()), pa.int64())
-    behind = _mask(pc.starts_with(digits, "-"))
-    seconds = hours * 3600 + minutes * 60
-    return np.asarray(np.where(behind, -seconds, seconds))
+    plain_zones = pc.utf8_rpad(pc.replace_substring(zones, ":", ""), 7, "0")
+    signed = pc.match_substring_regex(plain_zones, r"^[+-]\d{6}$")
+    digits = pc.if_else(pc.fill_null(signed, False), plain_zones, pa.scalar("+000000", plain_zones.type))
+    hours, minutes, seconds = (
+        _integers(pc.cast(pc.utf8_slice_codeunits(digits, start, start + 2), pa.int64()), pa.int64())
+        for start in (1, 3, 5)
+    )
+    ahead = hours * 3600 + minutes * 60 + seconds
+    return np.asarray(np.where(_mask(pc.starts_with(digits, "-")), -ahead, ahead))

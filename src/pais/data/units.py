@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
-import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +17,9 @@ from pais._base import validate
 from pais._base.keyed import Words64
 from pais._base.lattice import IntArray
 from pais._base.randomness import StreamBits, mixed64
-from pais.data.cells import MISSING_WORDS, whole_numbers_of_text
-from pais.errors import ArgumentError, DataError
+from pais.data.cells import whole_numbers_of_text
+from pais.data.ids import kind_of_ids
+from pais.errors import ArgumentError
 
 # The mass of a row has this many binary places, and more if a unit may own many rows of full mass.
 _MASS_BITS = 24
@@ -32,11 +31,8 @@ _MOST_ROWS = 1 << 20
 _MOST_WORDS = 16
 
 _LANES = 4
-#: Characters that are removed around an id.
-BLANKS = " \t\n\v\f\r"
-# A decimal integer in its usual form, alone or as the text of a float.
+# A decimal integer in its usual form.
 _WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
-WHOLE_FLOAT = r"^(0|-?[1-9][0-9]{0,18})\.0$"
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
@@ -100,42 +96,6 @@ def most_units(unit: Unit | None, mass: float) -> float:
     return mass if unit is None else mass * unit.max_rows
 
 
-def normalised(column: pa.Array, where: str) -> pa.Array:
-    """Return ids as 64-bit integers, text without blanks around it, or bytes; null for a missing id.
-
-    Text such as "17.0" becomes "17", because tables with a missing id are written that way. Empty text and the words
-    for missing values in CSV files, such as "NA", are missing ids. Row by row: no id changes another.
-    """
-    if isinstance(column.type, pa.BaseExtensionType):
-        column = column.storage
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    kind = column.type
-    if pa.types.is_integer(kind):
-        return pc.cast(column, pa.int64(), safe=False)
-    if pa.types.is_floating(kind):
-        return _whole_numbers(column)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view":
-        return _trimmed_text(column.cast(pa.large_string()))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind):
-        return column.cast(pa.large_binary())
-    if pa.types.is_null(kind):
-        return pa.nulls(len(column), pa.int64())
-    raise DataError(
-        f"the unit column of {where} holds neither integers nor text. Convert it, or choose another column."
-    )
-
-
-def _trimmed_text(column: pa.Array) -> pa.Array:
-    trimmed = pc.ascii_trim(column, characters=BLANKS)
-    missing = pc.is_in(trimmed, value_set=MISSING_WORDS.cast(trimmed.type))
-    if pc.any(missing).as_py():
-        trimmed = pc.if_else(missing, pa.scalar(None, trimmed.type), trimmed)
-    if pc.any(pc.ends_with(trimmed, ".0")).as_py():
-        trimmed = pc.replace_substring_regex(trimmed, WHOLE_FLOAT, r"\1")
-    return trimmed
-
-
 def require_ids(kind: pa.DataType, unit: Unit, features: Sequence[str], where: str) -> None:
     """Raise if the column of a unit is also a feature, or has a type that cannot name units."""
     if unit.column in features:
@@ -143,35 +103,7 @@ def require_ids(kind: pa.DataType, unit: Unit, features: Sequence[str], where: s
             f"column {unit.column!r} is the unit and a feature. Leave it out of the columns: an id says "
             "nothing about a person."
         )
-    normalised(pa.nulls(0, kind), where)
-
-
-def ids_of_objects(cells: Iterable[object]) -> pa.Array:
-    """Convert Python objects to ids cell by cell: integers and text by their text, and null for anything else."""
-
-    def text(cell: object) -> str | None:
-        if isinstance(cell, (float, np.floating)) and math.isfinite(cell) and float(cell).is_integer():
-            return str(int(cell))
-        if isinstance(cell, (str, uuid.UUID)) or (
-            isinstance(cell, (int, np.integer)) and not isinstance(cell, (bool, np.bool_))
-        ):
-            return str(cell)
-        return None
-
-    return pa.array([text(cell) for cell in cells], type=pa.large_string())
-
-
-def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Integers that a table holds as floats because an id is missing. Any other number keeps its bits as its id."""
-    numbers = np.asarray(pc.cast(column, pa.float64()).to_numpy(zero_copy_only=False))
-    with np.errstate(all="ignore"):
-        whole = (np.abs(numbers) < 2.0**53) & (np.trunc(numbers) == numbers)
-        bits = numbers.view(np.int64)
-        # The bits of numbers below 5e-308 are small integers too. They get the bits of those integers, which as whole
-        # numbers have other ids.
-        bits = np.where((bits >= 0) & (bits < 2**53), bits.astype(np.float64).view(np.int64), bits)
-        ids = np.where(whole, np.where(whole, numbers, 0.0).astype(np.int64), bits)
-    return pa.array(ids, mask=~np.isfinite(numbers))
+    kind_of_ids(kind, where)
 
 
 class UnitHash:

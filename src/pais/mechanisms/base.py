@@ -54,6 +54,11 @@ class Mechanism(ABC):
     protects_units = False
 
     @property
+    def is_for_units(self) -> bool:
+        """Whether the class itself sets `protects_units`. A subclass may change the loss, so it has to set it again."""
+        return "protects_units" in vars(type(self)) and bool(self.protects_units)
+
+    @property
     @abstractmethod
     def profile(self) -> Profile:
         """Loss of a record as a function of its weight and norm."""

@@ -170,7 +170,7 @@ class Joint(Mechanism):
 
     @property
     def protects_units(self) -> bool:  # type: ignore[override]  # follows from the parts
-        return all(part.protects_units for part in self.parts)
+        return all(part.is_for_units for part in self.parts)
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return tuple(part.in_rows(each, max_rows) for part, each in zip(self.parts, value, strict=True))

@@ -237,11 +237,13 @@ class Facts:
         return survey is not None and survey.above_noise and not survey.quantile_asked and self.ball == survey.ball
 
     def about(self, unit: Unit | None, schema: Schema | None) -> Facts:
-        """Return the facts for rows with this unit and schema. Raises if they come from a survey of others."""
+        """Return the facts for rows with this unit and schema. Raises if they are about others."""
         if self.survey is not None and self.survey.unit != unit:
             raise MismatchError("the survey protects another unit than the source. Open the source with its unit.")
         if self.survey is not None and self.survey.schema != schema:
             raise MismatchError("the survey is about other columns than the source. Open the source with its schema.")
+        if self.unit not in (None, unit):
+            raise MismatchError("the facts are about another unit than the source. Open the source with their unit.")
         if schema is not None and schema.open:
             raise MismatchError(
                 f"the auto column(s) {listed(schema.open)} have no bounds yet. Pass facts of a survey of these rows."

@@ -178,7 +178,7 @@ class Plan(Carded):
             "delta": delta.used,
             "max_epsilon_if_kept": limit,
             "certified_delta": certified,
-            "price": replace(price, delta=delta.certified, unit=self._unit_column),
+            "price": replace(price, delta=delta.certified, unit=self._unit_column, scaled=self.schema is not None),
             "_profile": self.mechanism.profile,
         }
         for name, value in numbers.items():
@@ -191,7 +191,7 @@ class Plan(Carded):
     def _require_units(self) -> None:
         """Raise if the mechanism is not proven for units, or if earlier releases protect other units."""
         require_one_unit([self._unit_column, *(part.unit for part in self.spent)])
-        if self.unit is not None and not self.mechanism.protects_units:
+        if self.unit is not None and not self.mechanism.is_for_units:
             raise MismatchError(
                 f"the mechanism {self.mechanism.name!r} is not proven for units of several rows. Leave out unit, or "
                 "prove it and set protects_units: see the guide."

@@ -131,6 +131,15 @@ def test_fitted_model_holds_no_row_and_no_true_count(
     assert not secrets.in_text(page)
 
 
+def test_model_with_a_schema_holds_no_row(secrets: Secrets, tmp_path: Path) -> None:
+    columns: dict[str, Any] = dict.fromkeys(NAMES, (-50, 50)) | {"name": ["somebody", "nobody"]}
+    for missing in ("drop", "midpoint"):
+        model = pais.DPKMeans(3, epsilon=1.0, delta=1e-6, columns=columns, missing=missing, random_state=SEED)
+        assert leaks(model.fit(frame()), secrets) == []
+        assert leaks(model.write_report(tmp_path / "report.html").read_text(), secrets) == []
+    assert secrets.samples
+
+
 @pytest.mark.parametrize("center", [None, (0.0, 0.0, 0.0)])
 def test_survey_holds_no_row_and_no_true_count(
     center: tuple[float, ...] | None, secrets: Secrets, caplog: pytest.LogCaptureFixture

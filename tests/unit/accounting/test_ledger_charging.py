@@ -20,6 +20,7 @@ from hypothesis import given, settings, strategies as st
 from sklearn.model_selection import GridSearchCV
 
 import pais
+import pais.pipeline
 from pais._base.randomness import BitSource
 from pais.accounting import stores
 from pais.accounting.amounts import what_is_left

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import uuid
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pais import ArgumentError, DataError
+from pais import ArgumentError, Ball, DataError, Facts, MismatchError, NormDistribution, UniformRule, sample
 from pais._base.randomness import StreamBits
+from pais.data.ids import ids_of_objects, normalised
 from pais.data.sources import source
-from pais.data.units import Unit, UnitHash, ids_of_objects, normalised, seeded_identity
+from pais.data.units import Unit, UnitHash, seeded_identity
 
 KEY = bytes(range(32))
 
@@ -97,19 +100,66 @@ def test_empty_text_and_words_for_missing_values_are_missing_ids(kind: pa.DataTy
     assert ids(pa.array(["", "  ", None, " NA ", "null", "NaN", "a"], type=kind)) == [None] * 6 + ["a"]
 
 
-def test_whole_floats_are_integers_and_other_floats_keep_apart() -> None:
-    column = pa.array([5.0, -3.0, 0.0, -0.0, None, np.nan, np.inf, 2.5, 1e300, 2.0**53, 2.0**53 + 2])
-    assert ids(column)[:7] == [5, -3, 0, 0, None, None, None]
-    assert len(set(ids(column)[7:])) == 4
+def test_whole_floats_are_integers_and_other_floats_are_their_shortest_text() -> None:
+    column = pa.array([5.0, -3.0, 0.0, -0.0, None, np.nan, np.inf])
+    assert ids(column) == [5, -3, 0, 0, None, None, None]
+    assert ids(pa.array([5.0, -3.0, -0.0, None, 2.5, -1e-7])) == ["5", "-3", "0", None, "2.5", "-1e-07"]
     assert ids(pa.array([5.0, np.nan], type=pa.float32())) == [5, None]
+
+
+def test_floats_that_have_lost_digits_are_missing_ids() -> None:
+    """Integers of 2**53 or more that a table holds as floats may have been different before."""
+    lossy = [2.0**53, -(2.0**53), 2.0**53 + 2, 1e17, 1e300, -1.7976931348623157e308]
+    exact = [2.0**53 - 1, 1 - 2.0**53, -4503599627370497.0, 8999999999999999.0]
+    expected = [None] * 6 + [2**53 - 1, 1 - 2**53, -4503599627370497, 8999999999999999]
+    assert ids(pa.array([*lossy, *exact])) == expected
+    texts = [None if number is None else str(number) for number in expected]
+    assert ids(ids_of_objects([*lossy, *exact])) == texts
+    # A CSV file that pandas writes holds them as text.
+    assert ids(pa.array(list(map(str, [*lossy, *exact])))) == texts
+    assert ids(pa.array(["1.0E17", "1.5E+16", "9.9e+999", "12345678901234567.0"])) == [None] * 4
+    others = ["1e17", "1.5e15", "2.5e-17", "1e+15", "12e+17", "12345678901234567", "a1e+17", "1.2.3", "x+y", "01e+17"]
+    assert ids(pa.array(others)) == others
 
 
 @settings(max_examples=300)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, 40).map(lambda k: k * 5e-324)))
 def test_different_floats_have_different_ids(numbers: list[float]) -> None:
     numbers = [*numbers, 1.0, 2.0, 5e-324, 1e-323, 2.3e-308]
-    different = set(numbers)
-    assert len(set(ids(pa.array(sorted(different))))) == len(different)
+    different = {number for number in numbers if abs(number) < 2.0**53}
+    assert len(set(words(pa.array(sorted(different))))) == len(different)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.floats() | st.integers(-(2**54), 2**54).map(float), max_size=9), st.sampled_from(["x", b"x", None]))
+def test_an_object_among_floats_changes_no_id(numbers: list[float], cell: object) -> None:
+    """One cell that is no float turns a column of a pandas frame into objects."""
+    alone = normalised(pa.array(numbers, pa.float64()), "a test")
+    among = normalised(ids_of_objects([*numbers, cell]), "a test")[: len(numbers)]
+    assert alone.cast(pa.large_string()).cast(among.type).equals(among)
+
+
+@settings(max_examples=200)
+@given(st.lists(st.integers(0, 2**64 - 1), max_size=9), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=9))
+def test_unsigned_integers_are_equal_to_their_text_and_never_to_negative_integers(
+    unsigned: list[int], signed: list[int]
+) -> None:
+    numbers = [*unsigned, *signed]
+    columns = [pa.array(unsigned, pa.uint64()), pa.array(signed, pa.int64())]
+    both = [word for column in columns for word in words(column)]
+    assert both == words(pa.array(list(map(str, numbers)), pa.string()))
+    assert len(set(both)) == len(set(numbers))
+
+
+def test_whole_decimals_are_exact_and_decimals_with_a_scale_are_refused() -> None:
+    numbers = [Decimal(10**17 + 1), Decimal(10**17 + 2), Decimal(-5), None]
+    for kind in (pa.decimal128(18, 0), pa.decimal128(38, 0), pa.decimal256(60, 0)):
+        assert ids(pa.array(numbers, kind)) == [str(10**17 + 1), str(10**17 + 2), "-5", None]
+    with pytest.raises(DataError, match="neither integers nor text"):
+        normalised(pa.array(numbers, pa.decimal128(38, 2)), "a test")
+    cells = [*numbers, Decimal("7.00"), Decimal("7.5"), Decimal("NaN"), Decimal("sNaN"), Decimal("1e999999999")]
+    kept = [str(10**17 + 1), str(10**17 + 2), "-5", None, "7", None, None, None, None, None]
+    assert ids(ids_of_objects([*cells, Decimal("1e-999999999")])) == kept
 
 
 def test_dictionaries_binaries_and_uuids() -> None:
@@ -137,6 +187,17 @@ def test_objects_are_converted_cell_by_cell() -> None:
     assert kept[:5] == ["7"] * 5
     assert kept[5] == kept[6] == str(person)
     assert kept[7:] == [None] * 4 + [str(10**30), None]
+
+
+def test_no_object_raises_an_error() -> None:
+    strange = [10**5000, -(10**5000), "\ud800", "a\udfff", np.timedelta64(1, "D"), pd.NaT, object(), 1j, {}, 2**3000]
+    assert ids(ids_of_objects([*strange, "é", "a"])) == [None] * len(strange) + ["é", "a"]
+
+
+def test_bytes_and_text_among_objects() -> None:
+    assert ids(ids_of_objects([b"a", " a ", b" a", 17, "17.0", "NA", b"\xff"])) == [
+        *(b"a", b"a", b" a", b"17", b"17", None, b"\xff")
+    ]
 
 
 @settings(max_examples=100)
@@ -276,3 +337,118 @@ def test_unit_that_is_a_feature_or_does_not_exist_is_refused() -> None:
     with pytest.raises(DataError, match="no column names"):
         source(np.ones((2, 2)), unit="who")
     assert source(frame, unit="who").names == ("x",)
+
+
+def masses(data: object) -> list[float]:
+    engine = source(data, columns={"v": (0, 1)}, unit="who")
+    kept = sample(engine, ball=Ball(radius=1.0, order=1), rule=UniformRule(rate=1.0)).spend("a test")
+    return sorted(np.round(kept.weights, 5).tolist())
+
+
+def test_a_missing_id_changes_no_other_id_of_a_pandas_frame() -> None:
+    """It turns integers into floats. Those that lose digits become missing instead of one unit."""
+    large = 10**17
+    for ids_, kept in (
+        ([7, 7, 8], [0.5, 0.5, 1.0]),
+        ([2**53 - 1, 2**53 - 2, 8], [1.0] * 3),
+        ([large + 1, large + 1, large + 2, 8], [1.0]),
+    ):
+        frame = pd.DataFrame({"who": [*ids_, None], "v": 0.5})
+        assert frame["who"].dtype == np.float64
+        assert masses(frame) == kept
+    assert masses(pd.DataFrame({"who": [large + 1, large + 1, large + 2], "v": 0.5})) == [0.5, 0.5, 1.0]
+    nullable = pd.DataFrame({"who": pd.array([large + 1, large + 1, large + 2, None], dtype="Int64"), "v": 0.5})
+    assert masses(nullable) == [0.5, 0.5, 1.0]
+
+
+def two_files(home: Path, first: pa.Array, second: pa.Array) -> Path:
+    home.mkdir()
+    for name, column in (("a", first), ("b", second)):
+        pq.write_table(pa.table({"who": column, "v": np.full(len(column), 0.5)}), home / f"{name}.parquet")
+    return home
+
+
+LARGE = 9007199254740994
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (pa.array(["17"]), pa.array([b"17"])),
+        (pa.array([" a"]), pa.array([b" a"]).cast(pa.large_binary())),
+        (pa.array(["17"]), pa.array([17])),
+        (pa.array([float(LARGE)]), pa.array([f"{LARGE}.0"])),
+        (pa.array([2**64 - 1], pa.uint64()), pa.array([str(2**64 - 1)])),
+        (pa.nulls(0, pa.string()), pa.nulls(0, pa.int64())),
+        (pa.array(["a"]).dictionary_encode(), pa.array([5], pa.int8())),
+    ],
+)
+def test_files_whose_ids_cannot_be_compared_are_refused_before_rows_are_read(
+    first: pa.Array, second: pa.Array, tmp_path: Path
+) -> None:
+    with pytest.raises(DataError, match=r"unit column 'who' of .* holds"):
+        source(two_files(tmp_path / "files", first, second), columns={"v": (0, 1)}, unit="who")
+    (tmp_path / "null").mkdir()
+    for name, column in (("0", pa.nulls(1)), ("1", first), ("2", second)):
+        pq.write_table(pa.table({"who": column, "v": np.full(len(column), 0.5)}), tmp_path / "null" / f"{name}.parquet")
+    with pytest.raises(DataError, match=r"unit column 'who' of .*2.parquet holds"):
+        source(tmp_path / "null", columns={"v": (0, 1)}, unit="who")
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"),
+    [
+        (pa.array([17] * 3), pa.array([17.0, None, 18.0]), [0.25] * 4 + [1.0]),
+        (pa.array([LARGE] * 2), pa.array([float(LARGE)] * 2), [0.5] * 2),
+        (pa.array([2**64 - 1], pa.uint64()), pa.array([-1]), [1.0, 1.0]),
+        (pa.array([2**64 - 1, 3], pa.uint64()), pa.array([3], pa.int8()), [0.5, 0.5, 1.0]),
+        (pa.array([1.5, 2.0]), pa.array([2, 3]), [0.5, 0.5, 1.0, 1.0]),
+        (pa.array([Decimal(2**64 - 1)], pa.decimal128(20, 0)), pa.array([2**64 - 1], pa.uint64()), [0.5, 0.5]),
+        (pa.array([" a", "b"]), pa.array(["a", "a"]).dictionary_encode(), [0.33333] * 3 + [1.0]),
+        (pa.nulls(2), pa.array(["a", "a"]), [0.5, 0.5]),
+        (pa.array([b"a"]), pa.array([b"a"], pa.binary(1)), [0.5, 0.5]),
+    ],
+)
+def test_ids_of_files_of_one_kind_are_compared_by_their_value(
+    first: pa.Array, second: pa.Array, kept: list[float], tmp_path: Path
+) -> None:
+    home = two_files(tmp_path / "files", first, second)
+    assert masses(home) == kept
+    assert masses(source(home, columns={"v": (0, 1)}, unit="who").held()) == kept
+
+
+# -- sources that are open already ---------------------------------------------------------------------------
+
+
+def test_options_of_a_source_that_is_open_already_are_refused_if_they_differ() -> None:
+    frame = pd.DataFrame({"v": [0.5], "w": [0.5], "who": [1], "other": [1]})
+    rows = source(frame, columns=["v"], carry=["who"])
+    for options in (
+        {"unit": "who"},
+        {"columns": ["w"]},
+        {"columns": {"v": (0, 1)}},
+        {"carry": ["other"]},
+        {"key": "who"},
+        {"missing": "error"},
+        {"decimal": ","},
+    ):
+        with pytest.raises(ArgumentError, match=f"{next(iter(options))} cannot be stated for a source that is open"):
+            source(rows, **options)  # type: ignore[arg-type]
+    assert source(rows) is source(rows, columns=["v"], carry=["who"]) is rows
+    people = source(frame, columns={"v": (0, 1)}, unit="who", max_rows_per_unit=3)
+    for options in ({"unit": "other"}, {"unit": "who"}, {"columns": {"v": (0, 2)}}, {"columns": ["v"]}):
+        with pytest.raises(ArgumentError, match="cannot be stated"):
+            source(people, **options)  # type: ignore[arg-type]
+    assert source(people, columns={"v": (0, 1)}, unit="who", max_rows_per_unit=3) is people
+    assert source(people, unit=Unit(column="who", max_rows=3)) is people
+
+
+def test_facts_about_another_unit_are_refused() -> None:
+    norms = NormDistribution.from_histogram([0.0, 1.0], [100.0])
+    facts = Facts(ball=Ball(radius=1.0), norms=norms, unit=Unit(column="who"))
+    for unit in (None, Unit(column="other"), Unit(column="who", max_rows=2)):
+        with pytest.raises(MismatchError, match="another unit"):
+            facts.about(unit, None)
+    assert facts.about(Unit(column="who"), None) == facts
+    stated = Facts(ball=Ball(radius=1.0), norms=norms)
+    assert stated.about(Unit(column="who"), None) == facts

@@ -204,3 +204,40 @@ def test_counts_are_about_rows_if_a_unit_may_have_several() -> None:
     ]
     assert totals[0] == pytest.approx(300.0, rel=0.1)
     assert totals[1] == pytest.approx(900.0, rel=0.1)
+
+
+def test_a_subclass_has_to_state_again_that_it_protects_units() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class SumOfSquares(pais.WeightedCount):
+        pass
+
+    rule, noise = pais.UniformRule(rate=1.0), pais.laplace_noise(1.0)
+    ball = Ball(radius=1.0, order=1)
+    Plan(ball=ball, rule=rule, mechanism=pais.WeightedCount(noise=noise), epsilon=1.0, unit=WHO)
+    for mechanism in (SumOfSquares(noise=noise), pais.Joint(parts=(SumOfSquares(noise=noise),))):
+        with pytest.raises(MismatchError, match="not proven for units"):
+            Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=2.0, unit=WHO)
+
+
+def test_a_certificate_whose_neighbours_contradict_its_unit_is_refused() -> None:
+    content = pais.run(plan_of(WHO), people(), random_state=0).certificate.to_dict()
+    assert Certificate.from_dict(content).unit == WHO.to_dict()
+    for change in ({"neighbours": "one household added or removed"}, {"unit": None}):
+        with pytest.raises(pais.ArgumentError, match="neighbours"):
+            Certificate.from_dict({**content, **change})
+
+
+def test_record_losses_of_scaled_columns_are_the_full_price() -> None:
+    # With a schema, a row at the midpoint has the smallest vector, although its numbers are not the smallest.
+    frame = pd.DataFrame({"age": [0.0, 50.0, 100.0]})
+    ledger = pais.Ledger(epsilon=2.0)
+    plan = Plan(
+        ball=Ball(radius=1.0, order=1),
+        rule=pais.UniformRule(rate=0.5),
+        mechanism=pais.WeightedSum(noise=pais.laplace_noise(4.0)),
+        epsilon=1.0,
+        schema=pais.Schema.of({"age": (0, 100)}),
+    )
+    pais.run(plan, frame, ledger=ledger)
+    losses = np.asarray(ledger.record_losses(frame))
+    assert np.all(losses >= plan.price.epsilon)

@@ -26,6 +26,7 @@ from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
 from pais.data.headers import no_csv
+from pais.data.ids import joined, kind_of_ids
 from pais.data.schema import Schema
 from pais.errors import DataError
 
@@ -60,6 +61,8 @@ class ArrowEngine(LocalEngine):
             raise no_csv(first.where)
         for file in self._files[1:]:
             _require_same_columns(file, first)
+        if columns.unit is not None:
+            _require_same_ids(self._files, columns.unit.column)
         self.names, self.n_features = first.layout.names, len(first.layout.names)
         self.schema, self._columns = columns.schema, columns
         self._carry, self.unit = list(columns.carry), columns.unit
@@ -91,7 +94,7 @@ class ArrowEngine(LocalEngine):
             identity=np.concatenate([empty.identity, *(block.identity for block, _ in blocks)]),
             columns=replace(self._columns, features=self.feature_columns),
             unit=self.unit,
-            ids=None if self.unit is None else _joined_ids([block.units for block, _ in blocks]),
+            ids=None if self.unit is None else joined([block.units for block, _ in blocks if block.units is not None]),
         )
 
     def _rescaled(self, schema: Schema) -> Engine:
@@ -226,11 +229,6 @@ def _taken(carried: pa.RecordBatch, index: Index) -> pa.Table:
     return pa.table(carried.take(pa.array(index))) if carried.num_columns else pa.table({})
 
 
-def _joined_ids(ids: Sequence[pa.Array | None]) -> pa.Array:
-    arrays = [array for array in ids if array is not None]
-    return pa.concat_arrays(arrays) if arrays else pa.nulls(0, pa.int64())
-
-
 def _over_parts(work: Callable[[Part, Event], T], parts: Sequence[Part]) -> list[T]:
     """Run `work` on every part in threads and return the results.
 
@@ -257,4 +255,21 @@ def _require_same_columns(file: DataFile, first: DataFile) -> None:
                 f"column {name!r} of {file.where} is of type {title}, but in {first.where} it is of "
                 f"{'another ' if title == first_title else ''}type {first_title}. Convert one of them, or do not carry "
                 "the column."
+            )
+
+
+def _require_same_ids(files: Sequence[DataFile], column: str) -> None:
+    """Raise unless the ids of all files can be compared: all numbers, all text, or all bytes. Files without ids may be.
+
+    Otherwise one person could be two units: the text "0017" and the number 17, or a text and its bytes.
+    """
+    first, first_kind = files[0], None
+    for file in files:
+        kind = kind_of_ids(file.schema.field(column).type, file.where)
+        if first_kind is None:
+            first, first_kind = file, kind
+        if kind not in (None, first_kind):
+            raise DataError(
+                f"the unit column {column!r} of {file.where} holds {kind}, but in {first.where} it holds {first_kind}. "
+                "Convert one of them."
             )

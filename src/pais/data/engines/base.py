@@ -17,6 +17,7 @@ from pais._base.numerics import FloatArray, round_down
 from pais._base.randomness import BitSource, RowBits, bernoulli
 from pais.data.ball import Ball, require_width
 from pais.data.checks import listed
+from pais.data.columns import Columns
 from pais.data.engines.blocks import Block, Index, empty_block
 from pais.data.engines.screen import Screen
 from pais.data.schema import Schema
@@ -118,6 +119,7 @@ class Engine(ABC):
     unit: Unit | None = None
     #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
     schema: Schema | None = None
+    _columns = Columns()
 
     def __repr__(self) -> str:
         """Show the class and the columns, which are public, but not the number of rows, which is secret."""
@@ -138,6 +140,11 @@ class Engine(ABC):
     def feature_columns(self) -> tuple[str, ...] | None:
         """Names of the columns that the features come from, or None if they have no names. Public."""
         return self.names
+
+    @property
+    def stated(self) -> Columns:
+        """What the user stated when the source was opened. Public."""
+        return self._columns
 
     @abstractmethod
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:

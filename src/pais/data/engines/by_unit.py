@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pais.data.engines.partition import Work
+from pais.errors import DataError
 
 
 @dataclass(kw_only=True, repr=False)
@@ -29,6 +30,7 @@ class ByUnit(Work):
         if batch.num_rows == 0:
             return None
         ids = batch.column(self.position)
+        self._require_sorted(ids)
         last = pc.equal(ids, ids[len(ids) - 1])
         start = int(pc.index(last, pa.scalar(True)).as_py())
         if start == 0 and self._waiting and self._waiting[-1].column(self.position)[0].equals(ids[0]):
@@ -38,6 +40,15 @@ class ByUnit(Work):
         self._waiting = [batch.slice(start)]
         whole = _joined(complete)
         return self.work.take(whole) if whole.num_rows else None
+
+    def _require_sorted(self, ids: pa.Array) -> None:
+        """Raise if the units are not in order: the rows of a unit could then be apart, and would weigh too much."""
+        ascending = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()
+        if self._waiting:
+            last = self._waiting[-1].column(self.position)[0]
+            ascending = ascending and pc.less_equal(last, ids[0]).as_py()
+        if not ascending:
+            raise DataError("Spark did not sort the rows by unit. Store the ids as integers or as plain text.")
 
     def end(self) -> pa.RecordBatch | None:
         rest = self.work.take(_joined(self._waiting)) if self._waiting else None

@@ -31,7 +31,8 @@ from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.engines.members import Members, UnitThinning
 from pais.data.engines.row_ids import RowIds
 from pais.data.engines.screen import Screen
-from pais.data.units import Unit, UnitHash, normalised, seeded_identity
+from pais.data.ids import normalised
+from pais.data.units import Unit, UnitHash, seeded_identity
 from pais.errors import PaisError
 
 

@@ -77,11 +77,12 @@ class SparkEngine(Engine):
             # Raises if the column has a type that cannot name units.
             spark_columns.unit_ids(frame, columns.unit.column)
         self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
-        self.schema = columns.schema
+        self.schema, self._columns = columns.schema, columns
 
     def _rescaled(self, schema: Schema) -> Engine:
         engine = copy.copy(self)
         engine._layout = self._layout.with_schema(schema)
+        engine._columns = engine._layout.columns
         engine.schema = schema
         return engine
 
@@ -147,8 +148,9 @@ class SparkEngine(Engine):
         columns |= {f"c{i}": spark_columns.carried(frame, name) for i, name in enumerate(carry)}
         selected = spark_columns.renamed(frame).select(*[column.alias(name) for name, column in columns.items()])
         if self.unit is not None:
-            # All rows of a unit come to one worker, next to each other.
-            return selected.where("u is not null").repartition("u").sortWithinPartitions("u")
+            # All rows of a unit come to one worker, next to each other. Text is compared by its bytes.
+            unit = spark_columns.compared_by_bytes(selected, "u")
+            return selected.where("u is not null").repartition(unit).sortWithinPartitions(unit)
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.

@@ -20,7 +20,7 @@ from pais.data.checks import listed, require_numeric
 from pais.data.columns import Columns, Layout
 from pais.data.engines.partition import Converting, Encoding
 from pais.data.engines.spark_actions import for_workers, guarded
-from pais.data.units import BLANKS, WHOLE_FLOAT
+from pais.data.ids import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
 
 # Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
@@ -29,6 +29,9 @@ _FIRST_ROWS = 10_000
 # Metadata key that marks the columns of a CSV file. They are text, and become numbers if they are features.
 _CSV_MARK = "pais_csv"
 
+
+# Every integer of so many digits fits into 64 bits.
+_DIGITS_OF_BIGINT = 18
 
 # Types of Spark that a schema takes, and Arrow types of the same kind.
 _STAND_INS = (
@@ -151,14 +154,24 @@ def unit_ids(frame: Any, name: str) -> Any:
     """Return the ids of units: text without blanks around it, and null for an id that is missing."""
     kind, column = type_of(frame, name), column_of(frame, name)
     if is_string(kind):
-        trimmed = F.btrim(column, F.lit(BLANKS))
-        return F.when(~trimmed.isin(MISSING_WORDS.to_pylist()), F.regexp_replace(trimmed, WHOLE_FLOAT, "$1"))
-    if isinstance(kind, kinds.FractionalType):
+        # Under another collation, different ids can be equal.
+        trimmed = F.btrim(F.collate(column, "UTF8_BINARY"), F.lit(BLANKS))
+        missing = trimmed.isin(MISSING_WORDS.to_pylist()) | trimmed.rlike(LOSSY_FLOAT)
+        return F.when(~missing, F.regexp_replace(trimmed, WHOLE_FLOAT, "$1"))
+    if isinstance(kind, kinds.DecimalType) and kind.scale == 0:
+        # Both are exact. A double would make different ids equal.
+        return column.cast("bigint" if kind.precision <= _DIGITS_OF_BIGINT else "string")
+    if isinstance(kind, (kinds.FloatType, kinds.DoubleType)):
         number = column.cast("double") + F.lit(0.0)
-        return F.when(~F.isnan(number) & (F.abs(number) < F.lit(float("inf"))), number)
+        return F.when(~F.isnan(number) & (F.abs(number) < F.lit(float(FIRST_LOSSY))), number)
     if not isinstance(kind, (kinds.IntegralType, kinds.BinaryType)):
         raise DataError("the unit column of the source holds neither integers nor text. Convert it, or choose another.")
     return column
+
+
+def compared_by_bytes(frame: Any, name: str) -> Any:
+    """Return a column by which to group and sort. Text is compared by its bytes, whatever the collation."""
+    return F.col(name).cast("binary") if is_string(type_of(frame, name)) else F.col(name)
 
 
 def marked_as_csv(frame: Any) -> Any:

@@ -246,7 +246,8 @@ class CellModel:
         label = refine.nearest(cells.centers, centers)
         member = np.zeros((k, len(cells)))
         member[label, np.arange(len(cells))] = 1.0
-        size = np.maximum(member @ cells.noisy_sizes, 1e-300)[:, None]
+        # Noisy sizes can be close to zero or negative; a cluster counts as at least one row here.
+        size = np.maximum(member @ cells.noisy_sizes, 1.0)[:, None]
         mean = (member * cells.noisy_sizes) @ cells.centers / size
         noise = member @ np.square(cells.noisy_sizes * cells.standard_errors)
         weight = cells.size_noise**2 * (member @ np.square(cells.centers - mean[label]))
