@@ -49,12 +49,12 @@ def plain(cell: object) -> float | str | None:
 
 def numbers_of_objects(cells: Iterable[object]) -> FloatArray:
     """Convert Python objects to floats, one by one. Text is read as in a column of text; NaN for what is no number."""
-    plains = [plain(cell) for cell in cells]
-    numbers = np.array([math.nan if cell is None or isinstance(cell, str) else cell for cell in plains], np.float64)
-    texts = {place: cell for place, cell in enumerate(plains) if isinstance(cell, str)}
-    if texts:
-        column = numbers_of_text(pa.array(list(texts.values()), pa.large_string()))
-        numbers[list(texts)] = column.to_numpy(zero_copy_only=False)
+    plains = [cell if type(cell) is float else plain(cell) for cell in cells]
+    numbers = np.array([cell if type(cell) is float else math.nan for cell in plains], dtype=np.float64)
+    places = [place for place, cell in enumerate(plains) if type(cell) is str]
+    if places:
+        texts = pa.array([plains[place] for place in places], pa.large_string())
+        numbers[places] = numbers_of_text(texts).to_numpy(zero_copy_only=False)
     return numbers
 
 

@@ -121,7 +121,7 @@ class Categories(Column):
     """
 
     kind: ClassVar[str] = "categories"
-    cells: ClassVar[str] = "text or numbers"
+    cells: ClassVar[str] = "text, numbers or booleans"
 
     values: tuple[str | int | float, ...]
 

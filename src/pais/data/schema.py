@@ -42,14 +42,19 @@ class Schema:
 
     A *tuple of two* states bounds and a *list* states categories, so ``["yes", "no"]`` are two categories. Two
     categories are as far apart as the ends of a stated range. A category that is unknown or missing is none of those
-    listed. Categories are compared without blanks at their ends; if all of them are numbers, as numbers. Dates are
-    `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count in UTC, and
-    times without a zone as they are.
+    listed. Categories are compared without blanks at their ends; if all of them are numbers, as numbers. Among other
+    categories, ``"5"`` is also the number 5 and the text ``"5.0"``, but not ``"05"``; ``"True"`` is also the boolean.
+    Dates are `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count
+    in UTC, and times without a zone as they are.
+
+    A cell has the same coordinates whatever the type of its column: number, text, object or dictionary. In a pandas
+    frame, whose types depend on all cells, a cell that does not fit the kind of its column is missing. Other tables
+    state the types of their columns, and a type that does not fit is refused.
 
     Notes
     -----
     Guarantee. The encoding of a row depends on that row and the schema only, is finite or NaN, and never raises:
-    `tests/unit/data/test_schema.py`.
+    `tests/unit/data/test_schema.py`, `tests/unit/data/test_cells.py`.
 
     Examples
     --------

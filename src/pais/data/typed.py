@@ -99,14 +99,11 @@ def matches(column: pa.Array, values: Sequence[str]) -> list[NDArray[np.bool_]]:
     texts = texts_of(column)
     has_numbers = any(isinstance(mark, float) for mark in marks)
     numbers = _usual_numbers(texts) if has_numbers else np.full(len(texts), np.nan)
-    equal: list[NDArray[np.bool_]] = []
-    for mark in marks:
-        if isinstance(mark, float):
-            equal.append(numbers == mark)
-        else:
-            words = TRUTHS[float(mark)] if isinstance(mark, bool) else [mark]
-            equal.append(_mask(pc.is_in(texts, value_set=pa.array(words, texts.type))))
-    return equal
+    words = [TRUTHS[float(mark)] if isinstance(mark, bool) else [str(mark)] for mark in marks]
+    owners = np.array([*(place for place, several in enumerate(words) for _ in several), -1])
+    index = pc.index_in(texts, value_set=pa.array([word for several in words for word in several], texts.type))
+    owner = owners[pc.fill_null(index, -1).to_numpy(zero_copy_only=False)]
+    return [numbers == mark if isinstance(mark, float) else owner == place for place, mark in enumerate(marks)]
 
 
 def mark_of(text: str) -> float | bool | str:

@@ -13,21 +13,21 @@ from pais.accounting.price import delta_of_release, own_limit
 from pais.data.ball import Ball
 from pais.data.schema import Schema
 from pais.data.units import Unit, most_units
-from pais.errors import ArgumentError, MismatchError, UnreachableError
+from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import KMeans
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, with_radius
 from pais.planning.rounds import Problem, Schedule, plain_kmeans, schedule, unit_profile
+from pais.planning.sample_size import calibrated as calibrated_sample
 from pais.planning.settings import MechanismName, Settings
 from pais.privacy.amplification import kept_limit, largest_shift
-from pais.privacy.calibration import Calibration, Sampling, calibrate
+from pais.privacy.calibration import Calibration
 from pais.privacy.guarantee import chosen_delta
 from pais.privacy.joint import kept_limit_of_rounds
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import Rule
-from pais.privacy.rules.simple import largest_coreset_size
 
 Algorithm = Literal["refined", "paper"]
 
@@ -180,7 +180,7 @@ class KMeansSettings(Settings):
         """The rounds of k-means and the sampling rule."""
 
         def calibrated(profile: GaussianProfile | LinearProfile) -> Calibration:
-            return _calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+            return calibrated_sample(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
 
         unit = unit_profile(self.mechanism, d, ball.radius)
         problem = Problem(
@@ -315,42 +315,3 @@ def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
     if norms.radius == radius:
         return norms
     return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
-
-
-def _calibrated(
-    settings: KMeansSettings,
-    profile: GaussianProfile | LinearProfile,
-    norms: NormDistribution,
-    *,
-    most_rows: float,
-    delta: float,
-    limit: float | None,
-) -> Calibration:
-    sampling, sample_size, epsilon = settings.sampling, settings.sample_size, float(settings.epsilon)
-
-    def solve(kind: Sampling | Rule, size: float | None) -> Calibration:
-        return calibrate(
-            kind, profile, norms, epsilon=epsilon, delta=delta, sample_size=size, max_epsilon_if_kept=limit
-        )
-
-    if isinstance(sampling, Rule):
-        return solve(sampling, None)
-    if sampling == "none":
-        return solve("uniform", norms.n_rows)
-    if sampling == "constrained":
-        if sample_size is not None:
-            try:
-                return solve(sampling, sample_size)
-            except UnreachableError:
-                # More rows than the rule keeps without extra noise would not improve the result.
-                pass
-        free = solve(sampling, None)
-        if sample_size is not None or free.sample_size <= most_rows:
-            return free
-        return solve(sampling, most_rows)
-    if sample_size is None:
-        sample_size = min(solve("constrained", None).sample_size, most_rows)
-        if sampling == "coreset":
-            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
-            sample_size = min(sample_size, largest * (1.0 - 1e-9))
-    return solve(sampling, sample_size)

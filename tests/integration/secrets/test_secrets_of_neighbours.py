@@ -90,7 +90,9 @@ def test_neighbours_give_objects_of_the_same_keys_types_and_shapes(route: str) -
         assert len(planted_in.pop("values_sha256")) == 64
     assert shape_of(words[0]) == shape_of(words[1])
     assert sorted(vars(one)) == sorted(vars(other))
-    assert shape_of(vars(one.fit_.value)) == shape_of(vars(other.fit_.value))
+    # Which cells stand above the noise follows from noisy counts, so their number is released too.
+    values = [dataclasses.replace(model.fit_.value, cells=None) for model in (one, other)]
+    assert shape_of(vars(values[0])) == shape_of(vars(values[1]))
     assert shape_of(one.plan_.norms) == shape_of(other.plan_.norms)
     assert len(one.plan_.mechanism.to_dict()["rounds"]) == len(other.plan_.mechanism.to_dict()["rounds"])
     assert without_digits(one.plan_.explain()) == without_digits(other.plan_.explain())
