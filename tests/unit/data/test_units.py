@@ -122,7 +122,7 @@ def test_floats_that_have_lost_digits_are_missing_ids() -> None:
     assert ids(pa.array(others)) == others
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.integers(0, 40).map(lambda k: k * 5e-324)))
 def test_different_floats_have_different_ids(numbers: list[float]) -> None:
     numbers = [*numbers, 1.0, 2.0, 5e-324, 1e-323, 2.3e-308]
@@ -130,7 +130,7 @@ def test_different_floats_have_different_ids(numbers: list[float]) -> None:
     assert len(set(words(pa.array(sorted(different))))) == len(different)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.floats() | st.integers(-(2**54), 2**54).map(float), max_size=9), st.sampled_from(["x", b"x", None]))
 def test_an_object_among_floats_changes_no_id(numbers: list[float], cell: object) -> None:
     """One cell that is no float turns a column of a pandas frame into objects."""
@@ -139,7 +139,7 @@ def test_an_object_among_floats_changes_no_id(numbers: list[float], cell: object
     assert alone.cast(pa.large_string()).cast(among.type).equals(among)
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=9), st.lists(st.integers(-(2**63), 2**63 - 1), max_size=9))
 def test_unsigned_integers_are_equal_to_their_text_and_never_to_negative_integers(
     unsigned: list[int], signed: list[int]
@@ -200,7 +200,7 @@ def test_bytes_and_text_among_objects() -> None:
     ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=12) | st.none(), max_size=30), st.integers(0, 29))
 def test_no_id_changes_another(texts: list[str | None], place: int) -> None:
     whole = ids(pa.array(texts, type=pa.string()))
