@@ -30,7 +30,7 @@ def batch_of(ids: list[int], first: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"f0": pa.array(rows), "u": pa.array(ids, pa.int64())})
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(1, 9), max_size=8), st.lists(st.integers(0, 7), max_size=30))
 def test_every_unit_is_in_one_batch_and_no_row_is_lost(sizes: list[int], cuts: list[int]) -> None:
     ids = [unit for unit, size in enumerate(sizes) for _ in range(size)]

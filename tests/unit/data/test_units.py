@@ -200,7 +200,7 @@ def test_bytes_and_text_among_objects() -> None:
     ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.text(max_size=12) | st.none(), max_size=30), st.integers(0, 29))
 def test_no_id_changes_another(texts: list[str | None], place: int) -> None:
     whole = ids(pa.array(texts, type=pa.string()))
