@@ -16,7 +16,7 @@ from pais.data.distances import NO_LABEL, nearest
 from pais.data.engines import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.schema import Schema
-from pais.data.sources import source
+from pais.data.sources import opened, source
 from pais.errors import ArgumentError, DataError
 
 LABEL_COLUMN = "label"
@@ -54,13 +54,17 @@ class CenterModel:
 
     def open(self, data: object, *, carry: Sequence[str] = (), **more: Any) -> Engine:
         """Open data with the columns of the model. Other arguments are those of `pais.source`."""
-        engine = source(
-            data,
-            columns=self.columns if self.schema is None else self.schema,
-            carry=carry,
-            missing="midpoint" if self.fills_missing else "drop",
-            **more,
-        )
+        if isinstance(data, Engine):
+            # Its columns were chosen when it was opened.
+            engine = opened(data, self.schema, None)
+        else:
+            engine = source(
+                data,
+                columns=self.columns if self.schema is None else self.schema,
+                carry=carry,
+                missing="midpoint" if self.fills_missing else "drop",
+                **more,
+            )
         self._require_width(engine)
         return engine
 
