@@ -17,6 +17,9 @@ from pais.report.view import View, view_of
 # Area of the largest marker, in square points, and the smallest share of it that stays visible.
 _LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
 
+# Room around the centers for their markers and labels, over the largest distance on an axis.
+_MARGIN = 0.14
+
 # An axis label names at most this many columns, so that it fits below a small figure.
 _NAMED = 2
 _LONGEST_NAME = 28
@@ -93,7 +96,10 @@ def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) ->
         # At the upper right of the marker, whose radius in points follows from its area.
         beside = float(np.sqrt(area[index] / np.pi)) * 0.71 + 1.0
         axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
-    axes.margins(0.12)
+    # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
+    around = _MARGIN * float(np.ptp(projection.points, axis=0).max())
+    axes.update_datalim([projection.points.min(axis=0) - around, projection.points.max(axis=0) + around])
+    axes.autoscale_view()
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(_label(projection, 0, view))
     axes.set_ylabel(_label(projection, 1, view))

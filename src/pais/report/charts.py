@@ -36,6 +36,8 @@ class LineChart:
         Name and marks of the horizontal axis, which ends at the outer marks.
     mark : float, optional
         A value of x to mark on the curve.
+    line : float, optional
+        A value of x at which to draw a dashed line.
     note : str
         A sentence below the chart.
     """
@@ -50,6 +52,7 @@ class LineChart:
     x_name: str = "norm / radius"
     x_ticks: tuple[float, ...] = (0.0, 0.25, 0.5, 0.75, 1.0)
     mark: float | None = None
+    line: float | None = None
     note: str = ""
 
     def svg(self) -> str:
@@ -64,7 +67,13 @@ class LineChart:
         line = " ".join(f"{x:.2f},{y:.2f}" for x, y, _ in points)
         marks = [f'<circle class="mark" cx="{x:.2f}" cy="{y:.2f}" r="6"/>' for x, y, at in points if at == self.mark]
         note = f'<p class="axes">{escaped(self.note)}</p>' if self.note else ""
-        parts = [self._grid(ticks, top), self._limit(top), f'<polyline class="curve" points="{line}"/>', *marks]
+        parts = [
+            self._grid(ticks, top),
+            self._limit(top),
+            self._upright(),
+            f'<polyline class="curve" points="{line}"/>',
+            *marks,
+        ]
         return (
             f'<figure><figcaption>{escaped(self.title)}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
             f'role="img" aria-labelledby="{self.name}-title {self.name}-text">\n'
@@ -83,6 +92,12 @@ class LineChart:
             f'<text class="limit-label" x="{_LEFT + 6:g}" y="{y + 16:.2f}">'
             f"{escaped(self.limit_label)}</text>"
         )
+
+    def _upright(self) -> str:
+        if self.line is None:
+            return ""
+        x = self._across(self.line)
+        return f'<line class="limit" x1="{x:.2f}" x2="{x:.2f}" y1="{_TOP:g}" y2="{_HEIGHT - _BOTTOM:g}"/>'
 
     def _across(self, x: float) -> float:
         start, end = self.x_ticks[0], self.x_ticks[-1]

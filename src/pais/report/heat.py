@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.report.text import breakable, escaped, number
-from pais.report.view import View, error_text
+from pais.report.text import breakable, escaped, whole
+from pais.report.view import WITHIN_NOISE, View, error_text
 
 #: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
 N_STEPS = 4
@@ -22,6 +22,9 @@ _MOST_COLUMNS = 8
 # From this number of columns, or of letters in a name, the names are written vertically.
 _UPRIGHT_FROM = 9
 _LONG_NAME = 16
+
+# A phone shows at most this many columns of numbers at once.
+_SHOWN_ON_A_PHONE = 4
 
 # A page of paper has room for this many columns.
 _PRINTED_TOGETHER = 10
@@ -68,7 +71,7 @@ class HeatMap:
         names = self.view.names
         upright = len(names) >= _UPRIGHT_FROM or any(len(names[j]) > _LONG_NAME for j in features)
         head = "".join(self._feature_head(j, upright=upright) for j in features)
-        cells, noise = [self._cells(j) for j in features], self.noise()
+        cells, noise = [self._cells(j) for j in features], noise_cells(self.view)
         lines = []
         for index in self._order():
             around = noise[index] if noise else ""
@@ -79,11 +82,12 @@ class HeatMap:
             "Centers, ordered by noisy count",
             f'<th scope="col">Center</th><th scope="col" class="count">Noisy count</th>{extra}{head}',
             lines,
+            n_columns=1 + bool(noise) + len(features),
         )
 
     def _by_feature(self, centers: Sequence[int]) -> str:
         """One row for each feature: for tables with many features and few centers."""
-        noise = self.noise()
+        noise = noise_cells(self.view)
         head = "".join(self._center_head(index, "col") for index in centers)
         lines = [self._counts_line("Noisy count", centers, self._count)]
         if noise:
@@ -93,7 +97,10 @@ class HeatMap:
             cells = self._cells(j)
             lines.append(f"<tr>{self._feature_head(j, scope='row')}{''.join(cells[index] for index in centers)}</tr>")
         return _table(
-            "Features by center; centers ordered by noisy count", f'<th scope="col">Feature</th>{head}', lines
+            "Features by center; centers ordered by noisy count",
+            f'<th scope="col">Feature</th>{head}',
+            lines,
+            n_columns=len(centers),
         )
 
     @staticmethod
@@ -113,20 +120,7 @@ class HeatMap:
     def _count(self, index: int) -> str:
         doubt = self.view.doubts[index]
         doubt = f' <span class="doubt">{doubt}</span>' if doubt else ""
-        return f'<td class="count">{number(self.noisy_counts[index])}{doubt}</td>'
-
-    def noise(self) -> list[str]:
-        """The cells of the column with the noise of each center; empty if the noise is not known."""
-        if self.view.errors is None:
-            return []
-        if self.view.has_one_error:
-            return [f'<td class="count">\u00b1{error_text(error)}</td>' for error in self.view.errors[:, 0].tolist()]
-        spread = self.view.values.std(axis=0)
-        varied = spread > 1e-12 * np.maximum(np.abs(self.view.values).max(axis=0), 1e-300)
-        if not varied.any():
-            return []
-        noise = np.median(self.view.errors[:, varied] / spread[varied], axis=1)
-        return [f'<td class="count">{_share(share)}</td>' for share in noise.tolist()]
+        return f'<td class="count">{whole(self.noisy_counts[index])}{doubt}</td>'
 
     def _cells(self, feature: int) -> list[str]:
         """The cells of one feature, for each center."""
@@ -141,10 +135,31 @@ class HeatMap:
         hint = f"{self.view.names[feature]}, center {index}: {text}{around}, "
         small = f"<small>\u00b1{escaped(error)}</small>" if error and not self.view.has_one_error else ""
         if not self.view.cells[index, feature]:
-            hint += "within two standard errors of the mean of the centers"
+            hint += self._why_grey(feature, index)
             return f'<td class="weak" title="{escaped(hint)}">{escaped(text)}{small}</td>'
         hint += f"{abs(level):.2f} deviations {side} the mean of the centers"
         return f'<td class="heat-{step + N_STEPS}" title="{escaped(hint)}">{escaped(text)}{small}</td>'
+
+    def _why_grey(self, feature: int, index: int) -> str:
+        if not self.view.features[feature]:
+            return "and no two centers differ by more than the noise"
+        if self.view.doubts[index] == WITHIN_NOISE:
+            return "and the size of the center is within noise"
+        return "within two standard errors of the mean of the centers"
+
+
+def noise_cells(view: View) -> list[str]:
+    """The cells of the column with the noise of each center; empty if there is no such column."""
+    if view.errors is None:
+        return []
+    if view.has_one_error:
+        return [f'<td class="count">\u00b1{error_text(error)}</td>' for error in view.errors[:, 0].tolist()]
+    spread = view.values.std(axis=0)
+    varied = spread > 1e-12 * np.maximum(np.abs(view.values).max(axis=0), 1e-300)
+    if not varied.any():
+        return []
+    noise = np.median(view.errors[:, varied] / spread[varied], axis=1)
+    return [f'<td class="count">{_share(share)}</td>' for share in noise.tolist()]
 
 
 def heat_map(view: View, noisy_counts: FloatArray) -> str:
@@ -169,10 +184,11 @@ def standardised(
     return np.where(flat, 0.0, away / np.where(flat, 1.0, spread))
 
 
-def _table(caption: str, head: str, lines: Sequence[str]) -> str:
+def _table(caption: str, head: str, lines: Sequence[str], *, n_columns: int) -> str:
     body = "\n".join(lines)
+    wide = " wide" if n_columns > _SHOWN_ON_A_PHONE else ""
     return (
-        f'<table class="heat"><caption><span>{caption}</span></caption>\n<thead><tr>{head}</tr></thead>\n'
+        f'<table class="heat{wide}"><caption><span>{caption}</span></caption>\n<thead><tr>{head}</tr></thead>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )
 
@@ -184,7 +200,8 @@ def _share(noise: float) -> str:
 def _legend() -> str:
     boxes = "".join(f'<span class="heat-{step}"></span>' for step in range(2 * N_STEPS + 1))
     return (
-        f'<p class="legend"><span>below the mean of the centers</span><span class="scale" aria-hidden="true">{boxes}'
-        '</span><span>above</span><span class="scale" aria-hidden="true"><span class="weak"></span></span>'
-        "<span>grey: within two standard errors of the mean</span></p>\n"
+        f'<p class="legend"><span class="entry"><span>below the mean</span><span class="scale" aria-hidden="true">'
+        f'{boxes}</span><span>above</span></span> <span class="entry"><span class="scale" aria-hidden="true">'
+        '<span class="weak"></span></span><span>grey: close to the mean, within two standard errors</span></span>'
+        "</p>\n"
     )

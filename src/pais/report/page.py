@@ -14,7 +14,7 @@ from pais.planning import KMeansFit
 from pais.report import quality, rounds, sections, segments
 from pais.report.header import ReportHeader, header as head
 from pais.report.style import style_sheet
-from pais.report.text import escaped, number, price
+from pais.report.text import escaped, price, whole
 from pais.report.view import view_of
 
 
@@ -120,7 +120,7 @@ def _subtitle(fit: KMeansFit) -> str:
     certificate, norms = fit.certificate, fit.plan.norms
     seen = fit.survey is None or fit.survey.above_noise
     rows = (
-        f" of about {number(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
+        f" of about {whole(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
         if norms is not None and seen
         else ""
     )

@@ -126,6 +126,7 @@ def elbow_chart(elbow: Elbow, chosen: int) -> str:
         x_name="number of clusters",
         x_ticks=_integer_ticks(numbers[0], numbers[-1]),
         mark=float(chosen),
+        line=float(elbow.suggested),
         note=_elbow_note(elbow, chosen),
     ).svg()
 
@@ -134,8 +135,8 @@ def _elbow_note(elbow: Elbow, chosen: int) -> str:
     """What the curve says about the number of clusters."""
     dot = f"The dot is this result, with {chosen} cluster{'s' * (chosen != 1)}."
     if elbow.stands_out:
-        return f"{dot} The costs suggest {elbow.suggested} clusters."
-    return f"{dot} No number of clusters stands out; the curve bends most at {elbow.suggested}."
+        return f"{dot} The costs suggest {elbow.suggested} clusters (dashed line)."
+    return f"{dot} No number of clusters stands out; the curve bends most at {elbow.suggested} (dashed line)."
 
 
 def _integer_ticks(first: int, last: int) -> tuple[float, ...]:

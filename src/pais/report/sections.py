@@ -13,7 +13,7 @@ from pais.mechanisms import KMeans
 from pais.planning import KMeansFit, Plan, Survey, record_losses
 from pais.planning.explain import assumption_lines
 from pais.report.charts import LineChart, stacked_bar, swatch
-from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table
+from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table, whole
 
 _CURVE_POINTS = 201
 
@@ -22,6 +22,9 @@ _FOUND_SHARE = 0.5
 
 # From this expected share on, the page says that all rows are used.
 _ALL_ROWS = 0.9995
+
+# A curve that changes by less than this share of its largest value is said in words and not drawn.
+_FLAT = 1e-3
 
 
 def banner(fit: KMeansFit) -> str:
@@ -99,6 +102,7 @@ def best_guess(epsilon: float, delta: float) -> str:
 def budget(certificate: Certificate) -> str:
     """Render the price of each release on these rows, as a bar and a table."""
     parts = [(str(part["what"]), _real(part["epsilon"]), _real(part["delta"])) for part in certificate.parts]
+    several = len(parts) > 1
     bar = stacked_bar(
         "budget-bar",
         f"epsilon {price(certificate.epsilon)} by release",
@@ -106,14 +110,19 @@ def budget(certificate: Certificate) -> str:
         math.fsum(epsilon for _, epsilon, _ in parts),
     )
     rows = [
-        (swatch(position) + escaped(what), price(epsilon), price(delta), percent(epsilon / certificate.epsilon))
+        (
+            swatch(position) * several + escaped(what),
+            price(epsilon),
+            price(delta),
+            percent(epsilon / certificate.epsilon),
+        )
         for position, (what, epsilon, delta) in enumerate(parts)
     ]
     return section(
         "budget",
         "Budget spent",
         paragraph("The guarantee is the sum of the costs of all releases on these rows."),
-        bar,
+        bar if several else "",
         table(
             "Parts of the certificate",
             ("Release", "epsilon", "delta", "share of epsilon"),
@@ -154,16 +163,40 @@ def curves(fit: KMeansFit) -> str:
             if kept[0] < kept[-1]
             else f"Rows beyond the radius {number(plan.ball.radius)} (l{plan.ball.order:g} norm) are scaled back to it."
         ),
+        _flat_in_words(kept, losses),
         _charts(share, kept, losses, plan.epsilon),
         paragraph(reading + added, "soft"),
-        details(
-            "Values of both curves",
+        ""
+        if _is_flat(kept) and _is_flat(losses)
+        else details(
+            "Values by norm",
             table("By norm", ("norm / radius", "probability", "weight", "epsilon"), rows),
         ),
     )
 
 
+def _is_flat(curve: FloatArray) -> bool:
+    """Whether a chart of the curve would show a horizontal line."""
+    return bool(np.isfinite(curve).all() and np.ptp(curve) <= _FLAT * curve.max())
+
+
+def _flat_in_words(kept: FloatArray, losses: FloatArray) -> str:
+    """Say what a chart would show as a horizontal line."""
+    sentences = []
+    if _is_flat(kept):
+        share = float(kept.min())
+        sentences.append(
+            "All rows are kept, whatever their norm."
+            if share >= _ALL_ROWS
+            else f"Every row is kept with probability {number(share)}, whatever its norm."
+        )
+    if _is_flat(losses):
+        sentences.append(f"The loss is epsilon {price(float(losses.max()))} at every norm.")
+    return paragraph(" ".join(sentences)) if sentences else ""
+
+
 def _charts(share: FloatArray, kept: FloatArray, losses: FloatArray, epsilon: float) -> str:
+    """Draw the curves that are not horizontal lines."""
     probability = LineChart(
         name="kept",
         title="Sampling probability",
@@ -181,7 +214,8 @@ def _charts(share: FloatArray, kept: FloatArray, losses: FloatArray, epsilon: fl
         limit=epsilon,
         limit_label=f"certified: {price(epsilon)}",
     )
-    return f'<div class="charts">\n{probability.svg()}\n{loss.svg()}\n</div>'
+    charts = [chart.svg() for chart in (probability, loss) if not _is_flat(chart.y)]
+    return f'<div class="charts">\n{"".join(charts)}\n</div>' if charts else ""
 
 
 def sampling(fit: KMeansFit) -> str:
@@ -194,23 +228,32 @@ def sampling(fit: KMeansFit) -> str:
     source = "noisy, from the survey" if fit.survey is not None else "as stated"
     share, units = 1.0 if kept >= _ALL_ROWS * n_rows else kept / n_rows, escaped(units_of(fit.certificate.neighbours))
     text = (
-        f"Each of the {rounds} rounds uses about <strong>{number(kept)}</strong> {units} instead of {number(n_rows)}: "
+        f"Each of the {rounds} rounds uses about <strong>{whole(kept)}</strong> {units} instead of {whole(n_rows)}: "
         f"the sample leaves out {percent(1.0 - share)}."
         if share < 1.0
-        else f"Each of the {rounds} rounds uses all {units}: this plan does not sample."
+        else f"Each of the {rounds} rounds uses all {units}, about {whole(n_rows)} ({source}): this plan does not "
+        "sample."
     )
-    bar = stacked_bar("sampling-bar", "Rows kept", [(f"about {number(kept)} of {number(n_rows)} {units}", share)], 1.0)
     return section(
         "sampling",
         "Sample size",
         paragraph(text),
-        bar,
-        f'<ul class="key"><li>{swatch(0)}kept: about {number(kept)} ({percent(share)})</li>'
-        f'<li><span class="swatch rest" aria-hidden="true"></span>all {units}: about {number(n_rows)} '
-        f"({source})</li></ul>",
-        paragraph("Both numbers are expectations. The actual sample size is secret.", "soft"),
+        _kept_bar(kept, n_rows, units, source) if share < 1.0 else "",
         _survey_note(fit, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.max_rows),
     )
+
+
+def _kept_bar(kept: float, n_rows: float, units: str, source: str) -> str:
+    """Draw the expected share of the rows that are kept."""
+    share = kept / n_rows
+    bar = stacked_bar("sampling-bar", "Rows kept", [(f"about {whole(kept)} of {whole(n_rows)} {units}", share)], 1.0)
+    key = (
+        f'<ul class="key"><li>{swatch(0)}kept: about {whole(kept)} ({percent(share)})</li>'
+        f'<li><span class="swatch rest" aria-hidden="true"></span>all {units}: about {whole(n_rows)} '
+        f"({source})</li></ul>"
+    )
+    note = paragraph("Both numbers are expectations. The actual sample size is secret.", "soft")
+    return f"{bar}\n{key}\n{note}"
 
 
 def _survey_note(fit: KMeansFit, n_rows: float) -> str:
@@ -220,7 +263,7 @@ def _survey_note(fit: KMeansFit, n_rows: float) -> str:
     counted = float(fit.value.noisy_counts.sum())
     note = paragraph(
         "The survey counts only norms above its noise, so it may miss rows. The noisy counts of the clusters add up to "
-        f"{number(counted)}.",
+        f"{whole(counted)}.",
         "soft",
     )
     if n_rows >= _FOUND_SHARE * counted:

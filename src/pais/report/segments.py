@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from pais.data.kinds import Categories
 from pais.planning import KMeansFit
-from pais.report.heat import heat_map
+from pais.report.heat import heat_map, noise_cells
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
 from pais.report.text import escaped, paragraph, section
-from pais.report.view import SHARE, View
+from pais.report.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, View
 
 # With more released cells than this, the estimated costs take too long to compute for a page.
 _MOST_CELLS = 90
 
 # What the column "Noise" holds: if the values of a center have different standard errors, or all the same.
 _NOISE = {
-    False: "typical standard error of a center's values, over how much the centers differ. <b>\u00b1</b>: standard "
-    "error of a value due to noise; sampling and clipping add further error.",
+    False: "typical standard error of a center's values, over how much the centers differ.",
     True: "standard error of each value of the center due to noise; sampling and clipping add further error.",
 }
+_AROUND = " <b>\u00b1</b>: standard error of a value due to noise; sampling and clipping add further error."
+
+_READABLE = (
+    "A segment is readable if its size is above the noise that was added for privacy, and it differs from every other "
+    "segment by more than the noise. A feature is readable if at least two segments differ in it by more than the "
+    "noise."
+)
+_ONE_READABLE = "The segment is readable if its size is above the noise that was added for privacy."
 
 
 def verdict(fit: KMeansFit) -> str:
@@ -27,40 +35,70 @@ def verdict(fit: KMeansFit) -> str:
         return ""
     share = min(sum(known) / len(known) for known in (readable.centers, readable.features))
     mood = "good" if share >= 0.75 else "mixed" if share >= 0.25 else "poor"
+    meaning = paragraph(_READABLE if len(readable.centers) > 1 else _ONE_READABLE, "soft")
     caution = "" if fit.concern is None else paragraph(escaped(as_sentence(fit.concern)))
     return (
         f'<div class="verdict {mood}" role="note"><p class="answer">{escaped(as_sentence(readable.verdict))}.</p>'
-        f"{caution}</div>"
+        f"{meaning}{caution}</div>"
     )
 
 
 def centers(fit: KMeansFit, view: View) -> str:
     """Render the table of the centers in the columns' own units."""
     k, d = view.values.shape
-    noise = "" if view.errors is None else f" <b>Noise</b>: {_NOISE[view.has_one_error]}"
-    grey = (
-        " A name in italics marks a feature in which no two centers differ by more than the noise."
-        if not all(view.features)
-        else ""
-    )
-    shares = " Shares of categories and of true are in percent." if SHARE in view.kinds else ""
-    doubt = " <b>Not distinct</b>: no feature separates the center from every other by more than the noise."
     return section(
         "centers",
         "Centers",
+        _all_noise(view),
         paragraph(
-            f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}, ordered by noisy count. The number of a "
-            "center is its index in the model. Colours compare the centers within each feature. Values are in the "
-            f"units of the columns.{shares}{grey}"
+            f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}. A center is the average of a segment (a "
+            f"cluster), in the units of the columns.{_shares(fit, view)}{_order() if k > 1 else ''}"
         ),
         heat_map(view, fit.value.noisy_counts),
-        paragraph(
-            "<b>Noisy count</b>: size of the cluster in the last round, with noise."
-            + (doubt if "not distinct" in view.doubts else "")
-            + noise,
-            "soft",
-        ),
+        paragraph(_key(view), "soft"),
     )
+
+
+def _all_noise(view: View) -> str:
+    """A warning if no value of the table is readable."""
+    if any(view.features) and view.cells.any():
+        return ""
+    return paragraph(
+        "The values in this table are noise, or just the middle of the stated bounds. They say nothing about the rows.",
+        "warning",
+    )
+
+
+def _shares(fit: KMeansFit, view: View) -> str:
+    if SHARE not in view.kinds:
+        return ""
+    categories = fit.schema is not None and any(isinstance(column, Categories) for column in fit.schema.columns)
+    rest = " What the shares of a column lack to 100% is missing or not listed." if categories else ""
+    return f" Shares of categories and of true are in percent.{rest}"
+
+
+def _order() -> str:
+    return (
+        " The largest noisy count comes first; a center keeps its number in the model, so the numbers can be out of "
+        "order. Colours compare each value with the mean of the centers, weighted by noisy count. A grey value does "
+        "not set its center apart."
+    )
+
+
+def _key(view: View) -> str:
+    """What the words and signs in the table mean, as far as it has them."""
+    text = "<b>Noisy count</b>: size of the cluster in the last round, with noise."
+    if WITHIN_NOISE in view.doubts:
+        text += " <b>Within noise</b>: the count is not above its noise, so the center is a guess."
+    if NOT_DISTINCT in view.doubts:
+        text += " <b>Not distinct</b>: no feature separates the center from every other by more than the noise."
+    if not all(view.features):
+        text += " <b>Italics</b>: a feature in which no two centers differ by more than the noise."
+    if noise_cells(view):
+        text += f" <b>Noise</b>: {_NOISE[view.has_one_error]}"
+    if view.errors is not None and not view.has_one_error:
+        text += _AROUND
+    return text
 
 
 def pictures(fit: KMeansFit, view: View) -> str:

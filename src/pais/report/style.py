@@ -43,6 +43,7 @@ LIGHT: Mapping[str, str] = {
     "alarm": "#8f1d14",
     "alarm-text": "#ffffff",
     "code": "#f0f2f5",
+    "edge": "#9aa4b1",
 }
 DARK: Mapping[str, str] = {
     "page": "#12161b",
@@ -57,6 +58,7 @@ DARK: Mapping[str, str] = {
     "alarm": "#ffb4a8",
     "alarm-text": "#2b0703",
     "code": "#12161b",
+    "edge": "#6b7787",
 }
 # Okabe and Ito's colours, with dark and light alternating so that neighbours differ in brightness too.
 _PARTS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
@@ -142,7 +144,11 @@ svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
   vertical-align: -.05rem; }
 .swatch.rest { background: var(--empty); border: 1px solid var(--soft); }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; padding: 0; list-style: none; margin: .25rem 0 .5rem; }
-.scroll { overflow-x: auto; margin: .75rem 0; max-width: 100%; }
+.scroll { overflow-x: auto; margin: .75rem 0; max-width: 100%;
+  background: linear-gradient(to right, var(--card) 40%, transparent) 0 0 / 2.5rem 100% no-repeat local,
+    linear-gradient(to left, var(--card) 40%, transparent) 100% 0 / 2.5rem 100% no-repeat local,
+    linear-gradient(to right, var(--edge), transparent) 0 0 / .9rem 100% no-repeat,
+    linear-gradient(to left, var(--edge), transparent) 100% 0 / .9rem 100% no-repeat; }
 .scroll:focus-visible, summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabular-nums; }
 .scroll > table:not(.heat) { width: 100%; max-width: 48rem; }
@@ -176,7 +182,9 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
 .doubt { font-size: .78rem; color: var(--alarm); display: block; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; font-size: .88rem;
   color: var(--soft); }
-.legend .scale { display: inline-flex; border: 1px solid var(--line); border-radius: .25rem; overflow: hidden; }
+.legend .entry { display: inline-flex; align-items: center; gap: .6rem; }
+.legend .scale { display: inline-flex; border: 1px solid var(--line); border-radius: .25rem; overflow: hidden;
+  flex: none; }
 .legend .scale span { width: 1.3rem; height: .9rem; }
 .on-paper { display: none; }
 ul { margin: .5rem 0; padding-left: 1.2rem; max-width: 46rem; }
@@ -196,6 +204,8 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat { font-size: .84rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
+  .wide caption span::after { content: " (scroll sideways)"; }
+  table:not(.heat) td.words, table:not(.heat) th { white-space: normal; }
   svg text, .map text.center { font-size: 15px; }
   .verdict { padding: .8rem 1rem; }
   .verdict .answer { font-size: 1.15rem; }
@@ -211,7 +221,7 @@ _PAPER = """@media print {
   h2, h3, caption, p:has(+ .scroll) { break-after: avoid; }
   details:not([open]), section[aria-labelledby=certificate] { display: none; }
   table:not(.heat) { break-inside: avoid; }
-  .scroll { overflow: visible; }
+  .scroll { overflow: visible; background: none; }
   .heat { font-size: 8.5pt; }
   .heat th, .heat td { padding: .2rem .3rem; }
   .heat td[class^=heat], .heat td.weak, .heat thead th { min-width: 2.6rem; }

@@ -37,6 +37,11 @@ def number(value: float, digits: int = 4) -> str:
     return power if mantissa == "1" else f"{mantissa} {TIMES} {power}"
 
 
+def whole(value: float) -> str:
+    """Format a count, which may be noisy or expected, as a whole number."""
+    return f"{round(value):,}" if abs(value) < 1e12 else number(value)
+
+
 def price(value: float, digits: int = 5) -> str:
     """Format a privacy loss: never below the loss itself, except for the rounding of a double."""
     if not math.isfinite(value) or value <= 0.0:

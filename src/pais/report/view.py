@@ -20,8 +20,8 @@ from pais.report.text import number
 
 NUMBER, SHARE, DATE = "number", "share", "date"
 
-# Why a center is not readable: its count is within noise, or no feature separates it from some other center.
-_WITHIN_NOISE, _NOT_DISTINCT = "within noise", "not distinct"
+#: Why a center is not readable: its count is within noise, or no feature separates it from some other center.
+WITHIN_NOISE, NOT_DISTINCT = "within noise", "not distinct"
 
 # A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
 _DIGITS = 3
@@ -102,7 +102,7 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         features=(True,) * centers.shape[1] if readable is None else readable.features,
         centers=known,
         doubts=tuple(
-            "" if clear else _NOT_DISTINCT if count > fit.count_noise * CLEAR else _WITHIN_NOISE
+            "" if clear else NOT_DISTINCT if count > fit.count_noise * CLEAR else WITHIN_NOISE
             for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
         ),
     )

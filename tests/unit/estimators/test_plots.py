@@ -39,6 +39,21 @@ def test_plot_draws_every_center_with_its_number(model: pais.DPKMeans) -> None:
     pyplot.close(axes.figure)
 
 
+@pytest.mark.parametrize("size", [(6.4, 5.0), (7.0, 4.0), (4.0, 6.0)])
+def test_markers_and_labels_stay_inside_the_axes(model: pais.DPKMeans, size: tuple[float, float]) -> None:
+    figure, axes = pyplot.subplots(figsize=size, layout="constrained")
+    model.plot(ax=axes)
+    figure.canvas.draw()
+    frame = axes.get_window_extent()
+    for text in axes.texts:
+        box = text.get_window_extent()
+        assert frame.x0 < box.x0
+        assert box.x1 < frame.x1
+        assert frame.y0 < box.y0
+        assert box.y1 < frame.y1
+    pyplot.close(figure)
+
+
 def test_areas_are_proportional_to_noisy_counts(model: pais.DPKMeans) -> None:
     axes = model.plot()
     sizes, counts = axes.collections[0].get_sizes(), model.fit_.value.noisy_counts

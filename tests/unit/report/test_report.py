@@ -228,8 +228,41 @@ def test_a_count_within_its_noise_is_marked(fit: KMeansFit) -> None:
         value = dataclasses.replace(fit.value, noisy_counts=np.array(counts))
         return report_html(dataclasses.replace(fit, value=value))
 
-    assert "within noise" not in page(20_000.0, 12_000.0, 8_000.0)
-    assert page(20_000.0, -3.0, 8_000.0).count("within noise") == 1
+    doubt = '<span class="doubt">within noise'
+    assert doubt not in page(20_000.0, 12_000.0, 8_000.0)
+    assert page(20_000.0, -3.0, 8_000.0).count(doubt) == 1
+    assert "<b>Within noise</b>" in page(20_000.0, -3.0, 8_000.0)
+
+
+def test_verdict_says_what_readable_means(fit: KMeansFit) -> None:
+    assert "A segment is readable if its size is above the noise" in report_html(fit)
+
+
+def test_a_table_of_noise_says_so(fit: KMeansFit) -> None:
+    words = "The values in this table are noise"
+    assert words not in report_html(fit)
+    value = dataclasses.replace(fit.value, standard_errors=np.full((3, 4), 100.0))
+    assert words in report_html(dataclasses.replace(fit, value=value))
+
+
+def test_the_column_of_the_noise_is_explained_only_if_it_is_there(fit: KMeansFit) -> None:
+    assert "<b>Noise</b>:" in report_html(fit)
+    errors = np.full((3, 4), 0.1) * [1.0, 2.0, 3.0, 4.0]
+    value = dataclasses.replace(fit.value, centers=np.ones((3, 4)), standard_errors=errors)
+    page = report_html(dataclasses.replace(fit, value=value))
+    assert "<b>Noise</b>:" not in page
+    assert "<b>\u00b1</b>:" in page
+
+
+def test_only_curves_and_bars_that_say_something_are_drawn() -> None:
+    everything = report_html(fitted(sampling="none"))
+    assert "All rows are kept, whatever their norm." in everything
+    assert "this plan does not sample" in everything
+    for name in ("kept-title", "sampling-bar-title", "budget-bar-title"):
+        assert name not in everything
+    sampled = report_html(fitted(radius=6.0, norms=NORMS, sample_size=500.0, mechanism="l2", delta=0.0))
+    assert 'id="kept-title"' in sampled
+    assert 'id="sampling-bar-title"' in sampled
 
 
 def test_report_warns_about_a_survey_that_missed_most_rows(fit: KMeansFit) -> None:
