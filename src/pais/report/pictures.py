@@ -133,10 +133,10 @@ def elbow_chart(elbow: Elbow, chosen: int) -> str:
 
 def _elbow_note(elbow: Elbow, chosen: int) -> str:
     """What the curve says about the number of clusters."""
-    dot = f"The dot is this result, with {chosen} cluster{'s' * (chosen != 1)}."
+    dot = f"The dot is this result, with {chosen} cluster{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
     if elbow.stands_out:
-        return f"{dot} The costs suggest {elbow.suggested} clusters (dashed line)."
-    return f"{dot} No number of clusters stands out; the curve bends most at {elbow.suggested} (dashed line)."
+        return f"{dot}The costs suggest {elbow.suggested} clusters (dashed line)."
+    return f"{dot}No number of clusters stands out; the curve bends most at {elbow.suggested} (dashed line)."
 
 
 def _integer_ticks(first: int, last: int) -> tuple[float, ...]:

@@ -25,6 +25,11 @@ _READABLE = (
     "segment by more than the noise. A feature is readable if at least two segments differ in it by more than the "
     "noise."
 )
+_ORDER = (
+    "The largest noisy count comes first; a center keeps its number in the model, so the numbers can be out of order. "
+    "Colours compare each value with the mean of the centers, weighted by noisy count. A grey value does not set its "
+    "center apart."
+)
 _ONE_READABLE = "The segment is readable if its size is above the noise that was added for privacy."
 
 
@@ -52,16 +57,21 @@ def centers(fit: KMeansFit, view: View) -> str:
         _all_noise(view),
         paragraph(
             f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}. A center is the average of a segment (a "
-            f"cluster), in the units of the columns.{_shares(fit, view)}{_order() if k > 1 else ''}"
+            f"cluster), in the units of the columns.{_shares(fit, view)}"
         ),
+        paragraph(_ORDER) if k > 1 else "",
         heat_map(view, fit.value.noisy_counts),
         paragraph(_key(view), "soft"),
     )
 
 
+def _is_noise(view: View) -> bool:
+    return not any(view.features) or not view.cells.any()
+
+
 def _all_noise(view: View) -> str:
     """A warning if no value of the table is readable."""
-    if any(view.features) and view.cells.any():
+    if not _is_noise(view):
         return ""
     return paragraph(
         "The values in this table are noise, or just the middle of the stated bounds. They say nothing about the rows.",
@@ -73,16 +83,12 @@ def _shares(fit: KMeansFit, view: View) -> str:
     if SHARE not in view.kinds:
         return ""
     categories = fit.schema is not None and any(isinstance(column, Categories) for column in fit.schema.columns)
-    rest = " What the shares of a column lack to 100% is missing or not listed." if categories else ""
-    return f" Shares of categories and of true are in percent.{rest}"
-
-
-def _order() -> str:
-    return (
-        " The largest noisy count comes first; a center keeps its number in the model, so the numbers can be out of "
-        "order. Colours compare each value with the mean of the centers, weighted by noisy count. A grey value does "
-        "not set its center apart."
+    rest = (
+        " Where the shares of a column add up to less than 100%, the rest is missing or not listed."
+        if categories
+        else ""
     )
+    return f" Shares of categories and of true are in percent.{rest}"
 
 
 def _key(view: View) -> str:
@@ -102,28 +108,31 @@ def _key(view: View) -> str:
 
 
 def pictures(fit: KMeansFit, view: View) -> str:
-    """Render the map of the centers and the estimated cost by number of clusters."""
+    """Render the map of the centers and the estimated cost by number of clusters; nothing if all of it is noise."""
+    if _is_noise(view):
+        return ""
     value = fit.value
-    charts = []
+    charts, circles = [], ""
     if value.effective_centers > 1:
         projection = project(value.centers, value.noisy_counts, value.standard_errors)
         charts.append(centers_map(projection, value.noisy_counts, view))
+        grey = "" if all(view.centers) else "Grey circles are not readable above the noise. "
+        circles = (
+            "The area of a circle grows with the noisy count. The dark ellipse about a center shows two standard "
+            f"errors due to noise. {grey}"
+        )
     few = value.cells is not None and len(value.cells) <= _MOST_CELLS
     elbow = fit.elbow if few else None
     if elbow is not None and len(elbow) > 1:
         charts.append(elbow_chart(elbow, len(value.centers)))
     if not charts:
         return ""
-    grey = "" if all(view.centers) else " Grey circles are not readable above the noise."
     return section(
         "pictures",
         "Pictures",
         f'<div class="charts">\n{"".join(charts)}\n</div>',
         paragraph(
-            "The area of a circle grows with the noisy count. The dark ellipse about a center shows two standard "
-            f"errors due to noise.{grey} Costs are estimated. All of this is computed from released values and costs "
-            "no privacy.",
-            "soft",
+            f"{circles}Costs are estimated. All of this is computed from released values and costs no privacy.", "soft"
         ),
     )
 

@@ -43,7 +43,7 @@ LIGHT: Mapping[str, str] = {
     "alarm": "#8f1d14",
     "alarm-text": "#ffffff",
     "code": "#f0f2f5",
-    "edge": "#9aa4b1",
+    "edge": "#b4bdc8",
 }
 DARK: Mapping[str, str] = {
     "page": "#12161b",
@@ -147,8 +147,8 @@ svg.bar { height: 1.75rem; border-radius: .4rem; margin: .9rem 0 .6rem; }
 .scroll { overflow-x: auto; margin: .75rem 0; max-width: 100%;
   background: linear-gradient(to right, var(--card) 40%, transparent) 0 0 / 2.5rem 100% no-repeat local,
     linear-gradient(to left, var(--card) 40%, transparent) 100% 0 / 2.5rem 100% no-repeat local,
-    linear-gradient(to right, var(--edge), transparent) 0 0 / .9rem 100% no-repeat,
-    linear-gradient(to left, var(--edge), transparent) 100% 0 / .9rem 100% no-repeat; }
+    linear-gradient(to right, var(--edge), transparent) 0 0 / .7rem 100% no-repeat,
+    linear-gradient(to left, var(--edge), transparent) 100% 0 / .7rem 100% no-repeat; }
 .scroll:focus-visible, summary:focus-visible { outline: 3px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabular-nums; }
 .scroll > table:not(.heat) { width: 100%; max-width: 48rem; }
@@ -183,6 +183,7 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; font-size: .88rem;
   color: var(--soft); }
 .legend .entry { display: inline-flex; align-items: center; gap: .6rem; }
+.legend .entry:first-child { white-space: nowrap; }
 .legend .scale { display: inline-flex; border: 1px solid var(--line); border-radius: .25rem; overflow: hidden;
   flex: none; }
 .legend .scale span { width: 1.3rem; height: .9rem; }
@@ -204,8 +205,10 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat { font-size: .84rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
+  .legend .scale span { width: 1rem; }
   .wide caption span::after { content: " (scroll sideways)"; }
   table:not(.heat) td.words, table:not(.heat) th { white-space: normal; }
+  table:not(.heat) td.words { min-width: 6rem; }
   svg text, .map text.center { font-size: 15px; }
   .verdict { padding: .8rem 1rem; }
   .verdict .answer { font-size: 1.15rem; }

@@ -242,7 +242,9 @@ def test_a_table_of_noise_says_so(fit: KMeansFit) -> None:
     words = "The values in this table are noise"
     assert words not in report_html(fit)
     value = dataclasses.replace(fit.value, standard_errors=np.full((3, 4), 100.0))
-    assert words in report_html(dataclasses.replace(fit, value=value))
+    page = report_html(dataclasses.replace(fit, value=value))
+    assert words in page
+    assert 'id="pictures"' not in page
 
 
 def test_the_column_of_the_noise_is_explained_only_if_it_is_there(fit: KMeansFit) -> None:
