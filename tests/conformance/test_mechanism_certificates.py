@@ -71,6 +71,8 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
         "delta_basis",
         "parts",
         "neighbours",
+        "unit",
+        "schema",
         "note",
         "secure_randomness",
         "mechanism",

@@ -62,6 +62,8 @@ def _fact(name: str, text: str) -> object:
     if fact in ("auto", "bool"):
         return fact
     if fact.startswith("[") and fact.endswith("]"):
+        if "|" not in fact and "," in fact:
+            raise ArgumentError(f"--columns lists categories of {name!r} with commas. Write '{name}=[north|south]'.")
         return _categories(fact[1:-1].split("|"))
     if fact.count(":") == 1:
         low, high = (end.strip() for end in fact.split(":"))
@@ -74,7 +76,8 @@ def _categories(values: list[Any]) -> list[Any]:
     """Return categories as numbers if all of them are numbers, else as text."""
     texts = [str(value).strip() for value in values]
     numbers = [_float(text) for text in texts]
-    return texts if None in numbers else numbers
+    # Two numbers could be bounds as well. As text they are categories, and stand for the same cells.
+    return texts if None in numbers or len(numbers) == 2 else numbers
 
 
 def _number(name: str, text: str) -> float:
@@ -124,7 +127,7 @@ def _fact_in_file(name: str, fact: object) -> object:
         return _fact(name, fact)
     if isinstance(fact, list):
         categories = _categories(fact)
-        if len(categories) == 2 and not any(isinstance(value, str) for value in categories):
+        if len(fact) == 2 and None not in [_float(str(value)) for value in fact]:
             raise ArgumentError(
                 f"columns: two numbers in a list for {name!r} could be bounds or categories. Write low:high as text "
                 "for bounds, or {values: [...]} for categories."

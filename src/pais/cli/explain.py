@@ -30,7 +30,12 @@ def explain_file(path: Path) -> str:
 
 
 def explanation(path: Path) -> dict[str, Any]:
-    """Return the kind, the guarantee and the explanation of a file of this package, recognised by its content."""
+    """Return the kind, the guarantee and the explanation of a file of this package, recognised by its content.
+
+    Of the directory of a release, the certificate is explained.
+    """
+    if (path / "certificate.json").is_file():
+        path = path / "certificate.json"
     other = recognised(path)
     if other is not None:
         return other

@@ -44,8 +44,9 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
         on_rows=bar.rows,
     )
     concern = id_concern(engine.names or ()) if columns is None and default is None else None
-    if concern is not None:
-        bar.warn(concern)
+    for text in (engine.concern, concern):
+        if text is not None:
+            bar.warn(text)
     return engine.held() if wanted.engine is EngineName.memory else engine
 
 

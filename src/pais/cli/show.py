@@ -41,7 +41,8 @@ SEED_WARNING = (
 )
 NOISE_WARNING = (
     "The survey found nothing above its noise, so its facts are assumptions. "
-    "Raise --epsilon, or state --radius, --norms and --n-rows."
+    "Raise --epsilon, or state --radius, --norms and --n-rows. "
+    "Check also that the columns hold what --columns states: cells that cannot be read count as missing."
 )
 SAMPLE_WARNING = (
     "NOT A PRIVATE RELEASE: the sample contains rows of the data, clipped but without noise. Keep it secret."
@@ -53,7 +54,7 @@ _BAR = 36
 _LINE = 100
 
 # Larger tables of centers are not printed.
-_MOST_ACROSS, _MOST_DOWN = 8, 60
+_MOST_DOWN, _NAME_WIDTH, _CELL_WIDTH = 60, 16, 10
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -234,8 +235,8 @@ def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
     """
     view = view_of(fit, names)
     n_clusters, n_features = view.values.shape
-    across, down = min(n_clusters, n_features), max(n_clusters, n_features)
-    if across > _MOST_ACROSS or down > _MOST_DOWN:
+    most = max(3, (Console().width - _NAME_WIDTH) // _CELL_WIDTH)
+    if min(n_clusters, n_features) > most or max(n_clusters, n_features) > _MOST_DOWN:
         say(f"{n_clusters} centers of {n_features} features: see {path}")
         return
     columns = [("noisy count", [f"{count:,.0f}" for count in fit.value.noisy_counts])]
@@ -244,7 +245,7 @@ def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
         clear = view.cells[:, feature]
         columns.append((name, [text if above else f"({text})" for text, above in zip(shown, clear, strict=True)]))
     labels = [str(center) for center in range(n_clusters)]
-    if n_clusters <= _MOST_ACROSS:
+    if n_clusters <= most:
         header, rows = ["center", *labels], [[name, *texts] for name, texts in columns]
     else:
         header = ["center", *(name for name, _ in columns)]

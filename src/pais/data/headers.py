@@ -22,6 +22,13 @@ _CELL_MARKS = re.compile(
 _IN_CELLS = re.compile(r"[\"'\r\n\0\w.+-]")
 
 
+#: For a file whose header shows semicolons. Such files often have decimal commas, which a reader of points cannot read.
+DECIMAL_CONCERN = (
+    "the first line is separated by semicolons, and numbers are read with decimal points. If they have decimal commas, "
+    "pass decimal=',' (on the command line: --decimal ,): otherwise they count as missing"
+)
+
+
 def is_csv(name: str) -> bool:
     return name.lower().removesuffix(".gz").removesuffix(".bz2").endswith((".csv", ".txt"))
 

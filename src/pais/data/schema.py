@@ -242,6 +242,11 @@ def _column(name: Any, stated: object) -> Column:
             return Dates(name=name, low=low, high=high)
         return Bounds(name=name, low=stated[0], high=stated[1])
     if isinstance(stated, (Sequence, np.ndarray)) and not isinstance(stated, (str, bytes)):
+        if len(stated) == 2 and all(isinstance(value, Real) and not isinstance(value, bool) for value in stated):
+            raise ArgumentError(
+                f"{title} is a list of two numbers, which could be bounds or categories. Pass a tuple, (low, high), "
+                "for bounds, or the categories as text."
+            )
         return Categories(name=name, values=tuple(stated))
     raise ArgumentError(f"{title} of type {type(stated).__name__} is not understood. {_KINDS}.")
 

@@ -57,6 +57,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
         rows = self._opened(X)
+        warn(rows.concern, QualityWarning)
         if self.columns is None and not isinstance(X, Engine):
             # The columns of an engine were chosen when it was opened.
             warn(id_concern(rows.names or ()), QualityWarning)
@@ -67,7 +68,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         if fitted.survey is not None and not fitted.survey.above_noise:
             warnings.warn(
                 "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or "
-                "state radius, center and norms.",
+                "state radius, center and norms. Check also that the columns hold what was stated: cells that cannot "
+                "be read count as missing.",
                 SurveyWarning,
                 stacklevel=4,
             )

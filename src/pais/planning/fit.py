@@ -14,6 +14,7 @@ from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray
 from pais.accounting import Certificate, Release
 from pais.accounting.certificate import value_in_words
+from pais.data.kinds import Categories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.mechanisms import CellModel, Elbow, KMeans, KMeansValue
@@ -22,6 +23,9 @@ from pais.planning.plan import Plan
 from pais.planning.quality import Quality
 from pais.planning.readability import Readability, readability_concern, readability_of
 from pais.privacy.guarantee import structure_concern
+
+# A column of categories is suspect if the listed ones have less than this share together.
+_FEW_CATEGORIES = 0.05
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -44,7 +48,35 @@ class Fit(Carded):
             return concern
         # With a schema, all columns have about one size already.
         named = None if self.schema is not None else self.plan.columns
-        return readability_concern(self.readability, named)
+        return readability_concern(self.readability, named) or self._category_concern or self._choice_concern
+
+    @property
+    def _category_concern(self) -> str | None:
+        """Text of a warning if the centers say that hardly any row has one of the listed categories of a column."""
+        if self.schema is None:
+            return None
+        shares = np.average(
+            self.schema.decode(self.value.centers), axis=0, weights=np.maximum(self.value.noisy_counts, 1)
+        )
+        for column in self.schema.columns:
+            place = [self.schema.labels.index(label) for label in column.labels]
+            if isinstance(column, Categories) and float(shares[place].sum()) < _FEW_CATEGORIES:
+                return (
+                    f"hardly any row has one of the categories stated for {column.name!r}. Check their spelling; case "
+                    "counts."
+                )
+        return None
+
+    @property
+    def _choice_concern(self) -> str | None:
+        """Text of a warning if the release chose the largest number of clusters that it was allowed."""
+        most = getattr(self.plan.mechanism, "n_clusters", 0)
+        if not self._chooses or len(self._released.centers) < most:
+            return None
+        return (
+            f"n_clusters='auto' chose the largest number allowed, max_clusters={most}. Raise max_clusters, or state a "
+            "number: compare the costs in elbow_."
+        )
 
     @property
     def schema(self) -> Schema | None:
@@ -74,7 +106,22 @@ class Fit(Carded):
     def elbow(self) -> Elbow | None:
         """Estimated cost for every number of clusters, from released values; None if there are no cells."""
         model = self._model
-        return None if model is None else Elbow.of(model)
+        if model is None:
+            return None
+        elbow = Elbow.of(model)
+        # The release has chosen already, from the cells as they were then.
+        return replace(elbow, suggested=len(self._released.centers)) if self._chooses else elbow
+
+    @property
+    def _released(self) -> KMeansValue:
+        """The value that was released, before another number of clusters was asked for."""
+        value: KMeansValue = self.value.released or self.value
+        return value
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether the release chose the number of clusters."""
+        return isinstance(self.plan.mechanism, KMeans) and self.plan.mechanism.choose
 
     def with_clusters(self, n_clusters: int) -> Fit:
         """The same fit with another number of clusters, from 1 to the number of released cells.
@@ -90,7 +137,7 @@ class Fit(Carded):
                 f"n_clusters={k} is more than the {len(model.cells)} released cells. Pass at most that number, or fit "
                 "again."
             )
-        released = self.value.released or self.value
+        released = self._released
         if k == len(released.centers):
             return replace(self, value=released)
         value = replace(model.merged(k).value.moved(self._origin), cells=released.cells, released=released)

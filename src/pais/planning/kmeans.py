@@ -36,6 +36,9 @@ Algorithm = Literal["refined", "paper"]
 #: smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
 
+# Merging the cells of so many clusters takes about 2 GB, and the memory grows with the square of their number.
+_MOST_CLUSTERS = 3000
+
 # Binary places of the weights of rows that belong to units.
 _UNIT_WEIGHT_BITS = 16
 
@@ -88,6 +91,10 @@ class KMeansSettings(Settings):
         if self.n_clusters != "auto":
             validate.count("n_clusters", self.n_clusters)
         validate.count("max_clusters", self.max_clusters)
+        if self.most_clusters > _MOST_CLUSTERS:
+            raise ArgumentError(
+                f"{self.most_clusters} clusters are more than the {_MOST_CLUSTERS} that memory allows. Ask for fewer."
+            )
         super().require()
         if self.n_clusters == "auto" and self.algorithm == "paper":
             raise ArgumentError("n_clusters='auto' is not available with algorithm='paper'. Pass a whole number.")

@@ -81,14 +81,15 @@ def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> 
     # If the count of a center is within its noise, its standard errors say little too.
     counted = value.noisy_counts > CLEAR * count_noise
     known = (errors < radius) & counted[:, None]
-    score = _pair_scores(value.centers, errors)
-    features = np.any(known, axis=0)
+    features, centers, largest = np.any(known, axis=0), np.any(known, axis=1), np.zeros(d)
+    for center in range(k):
+        # One center at a time, because all pairs of very many centers would not fit into memory.
+        score = _scores(value.centers, errors, center)
+        if counted[center]:
+            largest = np.maximum(largest, score[counted].max(axis=0))
+        centers[center] &= bool(np.delete(score.max(axis=1) > _threshold(d), center).all())
     if k > 1:
-        pairs = score[np.ix_(counted, counted)]
-        features &= pairs.max(axis=(0, 1), initial=0.0) > _threshold(k * (k - 1) // 2)
-    apart = score.max(axis=2) > _threshold(d)
-    apart[np.diag_indices(k)] = True
-    centers = np.any(known, axis=1) & apart.all(axis=1)
+        features &= largest > _threshold(k * (k - 1) // 2)
     mean = np.average(value.centers, axis=0, weights=np.maximum(value.noisy_counts, 1e-9))
     cells = known & (np.abs(value.centers - mean) > CLEAR * errors)
     return Readability(features=tuple(features.tolist()), centers=tuple(centers.tolist()), cells=cells)
@@ -100,7 +101,10 @@ def readability_concern(readable: Readability, names: tuple[str, ...] | None) ->
         nothing = (
             "no two centers differ by more than the noise" if len(readable.centers) > 1 else "the center is a guess"
         )
-        return f"noise hides the clusters: {nothing}. Raise epsilon, use fewer columns, or collect more rows."
+        return (
+            f"noise hides the clusters: {nothing}. Raise epsilon, use fewer columns or tighter bounds, or collect more "
+            "rows."
+        )
     drowned = [] if names is None else [names[index] for index in readable.drowned]
     if not drowned:
         return None
@@ -113,11 +117,9 @@ def readability_concern(readable: Readability, names: tuple[str, ...] | None) ->
     )
 
 
-def _pair_scores(centers: FloatArray, errors: FloatArray) -> FloatArray:
-    """Difference of each pair of centers in each feature, in standard errors, of shape (k, k, d)."""
-    gap = np.abs(centers[:, None, :] - centers[None, :, :])
-    error = np.hypot(errors[:, None, :], errors[None, :, :])
-    return np.asarray(gap / np.maximum(error, 1e-300))
+def _scores(centers: FloatArray, errors: FloatArray, center: int) -> FloatArray:
+    """Difference of one center and each center in each feature, in standard errors, of shape (k, d)."""
+    return np.asarray(np.abs(centers - centers[center]) / np.maximum(np.hypot(errors, errors[center]), 1e-300))
 
 
 def _threshold(comparisons: int) -> float:

@@ -95,7 +95,9 @@ FAILURES: dict[str, Callable[[Path], object]] = {
     "rows for a ball": lambda place: pais.sample(ROWS, ball=ROWS, rule=pais.UniformRule(rate=1.0)),  # type: ignore[arg-type]
     "rows for a mechanism": lambda place: pais.WeightedSum(noise=ROWS),  # type: ignore[arg-type]
     "rows for a center": lambda place: fitted(ROWS, center=ROWS),
-    "dates in another kind": lambda place: pais.source(frame(), columns={"height": ("2020-01-01", "2021-01-01")}),
+    "dates in another kind": lambda place: pais.source(
+        pa.table(frame()), columns={"height": ("2020-01-01", "2021-01-01")}
+    ),
     "bounds, missing": lambda place: pais.source(spoiled(span=WORD), columns={"span": (-5, 5)}, missing="error"),
     "bounds, csv": lambda place: pais.source(
         written(place, csv_of(f"{WORD},1,2")), columns=dict.fromkeys(NAMES, (-5, 5)), missing="error"

@@ -73,7 +73,7 @@ def test_facts_in_a_file(tmp_path: Path) -> None:
         "premium": bool,
         "joined": ("2015-01-01", "2025-12-31"),
         "seen": ("2020-01-01T10:30:00", "2024-01-01"),
-        "size": [1, 2],
+        "size": ["1", "2"],
         "visits": 10,
         "income": "auto",
     }

@@ -25,7 +25,7 @@ from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
-from pais.data.headers import no_csv
+from pais.data.headers import DECIMAL_CONCERN, no_csv
 from pais.data.ids import joined, kind_of_ids
 from pais.data.schema import Schema
 from pais.errors import DataError
@@ -67,6 +67,8 @@ class ArrowEngine(LocalEngine):
         self.schema, self._columns = columns.schema, columns
         self._carry, self.unit = list(columns.carry), columns.unit
         self._on_rows = on_rows
+        if columns.separator is None and columns.decimal == "." and any(file.separator == ";" for file in self._files):
+            self.concern = DECIMAL_CONCERN
 
     @property
     def titles(self) -> tuple[str, ...]:

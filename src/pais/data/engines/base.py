@@ -117,6 +117,8 @@ class Engine(ABC):
     names: tuple[str, ...] | None
     n_features: int
     unit: Unit | None = None
+    #: What the user should check about how the source was opened, from its header alone; None if nothing.
+    concern: str | None = None
     #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
     schema: Schema | None = None
     _columns = Columns()
