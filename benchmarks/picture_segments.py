@@ -27,7 +27,7 @@ from benchmarks.picture import PLACE, save
 GUIDE = PLACE / "segments.md"
 
 # Width of the window in which the report is opened, and how much of it is shown.
-WIDTH, HEIGHT = 1100, 1000
+WIDTH, HEIGHT = 1100, 1140
 
 
 def model_of_guide(folder: Path) -> Any:

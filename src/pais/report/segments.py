@@ -59,8 +59,8 @@ def centers(fit: KMeansFit, view: View) -> str:
             f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}. A center is the average of a segment (a "
             f"cluster), in the units of the columns.{_shares(fit, view)}"
         ),
-        paragraph(_ORDER) if k > 1 else "",
         heat_map(view, fit.value.noisy_counts),
+        paragraph(_ORDER, "soft") if k > 1 else "",
         paragraph(_key(view), "soft"),
     )
 
