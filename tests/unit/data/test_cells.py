@@ -110,7 +110,7 @@ def column_of(cells: list[Any]) -> pd.Series[Any]:
     try:
         return pd.Series(objects).infer_objects()
     except Exception:
-        return pd.Series(objects)
+        return pd.Series(objects, dtype=object)
 
 
 def vectors(column: pd.Series[Any], stated: Any) -> Any:
