@@ -11,7 +11,7 @@ from pais._base import validate
 from pais.accounting.words import units_of
 from pais.errors import ArgumentError
 from pais.planning import KMeansFit
-from pais.report import quality, rounds, sections, segments
+from pais.report import quality, rounds, sample, sections, segments
 from pais.report.header import ReportHeader, header as head
 from pais.report.style import style_sheet
 from pais.report.text import escaped, price, whole
@@ -50,8 +50,8 @@ def report_html(
         sections.columns(fit),
         quality.quality(fit),
         sections.budget(fit.certificate),
-        sections.curves(fit),
-        sections.sampling(fit),
+        sample.curves(fit),
+        sample.sampling(fit),
         rounds.noise(fit),
         sections.limits(fit),
         sections.certificate_json(fit.certificate),
