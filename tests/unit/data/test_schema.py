@@ -71,8 +71,11 @@ def test_categories_are_as_far_apart_as_a_range() -> None:
 
 def test_numeric_categories_compare_as_numbers() -> None:
     root = math.sqrt(2)
-    assert encoded([1, 2], pa.array(["1", " 1.0", "01", "2", "x"])) == [[root, root, root, 0, 0], [0, 0, 0, root, 0]]
-    assert encoded([1, 2], pa.array([1.0, 2.0, 3.0])) == [[root, 0, 0], [0, root, 0]]
+    assert encoded([1, 2, 9], pa.array(["1", " 1.0", "01", "2", "x"]))[:2] == [
+        [root, root, root, 0, 0],
+        [0, 0, 0, root, 0],
+    ]
+    assert encoded([1, 2, 9], pa.array([1.0, 2.0, 3.0]))[:2] == [[root, 0, 0], [0, root, 0]]
     assert encoded(["1", "b"], pa.array([1, 2, None])) == [[root, 0, 0], [0, 0, 0]]
 
 
@@ -289,7 +292,7 @@ def test_schema_files_and_equality() -> None:
     for schema in (
         SCHEMA,
         SCHEMA.resolved({"income": (50.0, 5.0)}),
-        Schema.of({"c": [1, 2.5]}),
+        Schema.of({"c": [1, 2.5, 9]}),
         Schema.of({"c": ["infinity"]}),
     ):
         rebuilt = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
