@@ -13,6 +13,8 @@ import pais
 from pais.accounting.amounts import at_least
 from pais.accounting.price import certified_epsilon
 from pais.mechanisms import exact_epsilon
+from pais.privacy.amplification import largest_shift
+from pais.privacy.certify import worst_case
 
 ALL = pais.UniformRule(rate=1.0)
 PRICES = [1.0, 0.5, 0.1, 1 / 3, 0.7, 2.0, 1e-3, 7.3, *np.random.default_rng(5).uniform(0.01, 5.0, size=40)]
@@ -127,3 +129,13 @@ def test_certified_doubles_are_at_least_the_fraction(value: Fraction) -> None:
     assert Fraction(number) >= value
     assert Fraction(str(number)) >= value
     assert Fraction(math.nextafter(math.nextafter(number, 0.0), 0.0)) < value
+
+
+def test_gaussian_noise_that_is_slightly_too_small_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = pais.gaussian_noise(epsilon=1.0, delta=1e-6)
+    shift = largest_shift(1.0, 1e-6)
+    monkeypatch.setattr("pais.mechanisms.noise.largest_shift", lambda epsilon, delta: shift * (1.0 + 1e-9))
+    raised = pais.gaussian_noise(epsilon=1.0, delta=1e-6)
+    assert raised.scale >= exact.scale * (1.0 - 1e-12)
+    certified = worst_case(pais.UniformRule(rate=1.0), raised.sum_profile(), radius=1.0, epsilon=1.0, tolerance=1e-7)
+    assert certified.upper <= 1e-6
