@@ -1,7 +1,7 @@
 """Time and memory of `pais kmeans` with `--unit` and without it, on rows of people that are scattered over files.
 
 ``python -m benchmarks.people_scale`` writes 20 million rows of 2 million people (1.1 GB) to a scratch directory, runs
-the command line in a process of its own for each line of the table, and removes the rows. ``--index 100_000_000``
+the command line in a new process for each line of the table, and removes the rows. ``--index 100_000_000``
 measures an index of so many people alone, which takes about 6 GB.
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
     table.remarks += [
         f"{options.rows:,} rows of {options.people:,} people in {_FILES} Parquet files, {len(_FEATURES)} columns; the "
         "rows of a person are scattered over all files. `pais kmeans --n-clusters 8 --epsilon 1`, with a survey.",
-        f"Medians of {options.repeats} runs, each in a process of its own, in turn.",
+        f"Medians of {options.repeats} runs, each in a new process; the two commands alternate.",
         machine(),
         f"Measured at {source_state()}.",
     ]

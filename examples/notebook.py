@@ -2,7 +2,7 @@
 
 ``python -m examples.notebook`` writes it in about half a minute. The guide is the source: its text becomes cells of
 text, its Python blocks become cells of code. Blocks that show printed text, and pictures, are left out, because the
-notebook has outputs of its own. Commands for the shell stay text.
+notebook shows its outputs. Commands for the shell stay text.
 """
 
 from __future__ import annotations

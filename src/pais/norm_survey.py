@@ -130,16 +130,8 @@ def charged_survey(
     level = None if quantile is None else validate.quantile(quantile)
     name, drawn = new_name(), bit_source(random_state, stream=2)
     entries: list[str] = []
-    epsilon = 0.0 if noise.gaussian else noise.epsilon
     engine = source(rows)
-    part = Part(
-        what="survey",
-        epsilon=epsilon,
-        shift=noise.shift,
-        secure_randomness=drawn.private,
-        release=name,
-        unit=engine.unit_column,
-    )
+    part = _part(engine, noise, name, secure=drawn.private)
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
@@ -162,6 +154,18 @@ def charged_survey(
         unclear_columns=unclear,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
+    )
+
+
+def _part(engine: Engine, noise: SurveyNoise, name: str, *, secure: bool) -> Part:
+    """The price of a survey, or its shift if the noise is Gaussian."""
+    return Part(
+        what="survey",
+        epsilon=0.0 if noise.gaussian else noise.epsilon,
+        shift=noise.shift,
+        secure_randomness=secure,
+        release=name,
+        unit=engine.unit_column,
     )
 
 

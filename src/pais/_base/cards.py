@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
-# Colours are those of the notebook, in light and in dark mode. Only the alarm has colours of its own.
+# Colours are those of the notebook, in light and in dark mode. Only the alarm has fixed colours.
 _FRAME = (
     "display:inline-block;max-width:42em;padding:.6em .9em;border:1px solid rgba(128,128,128,.45);border-radius:.5em;"
     "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45;color:inherit;background:transparent"

@@ -30,7 +30,7 @@ class _Book(Protocol):
 
 
 class DescribedLedger:
-    """What a ledger says about itself."""
+    """The card and the description of a ledger."""
 
     def explain(self: _Book) -> str:
         """Describe the ledger in words: the budget, what was spent on what, and what remains."""

@@ -11,17 +11,17 @@ from pais._base.numerics import raised
 
 ONE_ROW = "one row added or removed"
 
-#: What a Gaussian shift is, for readers who meet the word in a plan, a survey or a certificate.
+#: Explains the words "Gaussian shift" where a plan, a survey or a certificate uses them.
 SHIFT_IN_WORDS = "A Gaussian shift s means: one {unit} moves the result by at most s standard deviations of its noise."
 
 
 def unit_of(neighbours: str) -> str:
-    """Who is protected, from a certificate's `neighbours`: "row" for "one row added or removed"."""
+    """Name the protected unit in a certificate's `neighbours`: "row" for "one row added or removed"."""
     return neighbours.removeprefix("one ").removesuffix(" added or removed")
 
 
 def units_of(neighbours: str) -> str:
-    """What a number of records counts: "rows", or for instance "units (customer_id)"."""
+    """Name the records that are counted: "rows", or for instance "units (customer_id)"."""
     unit = unit_of(neighbours)
     return "rows" if unit == "row" else f"units ({unit})"
 

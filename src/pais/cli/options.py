@@ -56,7 +56,7 @@ def _number_or_auto(text: str) -> int | str:
 
 @dataclass(frozen=True, kw_only=True)
 class Units:
-    """Who is protected."""
+    """The protected unit."""
 
     unit: Annotated[
         str | None,
@@ -242,13 +242,14 @@ class Run(Output):
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What the head of the report says about the data."""
+    """Facts about the data for the head of the report."""
 
     data_name: Annotated[
         str, typer.Option("--data-name", help="Name of the data, for the head of the report.", show_default=False)
     ] = ""
     owner: Annotated[
-        str, typer.Option("--owner", help="Who is responsible, for the head of the report.", show_default=False)
+        str,
+        typer.Option("--owner", help="Name of the owner of the data, for the head of the report.", show_default=False),
     ] = ""
 
 

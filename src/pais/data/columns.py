@@ -49,7 +49,7 @@ class Columns:
     key : str, optional
         A column of integers, one per row, that keys the draws of a seeded run. It is not a feature.
     unit : Unit, optional
-        Who is protected. Its column is not a feature.
+        The protected unit. Its column is not a feature.
     missing : {"drop", "error", "midpoint"}
         How to treat rows in which a feature is not a finite number. "midpoint" puts the public midpoint of the column
         in its place, which needs a schema. "refuse" is another name for "error".

@@ -110,20 +110,31 @@ def calibrate(
     epsilon = None if epsilon is None else validate.target_epsilon(epsilon)
     noise = None if noise is None else validate.positive("noise", noise)
     sample_size = None if sample_size is None else validate.positive("sample_size", sample_size)
-    if isinstance(sampling, Rule):
-        if epsilon is None or noise is not None or sample_size is not None:
-            raise ArgumentError("sampling is a Rule, which has a fixed sample size. Pass epsilon alone.")
-        sample_size = norms.expected_size(sampling)
-    elif isinstance(profile, GaussianProfile) != (delta > 0.0):
+    if not isinstance(sampling, Rule) and isinstance(profile, GaussianProfile) != (delta > 0.0):
         raise MismatchError(
             f"delta={delta!r} does not fit a {type(profile).__name__}. Pass delta > 0 for Gaussian noise, and "
             "delta = 0 for Laplace or lp noise."
         )
-    elif sampling == "none":
-        if (epsilon is None) == (noise is None) or sample_size is not None:
-            raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
-        sample_size = norms.n_rows
+    if isinstance(sampling, Rule) or sampling == "none":
+        sample_size = _fixed_size(sampling, norms, epsilon, noise, sample_size)
     return _solved(solver, epsilon, noise, sample_size)
+
+
+def _fixed_size(
+    sampling: Rule | Sampling,
+    norms: NormDistribution,
+    epsilon: float | None,
+    noise: float | None,
+    sample_size: float | None,
+) -> float:
+    """The sample size of a rule that is given, or of all rows. Raises if more is stated than can be solved for."""
+    if isinstance(sampling, Rule):
+        if epsilon is None or noise is not None or sample_size is not None:
+            raise ArgumentError("sampling is a Rule, which has a fixed sample size. Pass epsilon alone.")
+        return norms.expected_size(sampling)
+    if (epsilon is None) == (noise is None) or sample_size is not None:
+        raise ArgumentError("sampling='none' uses all rows. Pass either epsilon or noise, and no sample_size.")
+    return norms.n_rows
 
 
 def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_size: float | None) -> Calibration:

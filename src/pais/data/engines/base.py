@@ -117,7 +117,7 @@ class Engine(ABC):
     names: tuple[str, ...] | None
     n_features: int
     unit: Unit | None = None
-    #: What the user should check about how the source was opened, from its header alone; None if nothing.
+    #: A warning about how the source was opened, from its header alone; None if there is none.
     concern: str | None = None
     #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
     schema: Schema | None = None
@@ -145,7 +145,7 @@ class Engine(ABC):
 
     @property
     def stated(self) -> Columns:
-        """What the user stated when the source was opened. Public."""
+        """The options with which the source was opened. Public."""
         return self._columns
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""What a private k-means releases: centers and noisy counts, and what follows from its rounds at no further price."""
+"""The released value of a private k-means: centers, noisy counts, and results of its rounds at no further price."""
 
 from __future__ import annotations
 
