@@ -32,7 +32,7 @@ MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
 TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
 
 # Objects that Python would convert to a number although they are none. No column of times holds numbers.
-_NOT_REAL = (complex, np.complexfloating, np.datetime64, np.timedelta64, np.ndarray, datetime.date, datetime.time)
+_NOT_REAL = (np.datetime64, np.timedelta64, np.ndarray, datetime.date, datetime.time)
 
 
 def plain(cell: object) -> float | str | None:
@@ -44,7 +44,19 @@ def plain(cell: object) -> float | str | None:
         return str(cell) if cell.isascii() else attempt(lambda: cell.encode().decode())
     if isinstance(cell, bytes):
         return attempt(cell.decode)
+    cell = real(cell)
     return None if isinstance(cell, _NOT_REAL) else attempt(lambda: float(cell))  # type: ignore[arg-type]  # any object
+
+
+def real(cell: object) -> object:
+    """Return a complex number as a float, or None if it is not real; anything else as it is.
+
+    One complex cell makes NumPy and pandas convert all numbers of a column to complex numbers, so 1 and 1 + 0j must be
+    the same cell.
+    """
+    if not isinstance(cell, (complex, np.complexfloating)):
+        return cell
+    return float(cell.real) if cell.imag == 0 else None
 
 
 def numbers_of_objects(cells: Iterable[object]) -> FloatArray:

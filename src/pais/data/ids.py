@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pais.data.cells import MISSING_WORDS
+from pais.data.cells import MISSING_WORDS, real
 from pais.errors import DataError
 
 #: Numbers held as doubles have lost digits from here on: different ids may have become the same number.
@@ -106,6 +106,7 @@ def ids_of_objects(cells: Iterable[object]) -> pa.Array:
 
 
 def _id_of(cell: object) -> str | bytes | None:
+    cell = real(cell)
     if isinstance(cell, (bool, np.bool_, np.timedelta64)):
         return None
     if isinstance(cell, (float, np.floating)):

@@ -126,6 +126,7 @@ def vectors(column: pd.Series[Any], stated: Any) -> Any:
 @example(cells=[math.nan, math.nan], extra="2020-01-01")
 @example(cells=[True, False], extra=None)
 @example(cells=[1 + 2j], extra="x")
+@example(cells=[1.0], extra=1 + 2j)
 @example(cells=[np.datetime64("12345-01-01", "s")], extra="x")
 @example(cells=[pd.Period("2020-01")], extra=1)
 def test_a_row_does_not_change_the_vectors_of_the_others(kind: str, cells: list[Any], extra: Any) -> None:
