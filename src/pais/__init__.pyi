@@ -29,7 +29,7 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPKMeans as DPKMeans
+from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans
 from .mechanisms import (
     Elbow as Elbow,
     Extent as Extent,
@@ -43,6 +43,7 @@ from .mechanisms import (
     MomentSum as MomentSum,
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
+    PrincipalComponents as PrincipalComponents,
     ReleasedCells as ReleasedCells,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
@@ -56,6 +57,7 @@ from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
     KMeansSettings as KMeansSettings,
+    PCASettings as PCASettings,
     Plan as Plan,
     Readability as Readability,
     Survey as Survey,

@@ -15,10 +15,12 @@ from pais.mechanisms.kmeans import (
 )
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
     "CellModel",
+    "Clipping",
     "Elbow",
     "ElbowPoint",
     "Extent",
@@ -32,6 +34,7 @@ __all__ = [
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "PrincipalComponents",
     "ReleasedCells",
     "ResidualRound",
     "Round",
@@ -42,4 +45,5 @@ __all__ = [
     "exact_epsilon",
     "gaussian_noise",
     "laplace_noise",
+    "principal_components",
 ]
