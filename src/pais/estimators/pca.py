@@ -110,8 +110,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     Rows beyond the radius are clipped, so they count less in the directions that they share. If a survey found the
     norms, the variances are multiplied by the ratio of the mean square norms of all rows and of the clipped rows.
 
-    The guarantee does not cover preprocessing steps that were fitted to the same rows, such as a `StandardScaler`. State
-    bounds in `columns` instead.
+    The guarantee does not cover preprocessing steps that were fitted to the same rows, such as a `StandardScaler`.
+    State bounds in `columns` instead.
 
     Examples
     --------
@@ -189,24 +189,24 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         d = len(fitted.value.moment) - 1
         center = np.zeros(d) if plan.ball.center is None else np.asarray(plan.ball.center)
         clipping = None if survey is None else Clipping.of(survey.norms, plan.ball)
-        found = principal_components(fitted.value, center=center, clipping=clipping)
+        spectrum = principal_components(fitted.value, center=center, clipping=clipping)
         asked = self.n_components
         if isinstance(asked, str):
-            k = max(found.above_noise, 1)
+            k = max(spectrum.above_noise, 1)
         elif isinstance(asked, float):
-            k = found.n_components_for(asked)
+            k = spectrum.n_components_for(asked)
         else:
             k = d if asked is None else int(asked)
         self.n_components_ = k
-        self.components_ = found.components[:k]
-        self.explained_variance_ = found.variances[:k]
-        self.explained_variance_ratio_ = found.variances[:k] / max(float(found.variances.sum()), 1e-300)
-        self.explained_variance_se_ = found.standard_error
-        self.captured_ = found.captured(k)
-        self.n_above_noise_ = found.above_noise
-        self.noise_level_ = found.noise_level
-        self._mean_vector = found.mean
-        self.mean_ = found.mean if fitted.schema is None else fitted.schema.decode(found.mean[None, :])[0]
+        self.components_ = spectrum.components[:k]
+        self.explained_variance_ = spectrum.variances[:k]
+        self.explained_variance_ratio_ = spectrum.variances[:k] / max(float(spectrum.variances.sum()), 1e-300)
+        self.explained_variance_se_ = spectrum.standard_error
+        self.captured_ = spectrum.captured(k)
+        self.n_above_noise_ = spectrum.above_noise
+        self.noise_level_ = spectrum.noise_level
+        self._mean_vector = spectrum.mean
+        self.mean_ = spectrum.mean if fitted.schema is None else fitted.schema.decode(spectrum.mean[None, :])[0]
         super()._keep(fitted)
 
     @property

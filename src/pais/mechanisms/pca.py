@@ -137,7 +137,7 @@ def shrunk_spectrum(noisy: FloatArray, scale: float) -> FloatArray:
     gaps = eigenvalues[:, None] - eigenvalues
     estimates = eigenvalues - (gaps / (gaps**2 + 0.5)).sum(axis=1)
     falling = isotonic_regression(estimates, increasing=False).x
-    return _with_sum(falling, max(float(eigenvalues.sum()), 0.0)) * scale
+    return np.asarray(_with_sum(falling, max(float(eigenvalues.sum()), 0.0)) * scale)
 
 
 def _with_sum(falling: FloatArray, total: float) -> FloatArray:

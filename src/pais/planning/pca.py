@@ -17,9 +17,9 @@ from pais.privacy.guarantee import chosen_delta
 
 S = TypeVar("S", bound="PCASettings")
 
-# A unit of variance lost to clipping costs as much as 1/60 of a unit of noise in the largest eigenvalue. Clipped rows
-# keep their direction, so they change the components little.
-_NOISE_PER_CLIPPING = 60.0
+# Share of the rows that are clipped, over the root of the noise. Clipped rows keep their direction, so they change the
+# components little. A smaller radius also means a larger sample, so the share falls more slowly than the noise.
+_CLIPPED_PER_NOISE = 2.0
 
 # At most this share of the rows is clipped.
 _MOST_CLIPPED = 0.5
@@ -63,13 +63,13 @@ class PCASettings(MomentSettings):
         return super().for_rows(rows)
 
     def radius_quantile(self, facts: Facts, n_features: int) -> float:
-        """Share of the rows within the radius that minimises the noise plus the variance lost to clipping.
+        """Share of the rows within the radius: more of them, the smaller the noise is.
 
-        The largest eigenvalue of the noise, per row, is sqrt(2 d) r^2 / (n mu), where mu is the shift allowed without
-        sampling. A larger radius r lowers the variance lost to clipping by 2 r times the share of rows beyond it.
+        In squared radii per row, the largest eigenvalue of the noise is sqrt(2 d) / (n mu), where mu is the shift
+        allowed without sampling.
         """
         n_rows = facts.norms.n_rows
         n_units = most_units(facts.unit, n_rows)
         delta = chosen_delta(self.delta, gaussian=True, n_rows=n_units, surveyed=True).used
         noise = math.sqrt(2.0 * n_features) / (n_rows * largest_shift(float(self.epsilon), delta))
-        return 1.0 - min(_NOISE_PER_CLIPPING * noise, _MOST_CLIPPED)
+        return 1.0 - min(_CLIPPED_PER_NOISE * math.sqrt(noise), _MOST_CLIPPED)
