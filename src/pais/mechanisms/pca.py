@@ -137,11 +137,11 @@ def shrunk_spectrum(noisy: FloatArray, scale: float) -> FloatArray:
     gaps = eigenvalues[:, None] - eigenvalues
     estimates = eigenvalues - (gaps / (gaps**2 + 0.5)).sum(axis=1)
     falling = isotonic_regression(estimates, increasing=False).x
-    return np.asarray(_with_sum(falling, max(float(eigenvalues.sum()), 0.0)) * scale)
+    return _with_sum(falling, max(float(eigenvalues.sum()), 0.0)) * scale
 
 
 def _with_sum(falling: FloatArray, total: float) -> FloatArray:
     """The nearest numbers >= 0 with this sum, for numbers in falling order."""
     excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
     last = np.flatnonzero(falling > excess)
-    return np.maximum(falling - excess[last[-1] if last.size else 0], 0.0)
+    return np.asarray(np.maximum(falling - excess[last[-1] if last.size else 0], 0.0))
