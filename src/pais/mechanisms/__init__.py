@@ -16,8 +16,10 @@ from pais.mechanisms.kmeans import (
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 
 __all__ = [
+    "AdaptiveRounds",
     "CellModel",
     "Elbow",
     "ElbowPoint",
@@ -36,6 +38,7 @@ __all__ = [
     "ResidualRound",
     "Round",
     "SecondMoment",
+    "VectorSum",
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",
