@@ -65,37 +65,38 @@ class RowMap:
             yield piece, self._vectors(rows[piece])
 
     def _vectors(self, rows: FloatArray) -> FloatArray:
-        vectors = _called(self.function, rows)
-        if vectors is None or vectors.shape != (len(rows), self.width):
-            # A row that the function fails on must not change the vectors of the others.
+        try:
+            vectors = _called(self.function, rows).reshape(len(rows), self.width)
+        except MemoryError:
+            raise
+        except Exception:  # whatever a user's function raises; the text could show a row
             if len(rows) == 1:
                 return np.zeros((1, self.width))
+            # A row that the function fails on must not change the vectors of the others.
             return np.concatenate([self._vectors(rows[i : i + 1]) for i in range(len(rows))])  # [note: vectors-8]
         finite = np.isfinite(vectors).all(axis=1, keepdims=True)
         return np.where(finite, vectors, 0.0)  # [note: vectors-9]
 
 
-def _called(function: RowFunction, rows: FloatArray) -> FloatArray | None:
-    """Call a function on rows that it cannot write to. None if it fails: its error could show a row."""
-    # A copy, so that a row has the same place in memory however it arrived.
+def _called(function: RowFunction, rows: FloatArray) -> FloatArray:
+    """Call a function on a copy of the rows that it cannot write to."""
     given = rows.copy()
     given.flags.writeable = False
-    try:
-        with np.errstate(all="ignore"):
-            return np.asarray(function(given), dtype=np.float64)
-    except MemoryError:
-        raise
-    except Exception:  # whatever a user's function raises
-        return None
+    with np.errstate(all="ignore"):
+        return np.asarray(function(given), dtype=np.float64)
 
 
 def _tried(function: RowFunction, rows: FloatArray) -> FloatArray:
-    vectors = _called(function, rows)
-    if vectors is None or vectors.ndim != 2 or len(vectors) != len(rows) or vectors.shape[1] == 0:
-        message = "raised an error" if vectors is None else f"returned shape {vectors.shape}"
+    try:
+        vectors = _called(function, rows)
+    except Exception as error:
         raise AssumptionError(
-            f"vectors {message} for {len(rows)} synthetic rows of {rows.shape[1]} columns. Make it return an array of "
-            "numbers with one vector for each row, for every row that fits into memory."
+            f"vectors failed for synthetic rows of {rows.shape[1]} columns. Make it return one vector for every row."
+        ) from error
+    if vectors.ndim != 2 or len(vectors) != len(rows) or vectors.shape[1] == 0:
+        raise AssumptionError(
+            f"vectors returned shape {vectors.shape} for rows of shape {rows.shape}. Make it return an array with one "
+            "vector for each row."
         )
     return vectors
 
