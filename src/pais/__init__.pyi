@@ -34,6 +34,7 @@ from .mechanisms import (
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
+    GeometricNoise as GeometricNoise,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
@@ -46,6 +47,7 @@ from .mechanisms import (
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
     gaussian_noise as gaussian_noise,
+    geometric_noise as geometric_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey

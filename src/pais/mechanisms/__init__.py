@@ -2,6 +2,7 @@
 
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.exact_price import exact_epsilon
+from pais.mechanisms.integer_noise import GeometricNoise, geometric_noise
 from pais.mechanisms.kmeans import (
     CellModel,
     Elbow,
@@ -22,6 +23,7 @@ __all__ = [
     "ElbowPoint",
     "Extent",
     "GaussianNoise",
+    "GeometricNoise",
     "Joint",
     "KMeans",
     "KMeansValue",
@@ -38,5 +40,6 @@ __all__ = [
     "WeightedSum",
     "exact_epsilon",
     "gaussian_noise",
+    "geometric_noise",
     "laplace_noise",
 ]
