@@ -34,18 +34,22 @@ from .mechanisms import (
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
+    GeometricNoise as GeometricNoise,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
     LpNoise as LpNoise,
     MeanValue as MeanValue,
     Mechanism as Mechanism,
+    MomentSum as MomentSum,
+    MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
     ReleasedCells as ReleasedCells,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
     gaussian_noise as gaussian_noise,
+    geometric_noise as geometric_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
@@ -77,6 +81,7 @@ from .privacy.profiles import (
     PowerProfile as PowerProfile,
     Profile as Profile,
     PureProfile as PureProfile,
+    ShiftProfile as ShiftProfile,
     Verdict as Verdict,
 )
 from .privacy.rules import (

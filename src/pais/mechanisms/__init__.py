@@ -2,6 +2,7 @@
 
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.exact_price import exact_epsilon
+from pais.mechanisms.integer_noise import GeometricNoise, geometric_noise
 from pais.mechanisms.kmeans import (
     CellModel,
     Elbow,
@@ -13,6 +14,7 @@ from pais.mechanisms.kmeans import (
     Round,
     SecondMoment,
 )
+from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
@@ -22,12 +24,15 @@ __all__ = [
     "ElbowPoint",
     "Extent",
     "GaussianNoise",
+    "GeometricNoise",
     "Joint",
     "KMeans",
     "KMeansValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
+    "MomentSum",
+    "MomentValue",
     "NoiseLaw",
     "ReleasedCells",
     "ResidualRound",
@@ -38,5 +43,6 @@ __all__ = [
     "WeightedSum",
     "exact_epsilon",
     "gaussian_noise",
+    "geometric_noise",
     "laplace_noise",
 ]

@@ -10,7 +10,6 @@ from typing import Any, cast
 from pais._base import files
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
-from pais.data.engines import WeightedRows
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
 
@@ -53,6 +52,10 @@ class Mechanism(ABC):
     #: contribution is a concave function of the squared norm. [note: units-7]
     protects_units = False
 
+    #: Whether `measure` uses the rows only through `content.total`. If the rule keeps all rows, a pass over the source
+    #: then adds up the contributions, and no row is held.
+    streams = False
+
     @property
     def is_for_units(self) -> bool:
         """Whether the class itself sets `protects_units`. A subclass may change the loss, so it has to set it again."""
@@ -73,8 +76,11 @@ class Mechanism(ABC):
         """Raise if contributions may be too large for the integers of a release. Uses public numbers only."""
 
     @abstractmethod
-    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
-        """Compute the noised value. `release` calls this once per sample."""
+    def measure(self, content: Any, ball: Ball, bits: BitSource) -> object:
+        """Compute the noised value. `release` calls this once per sample.
+
+        The content is `WeightedRows`, or `AllRows` if the mechanism `streams` and the rule keeps all rows.
+        """
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         """Convert a value about units into one about rows: counts and sums are multiplied by `max_rows`."""

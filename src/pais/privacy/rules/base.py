@@ -42,6 +42,9 @@ class Rule(ABC):
                 if flag not in cls.__dict__:
                     setattr(cls, flag, False)  # [note: worst-7]
 
+    #: Whether the rule keeps every row with probability 1, whatever its norm.
+    keeps_all: bool = False
+
     @abstractmethod
     def evaluate(self, norm: FloatArray) -> FloatArray:
         """Probabilities for norms that are known to lie in [0, radius]; the fast path of a pass over the rows."""
