@@ -45,6 +45,7 @@ from .mechanisms import (
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
     ReleasedCells as ReleasedCells,
+    VectorStatistic as VectorStatistic,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
@@ -95,3 +96,13 @@ from .privacy.rules import (
 )
 from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample
+from .statistics import (
+    Statistic as Statistic,
+    count as count,
+    covariance as covariance,
+    describe as describe,
+    histogram as histogram,
+    mean as mean,
+    sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
+    variance as variance,
+)

@@ -17,6 +17,7 @@ from pais.mechanisms.kmeans import (
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.vector_statistic import VectorStatistic
 
 __all__ = [
     "CellModel",
@@ -38,6 +39,7 @@ __all__ = [
     "ResidualRound",
     "Round",
     "SecondMoment",
+    "VectorStatistic",
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",
