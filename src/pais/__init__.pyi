@@ -36,6 +36,7 @@ from .mechanisms import (
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
+    GeometricNoise as GeometricNoise,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
@@ -46,11 +47,13 @@ from .mechanisms import (
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
     ReleasedCells as ReleasedCells,
+    VectorStatistic as VectorStatistic,
     VectorSum as VectorSum,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
     gaussian_noise as gaussian_noise,
+    geometric_noise as geometric_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
@@ -97,3 +100,13 @@ from .privacy.rules import (
 )
 from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample
+from .statistics import (
+    Statistic as Statistic,
+    count as count,
+    covariance as covariance,
+    describe as describe,
+    histogram as histogram,
+    mean as mean,
+    sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
+    variance as variance,
+)

@@ -1,4 +1,4 @@
-"""The exact price of textbook releases: counts and sums of all rows, with Laplace or lp noise."""
+"""The exact price of textbook releases: counts and sums of all rows, with Laplace, geometric or lp noise."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from pais.data.ball import Ball
 from pais.mechanisms.base import Mechanism
+from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vectors import VectorSum
@@ -36,7 +37,9 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
 
 
 def _quotient(bound: float, noise: NoiseLaw) -> Fraction | None:
-    return Fraction(bound) / Fraction(noise.scale) if type(noise) is LpNoise else None  # [note: noise-6]
+    return (
+        Fraction(bound) / Fraction(noise.scale) if type(noise) in (LpNoise, GeometricNoise) else None
+    )  # [note: noise-6]
 
 
 def _added(prices: list[Fraction | None]) -> Fraction | None:
