@@ -45,7 +45,8 @@ class Workbench:
         return WeightedRows(rows=self.rows.astype(np.float64), weights=np.ones(len(self.rows)))
 
     def sample(self, rule: pais.Rule, seed: int) -> WeightedRows:
-        return pais.sample(self.rows, ball=self.ball, rule=rule, random_state=seed).spend("study")
+        content: WeightedRows = pais.sample(self.rows, ball=self.ball, rule=rule, random_state=seed).spend("study")
+        return content
 
     @cached_property
     def _calibrations(self) -> dict[tuple[RuleName, int | None, float], Calibration]:

@@ -41,6 +41,8 @@ from .mechanisms import (
     LpNoise as LpNoise,
     MeanValue as MeanValue,
     Mechanism as Mechanism,
+    MomentSum as MomentSum,
+    MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
     ReleasedCells as ReleasedCells,
     WeightedCount as WeightedCount,
@@ -79,6 +81,7 @@ from .privacy.profiles import (
     PowerProfile as PowerProfile,
     Profile as Profile,
     PureProfile as PureProfile,
+    ShiftProfile as ShiftProfile,
     Verdict as Verdict,
 )
 from .privacy.rules import (

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from threading import Lock
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 from pais._base import process, validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.data.ball import Ball
-from pais.data.engines import Thinning, WeightedRows
+from pais.data.engines import AllRows, Engine, Thinning, WeightedRows
 from pais.data.schema import Schema
 from pais.data.sources import source
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError, SpentError
+from pais.mechanisms import Mechanism
 from pais.privacy.rules import Rule
 
 Strategy = Literal["auto", "pass", "thin"]
@@ -46,7 +47,7 @@ class WeightedSample:
 
     def __init__(
         self,
-        content: WeightedRows,
+        content: WeightedRows | AllRows,
         *,
         rule: Rule,
         ball: Ball,
@@ -58,8 +59,8 @@ class WeightedSample:
             self._no_copy()
         self._rule, self._ball, self._private, self._unit = rule, ball, private, unit
         self._schema = schema
-        self._n_features = int(content.rows.shape[1])
-        self._content: WeightedRows | None = content
+        self._n_features = content.n_features
+        self._content: WeightedRows | AllRows | None = content
         self._spent_by: str | None = None
         self._lock = Lock()
         self._process = process.identity()
@@ -94,8 +95,11 @@ class WeightedSample:
         """Whether the draws came from the cryptographic generator."""
         return self._private
 
-    def spend(self, purpose: str) -> WeightedRows:
-        """Return the rows for one mechanism. Every later call raises, and so does every call in another process."""
+    def spend(self, purpose: str) -> Any:
+        """Return the rows for one mechanism. Every later call raises, and so does every call in another process.
+
+        They are `WeightedRows`, or `AllRows` for a mechanism that streams.
+        """
         # Check before taking the lock: in a forked process, a thread that does not exist there may hold it.
         self.require_own_process()  # [note: sample-2]
         with self._lock:
@@ -177,3 +181,14 @@ def sample(
     read_all = None if strategy == "auto" else strategy == "pass"
     kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
     return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
+
+
+def sample_for(
+    mechanism: Mechanism, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
+) -> WeightedSample:
+    """Draw the sample of a mechanism. If the rule keeps all rows and the mechanism streams, no row is held."""
+    if not (mechanism.streams and rule.keeps_all):
+        return sample(engine, ball=ball, rule=rule, random_state=bits, strategy=strategy)
+    engine.require_width(ball)
+    content = AllRows(engine=engine, ball=ball, seeded=not bits.private)
+    return WeightedSample(content, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)

@@ -55,6 +55,8 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "gaussian": lambda: GaussianProfile(5.0, 7.0, 3),
     "gaussian count": lambda: GaussianProfile(5.0, math.inf),
     "gaussian sum": lambda: GaussianProfile(math.inf, 7.0),
+    "gaussian square": lambda: GaussianProfile(math.inf, math.inf, square_scale=9.0),
+    "gaussian count, sum and square": lambda: GaussianProfile(5.0, 7.0, 2, 9.0),
     "custom": lambda: CustomProfile(bent),
     "custom with a derivative": lambda: CustomProfile(bent, bent_derivative),
 }
@@ -165,7 +167,7 @@ def test_linear_losses_add() -> None:
 
 def test_squared_gaussian_shifts_add_with_their_rounds() -> None:
     weight, norm = grid()
-    one, two = GaussianProfile(5.0, 7.0, 3), GaussianProfile(math.inf, 2.0, 5)
+    one, two = GaussianProfile(5.0, 7.0, 3), GaussianProfile(math.inf, 2.0, 5, 11.0)
     total = one + two
     assert isinstance(total, GaussianProfile)
     squares = np.square(one(weight, norm)) + np.square(two(weight, norm))

@@ -19,6 +19,7 @@ PROFILES = [
     (pais.PowerProfile(0.1, 1.0, 1.5), 0.0),
     (pais.CustomProfile(lambda weight, norm: weight * np.hypot(0.1, norm)), 0.0),
     (pais.GaussianProfile(10.0, 1.0, 5), 1e-6),
+    (pais.GaussianProfile(math.inf, math.inf, square_scale=1.0), 1e-6),
 ]
 SAMPLINGS = ["constrained", "coreset", "uniform"]
 

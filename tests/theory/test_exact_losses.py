@@ -54,6 +54,8 @@ def exact_shift(profile: GaussianProfile, weight: Fraction, norm: float) -> mp.m
         squared += 1 / Fraction(profile.count_scale) ** 2
     if math.isfinite(profile.sum_scale):
         squared += (Fraction(norm) / Fraction(profile.sum_scale)) ** 2
+    if math.isfinite(profile.square_scale):
+        squared += (Fraction(norm) ** 2 / Fraction(profile.square_scale)) ** 2
     return real(weight) * mp.sqrt(real(profile.n_iterations * squared))
 
 
@@ -228,13 +230,25 @@ def test_loss_at_weight_one_is_the_smallest_double_that_is_not_below_the_exact_l
             assert float(profile(1.0, norm)) == float(profile.at_weight_one(np.array(norm))) == expected
 
 
-@pytest.mark.parametrize("scales", [(5.0, 7.0), (math.inf, 3.0), (0.3, math.inf), (1e-3, 1e3), (1e5, 1e-5)])
+@pytest.mark.parametrize(
+    "scales",
+    [
+        (5.0, 7.0, math.inf),
+        (math.inf, 3.0, math.inf),
+        (0.3, math.inf, math.inf),
+        (1e-3, 1e3, math.inf),
+        (1e5, 1e-5, math.inf),
+        (5.0, 7.0, 3.0),
+        (math.inf, math.inf, 0.7),
+        (1e3, 1e-3, 1e-2),
+    ],
+)
 @pytest.mark.parametrize("rounds", [1, 2, 4, 7])
 def test_gaussian_shift_is_never_below_the_exact_one_and_within_ulps_of_it(
-    scales: tuple[float, float], rounds: int
+    scales: tuple[float, float, float], rounds: int
 ) -> None:
     rng = np.random.default_rng(rounds)
-    profile = GaussianProfile(scales[0] * 1.1, scales[1] * 1.1, rounds)
+    profile = GaussianProfile(scales[0] * 1.1, scales[1] * 1.1, rounds, scales[2] * 1.1)
     weight, norm = 10 ** rng.uniform(0, 6, 200), np.concatenate([10 ** rng.uniform(-6, 6, 199), [0.0]])
     with mp.workdps(DIGITS):
         for w, z, shift in zip(weight.tolist(), norm.tolist(), profile(weight, norm).tolist(), strict=True):
@@ -245,6 +259,13 @@ def test_gaussian_shift_is_never_below_the_exact_one_and_within_ulps_of_it(
 def test_gaussian_shift_is_exact_where_doubles_are() -> None:
     assert float(GaussianProfile(math.inf, 2.0, 4)(3.0, 5.0)) == 15.0
     assert float(GaussianProfile(0.5, math.inf)(3.0, 5.0)) == 6.0
+    assert float(GaussianProfile(math.inf, math.inf, 4, 2.0)(3.0, 5.0)) == 75.0
+
+
+def test_square_of_a_norm_that_overflows_is_still_a_loss() -> None:
+    profile = GaussianProfile(math.inf, math.inf, square_scale=1e300)
+    assert float(profile(1.0, 1e200)) == pytest.approx(1e100, rel=1e-12)
+    assert float(profile(1.0, 1e-170)) > 0.0
 
 
 def test_custom_loss_covers_the_roundings_of_its_function() -> None:
@@ -279,15 +300,19 @@ def test_noise_and_sums_of_linear_profiles_round_toward_more_loss() -> None:
 def test_noise_and_sums_of_gaussian_profiles_round_toward_more_loss() -> None:
     rng = np.random.default_rng(7)
     for _ in range(2000):
-        one, other = (10 ** rng.uniform(-3, 3, 2) for _ in range(2))
+        one, other = (10 ** rng.uniform(-3, 3, 3) for _ in range(2))
         rounds, other_rounds = (int(n) for n in rng.integers(1, 9, 2))
         noise = float(10 ** rng.uniform(-3, 3))
-        noised = GaussianProfile(one[0], one[1], rounds).with_noise(noise)
+        noised = GaussianProfile(one[0], one[1], rounds, one[2]).with_noise(noise)
         assert noised.count_scale == largest_double_not_above(Fraction(one[0]) * Fraction(noise))
         assert noised.sum_scale == largest_double_not_above(Fraction(one[1]) * Fraction(noise))
-        total = GaussianProfile(one[0], one[1], rounds) + GaussianProfile(other[0], math.inf, other_rounds)
-        precision = rounds / Fraction(one[0]) ** 2 + other_rounds / Fraction(other[0]) ** 2
-        assert precision <= 1 / Fraction(total.count_scale) ** 2 <= precision * (1 + Fraction(64, 2**52))
+        assert noised.square_scale == largest_double_not_above(Fraction(one[2]) * Fraction(noise))
+        total = GaussianProfile(one[0], one[1], rounds, one[2]) + GaussianProfile(
+            other[0], math.inf, other_rounds, other[2]
+        )
+        for place, scale in ((0, total.count_scale), (2, total.square_scale)):
+            precision = rounds / Fraction(one[place]) ** 2 + other_rounds / Fraction(other[place]) ** 2
+            assert precision <= 1 / Fraction(scale) ** 2 <= precision * (1 + Fraction(64, 2**52))
         alone = rounds / Fraction(one[1]) ** 2
         assert alone <= 1 / Fraction(total.sum_scale) ** 2 <= alone * (1 + Fraction(64, 2**52))
 
@@ -425,7 +450,8 @@ def test_first_crossings_of_gaussian_noise_are_exactly_feasible() -> None:
     rng = np.random.default_rng(13)
     for _ in range(40):
         epsilon, delta = float(10 ** rng.uniform(-3, 1)), float(10 ** rng.uniform(-12, -3))
-        shape = GaussianProfile(*(10 ** rng.uniform(-1, 1, 2)).tolist(), int(rng.integers(1, 9)))
+        count, total, square = (10 ** rng.uniform(-1, 1, 3)).tolist()
+        shape = GaussianProfile(count, total, int(rng.integers(1, 9)), square)
         facts = pais.NormDistribution.from_quantiles(lambda levels: levels, n_rows=1000, radius=1.0)
         profile = pais.calibrate("constrained", shape, facts, epsilon=epsilon, delta=delta).profile
         assert isinstance(profile, GaussianProfile)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath as mp
 import numpy as np
 import pytest
@@ -39,8 +41,10 @@ def test_chords_cost_few_extra_rows(epsilon: float, most: float) -> None:
 
 
 @pytest.mark.parametrize("n_knots", [3, 256])
-def test_steps_are_feasible_between_knots_for_gaussian_noise(n_knots: int) -> None:
-    profile = pais.GaussianProfile(60.0, 40.0, 4)
+@pytest.mark.parametrize(
+    "profile", [pais.GaussianProfile(60.0, 40.0, 4), pais.GaussianProfile(math.inf, math.inf, square_scale=60.0)]
+)
+def test_steps_are_feasible_between_knots_for_gaussian_noise(n_knots: int, profile: pais.GaussianProfile) -> None:
     rule = pais.ConstrainedRule(profile=profile, radius=3.0, epsilon=1.0, delta=1e-6, n_knots=n_knots)
     norms = np.random.default_rng(2).uniform(0, 3, 100)
     with mp.workdps(60):

@@ -181,6 +181,7 @@ CONFIGURED: dict[str, tuple[dict[str, object], Callable[[object], object]]] = {
     "scale of GaussianNoise": (NOT_POSITIVE, lambda bad: GaussianNoise(scale=bad)),
     "count_scale of GaussianProfile": (NOT_POSITIVE_OR_INFINITE, lambda bad: GaussianProfile(bad, 1.0)),
     "sum_scale of GaussianProfile": (NOT_POSITIVE_OR_INFINITE, lambda bad: GaussianProfile(1.0, bad)),
+    "square_scale of GaussianProfile": (NOT_POSITIVE_OR_INFINITE, lambda bad: GaussianProfile(1.0, 1.0, 1, bad)),
     "intercept of LinearProfile": (
         {name: bad for name, bad in NOT_POSITIVE.items() if name != "zero"},
         lambda bad: LinearProfile(bad, 1.0),

@@ -99,9 +99,8 @@ def from_dict(described: Mapping[str, Any], family: str) -> Any:
     kind = _KINDS[cls]
     names = {stored_name: name for name, stored_name in kind.renamed.items()}
     values = {names.get(key, key): _rebuilt(value) for key, value in described.items() if key != family}
-    for key in kind.null_is_infinite:
-        values[key] = math.inf if values[key] is None else values[key]
-    return cls(**values)
+    infinite = {key: math.inf for key in kind.null_is_infinite if values.get(key, 0.0) is None}
+    return cls(**values | infinite)
 
 
 def _rebuilt(value: Any) -> Any:

@@ -16,7 +16,7 @@ from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_down,
 from pais.accounting.part import Part
 from pais.data.ball import Ball
 from pais.privacy.amplification import invert_delta, log_amplified_delta
-from pais.privacy.profiles import GaussianProfile
+from pais.privacy.profiles import ShiftProfile
 from pais.privacy.rules import ConstrainedRule, Rule, UniformRule
 
 # Log of a divergence, as a function of epsilons, shifts and probabilities.
@@ -48,7 +48,7 @@ def pairs_of(part: Part) -> Pairs | None:
     On a cell of norms, the loss is at most the loss at the largest probability, the largest weight and the largest
     norm together: the shift grows with weight and norm, and both divergences grow with the probability and the shift.
     """
-    if part.rule is None or part.ball is None or not isinstance(part.profile, GaussianProfile):
+    if part.rule is None or part.ball is None or not isinstance(part.profile, ShiftProfile):
         return None
     low, high = _cells(part.rule, part.ball)
     smallest, largest = part.rule.bounds(low, high)

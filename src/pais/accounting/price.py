@@ -11,7 +11,7 @@ from pais.mechanisms import Extent, Mechanism, exact_epsilon
 from pais.privacy.amplification import kept_limit
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
 from pais.privacy.joint import delta_after
-from pais.privacy.profiles import GaussianProfile
+from pais.privacy.profiles import ShiftProfile
 from pais.privacy.rules import Rule
 from pais.privacy.rules.base import SMALLEST_PROBABILITY
 
@@ -109,7 +109,7 @@ def certified_epsilon(
         )
     mechanism.require_lattice(Extent.of(rule, ball.radius))
     profile = mechanism.profile
-    gaussian = isinstance(profile, GaussianProfile)
+    gaussian = isinstance(profile, ShiftProfile)
     if gaussian != (delta > 0.0):
         raise MismatchError(f"delta={delta!r} does not fit the noise. Gaussian noise needs delta > 0, other noise 0.")
     if gaussian and budget is not None:

@@ -12,7 +12,7 @@ from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.privacy.certify import worst_case
-from pais.privacy.profiles import GaussianProfile, Profile
+from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import Rule
 
 # Norm of the other rows as a share of the radius, for mechanisms that need rows elsewhere in the ball.
@@ -89,7 +89,7 @@ def worst_pairs(
     The record lies on the first axis. `company` is the number of rows on the opposite side, so the record is alone in
     its part of the ball.
     """
-    fixed = delta if isinstance(profile, GaussianProfile) else None
+    fixed = delta if isinstance(profile, ShiftProfile) else None
     worst = worst_case(rule, profile, radius=ball.radius, delta=fixed).at_norm
     norms = {"record where the loss is largest": worst, "record at the radius": ball.radius, "record at norm 0": 0.0}
     origin = np.zeros(n_features) if ball.center is None else np.asarray(ball.center, dtype=np.float64)

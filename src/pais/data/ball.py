@@ -35,11 +35,16 @@ class Ball:
         The norm: 1, 2, any p >= 1, or math.inf. It must be the norm that the mechanism's noise is calibrated for.
     center : sequence of float, optional
         Public origin; None means zero.
+    constant : float
+        Length of one more coordinate that every row has and no column holds. The norm of a row x is then that of the
+        longer row (x - center, constant), and clipping scales the longer row as a whole. A clipped row of a regression
+        thus keeps its intercept in proportion. Order 2 only.
     """
 
     radius: float
     order: float = 2.0
     center: tuple[float, ...] | None = None
+    constant: float = 0.0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radius", validate.radius(self.radius))
@@ -52,6 +57,12 @@ class Ball:
                     "center must be a flat sequence of numbers in [-1e100, 1e100]. Pass one number for each column."
                 )
             object.__setattr__(self, "center", tuple(center.tolist()))
+        object.__setattr__(self, "constant", validate.non_negative("constant", self.constant))
+        if self.constant > 0.0 and (self.order != 2.0 or self.constant >= self.radius):
+            raise ArgumentError(
+                f"constant={self.constant!r} needs order=2 and a larger radius, but the ball has order={self.order:g} "
+                f"and radius={self.radius!r}. Leave it out, or change the ball."
+            )
 
     def shift(self, rows: NDArray[np.generic]) -> FloatArray:
         """Return the rows as a C-contiguous float64 array, relative to the center."""
@@ -81,7 +92,22 @@ class Ball:
         squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
         with np.errstate(all="ignore"):
             power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
-        return settled(power, lambda index: shifted[index])
+        return settled(self.with_constant(power), lambda index: shifted[index])
+
+    def with_constant(self, power: FloatArray) -> FloatArray:
+        """Add the square of the constant coordinate to sums of squares. Overwrites them."""
+        if self.constant > 0.0:
+            power += self.constant * self.constant  # [note: ball-8]
+        return power
+
+    def constants(self, clipped: FloatArray) -> FloatArray:
+        """Return the constant coordinate of each row that was shifted and clipped to this ball.
+
+        It is shorter than the constant if the row was clipped, by the same factor as the row.
+        """
+        edge = self.edge(clipped.shape[1])
+        rest = np.maximum(edge * edge - square_sums(clipped), 0.0)  # [note: ball-9]
+        return np.minimum(np.sqrt(rest), self.constant)
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Compute norms from powers. Overwrites the powers."""
@@ -97,6 +123,7 @@ class Ball:
         d = shifted.shape[1]
         with np.errstate(all="ignore"):
             norm = rough_norms_of(shifted, self.order)
+            norm = np.hypot(norm, self.constant) if self.constant > 0.0 else norm
         near = np.flatnonzero(~(norm <= self.edge(d) * (1.0 - 2 * rough_slack(d))))
         if near.size == 0:
             return shifted
@@ -127,14 +154,20 @@ class Ball:
 
     def to_dict(self) -> dict[str, Any]:
         """Public description of the ball, for certificates and files."""
-        return {"radius": self.radius, "order": files.plain(self.order), "center": files.plain(self.center)}
+        described = {"radius": self.radius, "order": files.plain(self.order), "center": files.plain(self.center)}
+        return described if self.constant == 0.0 else {**described, "constant": self.constant}
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Ball:
         """Rebuild a ball from its description."""
         center = described["center"]
         order = files.number(described["order"])
-        return cls(radius=described["radius"], order=order, center=None if center is None else tuple(center))
+        return cls(
+            radius=described["radius"],
+            order=order,
+            center=None if center is None else tuple(center),
+            constant=described.get("constant", 0.0),
+        )
 
 
 def settled(power: FloatArray, rows_at: Callable[[NDArray[np.intp]], FloatArray]) -> FloatArray:

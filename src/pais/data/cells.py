@@ -44,8 +44,8 @@ def plain(cell: object) -> float | str | None:
         return str(cell) if cell.isascii() else attempt(lambda: cell.encode().decode())
     if isinstance(cell, bytes):
         return attempt(cell.decode)
-    cell = real(cell)
-    return None if isinstance(cell, _NOT_REAL) else attempt(lambda: float(cell))  # type: ignore[arg-type]  # any object
+    number = real(cell)
+    return None if isinstance(number, _NOT_REAL) else attempt(lambda: float(number))  # type: ignore[arg-type]  # any object
 
 
 def real(cell: object) -> object:

@@ -14,6 +14,7 @@ from pais.mechanisms.kmeans import (
     Round,
     SecondMoment,
 )
+from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
@@ -30,6 +31,8 @@ __all__ = [
     "LpNoise",
     "MeanValue",
     "Mechanism",
+    "MomentSum",
+    "MomentValue",
     "NoiseLaw",
     "ReleasedCells",
     "ResidualRound",

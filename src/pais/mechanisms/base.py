@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any, cast
 from pais._base import files
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
-from pais.data.engines import WeightedRows
 from pais.privacy.profiles import Profile
 from pais.privacy.rules import Rule
 
@@ -28,11 +28,14 @@ class Extent:
     contribution : float
         Largest product of weight and norm. It is less than radius times weight, because rows with a large weight have
         a small norm.
+    square : float
+        Largest product of weight and squared norm.
     """
 
     radius: float
     weight: float
     contribution: float
+    square: float = math.inf
 
     @classmethod
     def of(cls, rule: Rule, radius: float) -> Extent:
@@ -40,6 +43,7 @@ class Extent:
             radius=radius,
             weight=1.0 / rule.smallest_probability(radius),
             contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
+            square=rule.largest_contribution(radius, 2) * (1.0 + 1e-12),
         )
 
 
@@ -52,6 +56,10 @@ class Mechanism(ABC):
     #: square of their norms. This holds if a row adds to the value in proportion to its weight, and the size of that
     #: contribution is a concave function of the squared norm. [note: units-7]
     protects_units = False
+
+    #: Whether `measure` uses the rows only through `content.total`. If the rule keeps all rows, a pass over the source
+    #: then adds up the contributions, and no row is held.
+    streams = False
 
     @property
     def is_for_units(self) -> bool:
@@ -73,8 +81,11 @@ class Mechanism(ABC):
         """Raise if contributions may be too large for the integers of a release. Uses public numbers only."""
 
     @abstractmethod
-    def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> object:
-        """Compute the noised value. `release` calls this once per sample."""
+    def measure(self, content: Any, ball: Ball, bits: BitSource) -> object:
+        """Compute the noised value. `release` calls this once per sample.
+
+        The content is `WeightedRows`, or `AllRows` if the mechanism `streams` and the rule keeps all rows.
+        """
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         """Convert a value about units into one about rows: counts and sums are multiplied by `max_rows`."""

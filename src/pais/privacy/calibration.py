@@ -9,7 +9,7 @@ from pais._base import validate
 from pais._base.numerics import ULP
 from pais.errors import ArgumentError, MismatchError
 from pais.privacy.norms import NormDistribution
-from pais.privacy.profiles import GaussianProfile, Profile
+from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import Rule, UniformRule
 from pais.privacy.solvers import ConstrainedSolver, FixedShapeSolver, Solver
 
@@ -70,7 +70,7 @@ def calibrate(
         Pass two of the three. If only `epsilon` is given, the noise is the amount that all rows would need for that
         guarantee, and the rule takes as few rows as it can at that noise ("sampling for free").
     delta : float
-        > 0 for a `GaussianProfile`, 0 for a pure one.
+        > 0 for a `ShiftProfile`, 0 for a pure one.
     uniform_share : float
         For the coreset rule.
     max_epsilon_if_kept : float, optional
@@ -110,7 +110,7 @@ def calibrate(
     epsilon = None if epsilon is None else validate.target_epsilon(epsilon)
     noise = None if noise is None else validate.positive("noise", noise)
     sample_size = None if sample_size is None else validate.positive("sample_size", sample_size)
-    if not isinstance(sampling, Rule) and isinstance(profile, GaussianProfile) != (delta > 0.0):
+    if not isinstance(sampling, Rule) and isinstance(profile, ShiftProfile) != (delta > 0.0):
         raise MismatchError(
             f"delta={delta!r} does not fit a {type(profile).__name__}. Pass delta > 0 for Gaussian noise, and "
             "delta = 0 for Laplace or lp noise."

@@ -14,7 +14,7 @@ from pais._base import validate
 from pais._base.numerics import FloatArray, round_down, round_up
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
 from pais.privacy.amplification import amplify_epsilon, invert_delta, log_amplified_delta
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
+from pais.privacy.profiles import LinearProfile, Profile, PureProfile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, Rule
 
 # Called with (q_low, q_high, z): loss of a record with probability <= q_high, weight <= 1/q_low and norm <= z.
@@ -72,7 +72,7 @@ def worst_case(
     rule : Rule
         Any rule; its probability must be monotone between its breakpoints.
     profile : Profile
-        A pure profile gives the worst epsilon. A `GaussianProfile` gives the worst epsilon at `delta`, or
+        A pure profile gives the worst epsilon. A `ShiftProfile` gives the worst epsilon at `delta`, or
         the worst delta at `epsilon`: pass exactly one.
     radius : float
         Radius of the ball to which the rows are clipped.
@@ -123,7 +123,7 @@ def worst_case_if_kept(
     rule, profile, radius, tolerance
         As in `worst_case`.
     delta : float
-        The delta of the guarantee: > 0 for a `GaussianProfile`, ignored for a pure profile.
+        The delta of the guarantee: > 0 for a `ShiftProfile`, ignored for a pure profile.
     survey_shift : float
         Gaussian shift of a survey of all rows before the sample, whose loss is included; 0 for none.
 
@@ -133,7 +133,7 @@ def worst_case_if_kept(
     `tests/theory/test_kept_records.py`.
     """
     _require(rule, profile, radius)
-    gaussian = isinstance(profile, GaussianProfile)
+    gaussian = isinstance(profile, ShiftProfile)
     if gaussian and validate.target_delta(delta) == 0.0:
         raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
     upper, attained, at_norm = _supremum(
@@ -157,8 +157,8 @@ def _require(rule: Rule, profile: Profile, radius: float) -> float:
     """Validate the arguments of `worst_case` and return the radius as a float."""
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
     validate.instance("profile", profile, Profile, "Pass the .profile of a mechanism.")
-    if not isinstance(profile, (GaussianProfile, PureProfile)):
-        raise MismatchError(f"{type(profile).__name__} cannot be certified. Use a PureProfile or GaussianProfile.")
+    if not isinstance(profile, (ShiftProfile, PureProfile)):
+        raise MismatchError(f"{type(profile).__name__} cannot be certified. Use a PureProfile or a ShiftProfile.")
     radius = validate.radius(radius)
     if radius > rule.radius:
         raise MismatchError(f"radius={radius!r} exceeds {rule.radius!r}, the radius of the rule. Build a rule for it.")
@@ -180,9 +180,9 @@ def _supremum(
 
 
 def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tuple[str, _Bound]:
-    if isinstance(profile, GaussianProfile):
+    if isinstance(profile, ShiftProfile):
         if (epsilon is None) == (delta is None):
-            raise ArgumentError("a GaussianProfile needs exactly one of epsilon and delta. Pass the one that is fixed.")
+            raise ArgumentError("a ShiftProfile needs exactly one of epsilon and delta. Pass the one that is fixed.")
         if delta is not None:
             fixed_delta = validate.target_delta(delta)
             if fixed_delta == 0.0:
@@ -264,7 +264,7 @@ def _promised_target(rule: Rule, profile: Profile, epsilon: float | None, delta:
     """The target a constrained rule guarantees, if it was built for this profile or for one with larger losses."""
     if not isinstance(rule, ConstrainedRule) or not _covers(rule.profile, profile):
         return None
-    if not isinstance(profile, GaussianProfile):
+    if not isinstance(profile, ShiftProfile):
         return rule.epsilon
     if epsilon is not None:
         return rule.delta if epsilon >= rule.epsilon else None

@@ -17,7 +17,7 @@ from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.amplification import kept_limit, log_amplified_delta
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
 from pais.privacy.norms import NormDistribution
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
+from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
 from pais.privacy.rules.simple import largest_coreset_size
 from pais.privacy.rules.table import epsilon_without_sampling, knot_norms
@@ -69,7 +69,7 @@ class Solver(ABC):
 
     def noise_of_all_rows(self, epsilon: float) -> float:
         """Smallest noise that meets the guarantee if all rows are used."""
-        if not isinstance(self.profile, GaussianProfile):
+        if not isinstance(self.profile, ShiftProfile):
             # Pure losses are inversely proportional to the noise. The factor covers the rounding of the division.
             least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
             return _representable(least, "noise")
@@ -235,7 +235,7 @@ class FixedShapeSolver(Solver):
 
     def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
         """Amount by which a rule exceeds the guarantee. Gaussian noise is compared by delta, which needs no inverse."""
-        gaussian = isinstance(self.profile, GaussianProfile)
+        gaussian = isinstance(self.profile, ShiftProfile)
         worst = worst_case(
             rule,
             self.profile.with_noise(noise),

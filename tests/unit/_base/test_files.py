@@ -27,7 +27,14 @@ RULES = [
     pais.ConstrainedRule(profile=pais.LinearProfile(0.1, 0.2), radius=2.0, epsilon=1.0, max_epsilon_if_kept=math.inf),
     pais.ConstrainedRule(profile=pais.PowerProfile(0.1, 0.2, 1.5), radius=2.0, epsilon=1.0, n_knots=64),
 ]
-PROFILES = [GAUSSIAN, pais.GaussianProfile(math.inf, 2.0, 3), pais.LinearProfile(0.1, 0.2), pais.PowerProfile(1, 2, 3)]
+SQUARE = pais.GaussianProfile(math.inf, math.inf, square_scale=2.0)
+PROFILES = [
+    GAUSSIAN,
+    SQUARE,
+    pais.GaussianProfile(math.inf, 2.0, 3),
+    pais.LinearProfile(0.1, 0.2),
+    pais.PowerProfile(1, 2, 3),
+]
 LAWS = [pais.GaussianNoise(scale=2.0), pais.laplace_noise(3.0), pais.LpNoise(scale=1.0, p=2.0)]
 LAWS.extend([pais.LpNoise(scale=1.0, p=math.inf), pais.GeometricNoise(scale=1.0, step=0.5)])
 MECHANISMS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -51,6 +51,13 @@ class Fold(ABC):
         return self.of(block)
 
 
+#: Maps clipped rows and their weights to the sum of their contributions, in whole steps of a lattice.
+Contribution = Callable[[FloatArray, FloatArray], NDArray[np.int64]]
+
+# Contributions are added in pieces of this many numbers, which stay in the cache.
+_PIECE_NUMBERS = 1 << 20
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class WeightedRows:
     """The rows and weights of a sample, for the mechanism that uses it. Secret, so the repr does not show them.
@@ -61,6 +68,14 @@ class WeightedRows:
     rows: FloatArray
     weights: FloatArray
     carried: pa.Table | None = None
+
+    @property
+    def n_features(self) -> int:
+        return int(self.rows.shape[1])
+
+    def total(self, contribution: Contribution) -> NDArray[np.int64]:
+        """Return the sum of the contributions of all rows."""
+        return _in_pieces(contribution, self.rows, self.weights)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -109,6 +124,55 @@ class Thinning:
         # Rounded down, the direction of less privacy loss: weight times probability never exceeds 1.
         weights = np.maximum(round_down(1.0 / probability[drawn], 1.0), 1.0)  # [note: keep-4]
         return KeptRows(index=index[drawn], rows=rows, weights=weights)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Contributions(Fold):
+    """Sum of the contributions of the finite rows, clipped to the ball. Their weights are their masses."""
+
+    uses_masses = True
+    ball: Ball
+    contribution: Contribution
+
+    def of(self, block: Block) -> NDArray[Any]:
+        rows = self.ball.clip(self.ball.shift(block.rows()))
+        masses = np.ones(block.n_rows)
+        if block.masses is not None:
+            masses *= block.masses * block.mass_step
+        # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
+        bad = np.isnan(rows[:, 0])
+        if bad.any():
+            rows, masses = rows[~bad], masses[~bad]  # [note: engines-6]
+        return _in_pieces(self.contribution, rows, masses)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AllRows:
+    """All rows of a source, for a mechanism that only adds up contributions: a pass reads them and keeps none. Secret.
+
+    The rows are clipped to the ball, and have the weights of a sample that keeps every row.
+    """
+
+    engine: Engine
+    ball: Ball
+    seeded: bool
+
+    @property
+    def n_features(self) -> int:
+        return self.engine.n_features
+
+    def total(self, contribution: Contribution) -> NDArray[np.int64]:
+        """Return the sum of the contributions of all rows, in one pass over the source."""
+        return self.engine.fold(_Contributions(ball=self.ball, contribution=contribution), seeded=self.seeded)
+
+
+def _in_pieces(contribution: Contribution, rows: FloatArray, weights: FloatArray) -> NDArray[np.int64]:
+    step = max(1, _PIECE_NUMBERS // rows.shape[1])
+    starts = range(0, max(1, len(rows)), step)
+    # Sums of integers, which wrap around in every order in the same way.
+    return reduce(
+        operator.add, (contribution(rows[start : start + step], weights[start : start + step]) for start in starts)
+    )
 
 
 class Engine(ABC):

@@ -260,7 +260,7 @@ class ColumnBlock(Block):
                 size = piece.stop - start
                 term = partial(self._term, ball, piece, np.empty(size))
                 power[piece] = sum_columns(term, len(self._columns), size)
-        return settled(power, lambda index: self._gathered(index, None))
+        return settled(ball.with_constant(power), lambda index: self._gathered(index, None))
 
     def _term(self, ball: Ball, piece: slice, out: FloatArray, column: int) -> FloatArray:
         """Return the contribution of one column to the powers of a piece of the rows."""

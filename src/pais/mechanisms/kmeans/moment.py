@@ -10,26 +10,17 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.files import stored, to_dict
-from pais._base.lattice import Lattice
+from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
 from pais.data.engines import WeightedRows
+from pais.mechanisms.moments import MARGIN, add_moments, moment_step, noisy_matrix
 from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.profiles import GaussianProfile
 
-# The second moment of a block of this many rows of 18 bits is exact in doubles; blocks are added as integers.
-_MOMENT_BITS = 18
-_MOMENT_ROWS = 2**16
-
-# Noise is at most this many bits long, so that rounding it to a step rarely needs more than double precision.
-_NOISE_BITS = 38
-
 # Constant column that is added to the rows, in units of the radius.
 _COLUMN = 0.5
-
-# Clipped rows and prices have this margin, more than all rounding errors of the clip, the roots and the squared step.
-_MARGIN = 2.0**-39
 
 
 @stored("moment", "second")
@@ -78,14 +69,13 @@ class SecondMoment:
     def profile(self) -> GaussianProfile:
         """Loss of a record (SECOND-MOMENT)."""
         constant, factor = self.price(self.radius, self.flat)
-        scale = self.noise.scale * (1.0 - _MARGIN)  # [note: moment-3]
+        scale = self.noise.scale * (1.0 - MARGIN)  # [note: moment-3]
         profile = GaussianNoise(scale=scale / constant).count_profile()
         return profile if factor == 0.0 else profile + GaussianNoise(scale=scale / factor).sum_profile()
 
     def step(self, largest_weight: float) -> float:
         """Step of the rows times the roots of their weights: of 18 bits, or coarser where the noise is large."""
-        finest = self.radius * math.sqrt(largest_weight) / 2.0**_MOMENT_BITS
-        return max(finest, math.sqrt(self.noise.scale / 2.0**_NOISE_BITS))
+        return moment_step(self.noise.scale, self.radius * math.sqrt(largest_weight))
 
     def measure(self, content: WeightedRows, largest_weight: float, bits: BitSource) -> FloatArray:
         """Noisy sum of w u u' over the rows with weights w, where u is a clipped row with the constant column.
@@ -94,28 +84,15 @@ class SecondMoment:
         square root of its weight and truncated toward zero to whole numbers y of 18 bits. Sums of y y' are then exact,
         and the contribution |y|^2 is never more than w |u|^2.
         """
-        d = content.rows.shape[1] + 1
         step = self.step(largest_weight)
-        total = np.zeros((d, d), dtype=np.int64)
-        for start in range(0, content.rows.shape[0], _MOMENT_ROWS):
-            block = slice(start, start + _MOMENT_ROWS)
-            rows, root = content.rows[block], np.sqrt(content.weights[block]) * (1.0 - _MARGIN / 4.0) / step
+
+        def contribution(rows: FloatArray, weights: FloatArray) -> IntArray:
+            root = np.sqrt(weights) * (1.0 - MARGIN / 4.0) / step
             clip = self.radius / np.maximum(norms_of(rows, 2.0), self.radius)
-            whole = rows * (clip * root)[:, None]
-            np.trunc(whole, out=whole)  # [note: moment-1]
-            column = np.trunc(_COLUMN * self.radius * root)
-            total[:-1, :-1] += (whole.T @ whole).astype(np.int64)
-            total[:-1, -1] += (whole.T @ column).astype(np.int64)
-            total[-1, -1] += int(column @ column)
-        lattice = Lattice(step=step * step)
-        above = np.triu_indices(d, 1)
-        off_diagonal = GaussianNoise(scale=self.noise.scale / math.sqrt(2.0))  # [note: moment-2]
-        upper = total[above] + off_diagonal.draw_steps((above[0].size, 1), lattice, bits)[:, 0]
-        diagonal = np.diag(total) + self.noise.draw_steps((d, 1), lattice, bits)[:, 0]
-        noisy = np.diag(lattice.decode(diagonal))
-        noisy[above] = lattice.decode(upper)
-        noisy.T[above] = noisy[above]
-        return noisy
+            # The constant column is not clipped with the row.
+            return add_moments(rows, clip * root, _COLUMN * self.radius * root)
+
+        return noisy_matrix(content.total(contribution), self.noise, Lattice(step=step * step), bits)
 
     def mean_and_scatter(self, moment: FloatArray, n_rows: float) -> tuple[FloatArray, FloatArray]:
         """Noisy mean, shrunk by its known noise, and noisy scatter matrix about it."""

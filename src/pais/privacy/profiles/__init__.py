@@ -1,6 +1,6 @@
 """Profiles: the privacy loss of a record of a given norm at a given weight."""
 
-from pais.privacy.profiles.base import Assumptions, Finding, Profile, PureProfile, Verdict
+from pais.privacy.profiles.base import Assumptions, Finding, Profile, PureProfile, ShiftProfile, Verdict
 from pais.privacy.profiles.custom import CustomProfile
 from pais.privacy.profiles.gaussian import GaussianProfile
 from pais.privacy.profiles.power import LinearProfile, PowerProfile
@@ -14,5 +14,6 @@ __all__ = [
     "PowerProfile",
     "Profile",
     "PureProfile",
+    "ShiftProfile",
     "Verdict",
 ]

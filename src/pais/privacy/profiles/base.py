@@ -15,7 +15,7 @@ from typing import Any, cast
 from numpy.typing import ArrayLike
 
 from pais._base import files, validate
-from pais._base.numerics import FloatArray
+from pais._base.numerics import FloatArray, multiply_up
 
 
 class Verdict(Enum):
@@ -131,3 +131,18 @@ class PureProfile(Profile):
     def log_convexity(self, norm: FloatArray) -> FloatArray | None:
         """Logarithm of a strong-convexity constant of exp(loss) in the weight, or None if none is known."""
         return None
+
+
+class ShiftProfile(Profile):
+    """A profile whose loss is the Gaussian shift mu of an (epsilon, delta) guarantee, linear in the weight.
+
+    A subclass defines `shift`, the shift of a record of weight 1.
+    """
+
+    @abstractmethod
+    def shift(self, norm: FloatArray) -> FloatArray:
+        """The Gaussian shift at weight 1, rounded up; it never decreases when the norm grows."""
+
+    def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        """The Gaussian shift mu, rounded up."""
+        return multiply_up(weight, self.shift(norm))

@@ -1,10 +1,11 @@
-"""Gaussian shift of a record under repeated releases of counts and sums with Gaussian noise."""
+"""Gaussian shift of a record under repeated releases of counts, sums and second moments with Gaussian noise."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -22,13 +23,13 @@ from pais._base.numerics import (
 )
 from pais.errors import ArgumentError
 from pais.privacy.amplification import log_amplified_delta
-from pais.privacy.profiles.base import Assumptions, Finding, Profile, Verdict
+from pais.privacy.profiles.base import Assumptions, Finding, ShiftProfile, Verdict
 
 
-@stored("profile", "gaussian", null_is_infinite=("count_scale", "sum_scale"))
+@stored("profile", "gaussian", null_is_infinite=("count_scale", "sum_scale", "square_scale"))
 @dataclass(frozen=True)
-class GaussianProfile(Profile):
-    """mu = weight * sqrt(n_iterations * (1/count_scale**2 + norm**2/sum_scale**2)).
+class GaussianProfile(ShiftProfile):
+    """mu = weight * sqrt(n_iterations * (1/count_scale**2 + norm**2/sum_scale**2 + norm**4/square_scale**2)).
 
     Parameters
     ----------
@@ -36,41 +37,63 @@ class GaussianProfile(Profile):
         Standard deviations of the noise on counts and on sums (l2); math.inf means not released.
     n_iterations : int
         Number of adaptive rounds on the same sample. They compose exactly to one Gaussian shift (GAUSS-SAMPLED).
+    square_scale : float
+        Standard deviation of the noise on second moments (Frobenius norm); math.inf means not released.
+
+    Notes
+    -----
+    The three terms are one class, and not a subclass for each: a sum of profiles and a change of the noise must never
+    lose a term, because a loss without it would be too small.
     """
 
     count_scale: float
     sum_scale: float
     n_iterations: int = 1
+    square_scale: float = math.inf
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "count_scale", validate.positive_or_infinite("count_scale", self.count_scale))
-        object.__setattr__(self, "sum_scale", validate.positive_or_infinite("sum_scale", self.sum_scale))
+        for name in ("count_scale", "sum_scale", "square_scale"):
+            object.__setattr__(self, name, validate.positive_or_infinite(name, getattr(self, name)))
         object.__setattr__(self, "n_iterations", validate.count("n_iterations", self.n_iterations))
-        if math.isinf(self.count_scale) and math.isinf(self.sum_scale):
-            raise ArgumentError("count_scale and sum_scale are both infinite, so nothing is released. Make one finite.")
+        if all(map(math.isinf, self._scales)):
+            raise ArgumentError(
+                "count_scale, sum_scale and square_scale are all infinite, so nothing is released. Make one finite."
+            )
 
-    def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
-        """The Gaussian shift mu, rounded up."""
+    @property
+    def _scales(self) -> tuple[float, float, float]:
+        return self.count_scale, self.sum_scale, self.square_scale
+
+    def shift(self, norm: FloatArray) -> FloatArray:
         count, total = divide_up(1.0, self.count_scale), divide_up(norm, self.sum_scale)
-        # NumPy's hypot is accurate to 2 ulps. If only one part is nonzero, there is no rounding.
-        alone = (count == 0.0) | (total == 0.0)
-        shift = np.where(alone, np.maximum(count, total), round_up(np.hypot(count, total), 2.0))
-        return multiply_up(weight, multiply_up(_root_up(self.n_iterations), shift))  # [note: profile-1]
+        terms = _hypot_up(count, total)
+        if math.isfinite(self.square_scale):
+            # Divide before multiplying, so that the square of a large norm does not overflow.
+            terms = _hypot_up(terms, multiply_up(norm, divide_up(norm, self.square_scale)))  # [note: profile-10]
+        return multiply_up(_root_up(self.n_iterations), terms)  # [note: profile-1]
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = validate.positive("noise", noise)
         # Round the scales down, toward more loss. A finite scale stays finite, since infinity means "not released".
-        count_scale, sum_scale = (float(multiply_down(scale, noise)) for scale in (self.count_scale, self.sum_scale))
-        return GaussianProfile(count_scale, sum_scale, self.n_iterations)  # [note: profile-7]
+        count, total, square = (float(multiply_down(scale, noise)) for scale in self._scales)
+        return GaussianProfile(count, total, self.n_iterations, square)  # [note: profile-7]
 
     def __add__(self, other: GaussianProfile) -> GaussianProfile:
         """Profile of two mechanisms that run on the same sample: their squared shifts add."""
         if not isinstance(other, GaussianProfile):
             return NotImplemented
-        return GaussianProfile(
-            _joint_scale(self.n_iterations, self.count_scale, other.n_iterations, other.count_scale),
-            _joint_scale(self.n_iterations, self.sum_scale, other.n_iterations, other.sum_scale),
+        count, total, square = (
+            _joint_scale(self.n_iterations, mine, other.n_iterations, others)
+            for mine, others in zip(self._scales, other._scales, strict=True)
         )
+        return GaussianProfile(count, total, square_scale=square)
+
+    def to_dict(self) -> dict[str, Any]:
+        described = super().to_dict()
+        if math.isinf(self.square_scale):
+            # Files of earlier versions do not have this field.
+            described.pop("square_scale", None)
+        return described
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """Decide the (epsilon, delta) counterparts of the paper's assumptions, in closed form at the radius."""
@@ -109,6 +132,13 @@ class GaussianProfile(Profile):
                 "delta is at most the probability; the limit on kept records excludes such small probabilities",
             ),
         )
+
+
+def _hypot_up(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Root of the sum of two squares, rounded up."""
+    # NumPy's hypot is accurate to 2 ulps. If only one part is nonzero, there is no rounding.
+    alone = (first == 0.0) | (second == 0.0)
+    return np.where(alone, np.maximum(first, second), round_up(np.hypot(first, second), 2.0))
 
 
 def _joint_scale(rounds: int, scale: float, other_rounds: int, other_scale: float) -> float:

@@ -37,6 +37,10 @@ class UniformRule(Rule):
         object.__setattr__(self, "rate", rate)
         object.__setattr__(self, "radius", validate.positive_or_infinite("radius", self.radius))
 
+    @property
+    def keeps_all(self) -> bool:  # type: ignore[override]  # fixed by the rate, not per class
+        return type(self) is UniformRule and self.rate == 1.0
+
     @classmethod
     def of_size(cls, sample_size: float, *, n_rows: float) -> UniformRule:
         """The uniform rule that keeps `sample_size` of `n_rows` rows in expectation."""

@@ -16,7 +16,7 @@ from pais._base.files import stored
 from pais._base.numerics import ULP, FloatArray, round_up
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, kept_limit
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
+from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
 from pais.privacy.rules.base import SMALLEST_PROBABILITY, Rule
 from pais.privacy.rules.weights import solve_weights
 
@@ -85,7 +85,7 @@ class ConstrainedRule(Rule):
     ----------
     profile : Profile
         The privacy loss of a record. Use `LinearProfile`, `PowerProfile` or `CustomProfile` for a pure guarantee,
-        `GaussianProfile` for delta > 0.
+        `ShiftProfile` for delta > 0.
     radius, epsilon, delta : float
         Radius of the ball, and the target guarantee.
     n_knots : int
@@ -237,7 +237,7 @@ def _rising(probabilities: FloatArray) -> FloatArray:
 
 def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
     """Largest epsilon on the ball at weight 1; infinite for Gaussian noise at delta 0."""
-    if isinstance(profile, GaussianProfile):
+    if isinstance(profile, ShiftProfile):
         return epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0) if delta > 0.0 else math.inf
     knots = knot_norms(radius, n_knots)
     return float(np.max(profile.loss(np.ones_like(knots), knots)))

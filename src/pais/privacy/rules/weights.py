@@ -24,7 +24,7 @@ from pais._base.numerics import (
 from pais._base.rootfind import Objective, shrink_bracket
 from pais.errors import AssumptionError, MismatchError, UnreachableError
 from pais.privacy.amplification import kept_limit, largest_shift, log_amplified_delta, log_tilted_ratio
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile, PureProfile
+from pais.privacy.profiles import LinearProfile, Profile, PureProfile, ShiftProfile
 from pais.privacy.rules.base import SMALLEST_PROBABILITY
 
 #: The largest weight: the inverse of the smallest probability that any rule may assign.
@@ -59,7 +59,7 @@ def constrained_weight(
     Parameters
     ----------
     profile : Profile
-        The privacy loss of a record. Pass a pure profile for delta = 0, a `GaussianProfile` for delta > 0.
+        The privacy loss of a record. Pass a pure profile for delta = 0, a `ShiftProfile` for delta > 0.
     norm : float or array
         Norm of each record, >= 0.
     epsilon : float
@@ -103,14 +103,14 @@ def solve_weights(
     profile: Profile, norm: FloatArray, epsilon: float, delta: float, limit: float = math.inf
 ) -> FloatArray:
     """`constrained_weight` for a validated flat array, with the solver of the profile; `limit` is for kept records."""
-    if isinstance(profile, GaussianProfile):
+    if isinstance(profile, ShiftProfile):
         if delta == 0.0:
             raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
         at_one = profile.loss(np.ones_like(norm), norm)
         weights = first_crossing_weight(at_one, epsilon, delta)
         return weights if math.isinf(limit) else _limited(weights, at_one, largest_shift(limit, delta))
     if not isinstance(profile, PureProfile):
-        raise MismatchError(f"{type(profile).__name__} has no constrained rule. Use a PureProfile or GaussianProfile.")
+        raise MismatchError(f"{type(profile).__name__} has no constrained rule. Use a PureProfile or a ShiftProfile.")
     # A pure guarantee holds at every delta, and a positive delta would not allow larger weights here.
     # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile:
