@@ -1,0 +1,1 @@
+"""One-line statistics: private counts, sums, means, variances, histograms and covariances with a certificate."""
