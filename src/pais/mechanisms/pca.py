@@ -129,19 +129,14 @@ def shrunk_spectrum(noisy: FloatArray, scale: float) -> FloatArray:
     W is symmetric Gaussian noise of deviation `scale` on the diagonal and scale/sqrt(2) off it. The expectation of v'Wv
     is scale^2 times that of the sum of 1/(l - m) over the other eigenvalues m, where l is the eigenvalue of v: Stein's
     identity for the eigenvectors of a Gaussian matrix. Gaps below the noise of an entry are widened. The estimates are
-    then moved to the nearest ones that fall, are not negative, and have the noisy trace, which is unbiased.
+    then moved to the nearest ones that fall and are not negative, and the last are cut so that they have the noisy
+    trace, which is unbiased.
     """
     if scale == 0.0:
         return np.maximum(noisy, 0.0)
     eigenvalues = noisy / scale
     gaps = eigenvalues[:, None] - eigenvalues
     estimates = eigenvalues - (gaps / (gaps**2 + 0.5)).sum(axis=1)
-    falling = isotonic_regression(estimates, increasing=False).x
-    return _with_sum(falling, max(float(eigenvalues.sum()), 0.0)) * scale
-
-
-def _with_sum(falling: FloatArray, total: float) -> FloatArray:
-    """The nearest numbers >= 0 with this sum, for numbers in falling order."""
-    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    last = np.flatnonzero(falling > excess)
-    return np.asarray(np.maximum(falling - excess[last[-1] if last.size else 0], 0.0))
+    falling = np.maximum(isotonic_regression(estimates, increasing=False).x, 0.0)
+    left = max(float(eigenvalues.sum()), 0.0) - (np.cumsum(falling) - falling)
+    return np.asarray(np.minimum(falling, np.maximum(left, 0.0)) * scale)
