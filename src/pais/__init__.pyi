@@ -1,4 +1,5 @@
 from ._base.lattice import Lattice as Lattice
+from ._base.rowwise import row_products as row_products
 from ._version import __version__ as __version__
 from .accounting import (
     Budget as Budget,
@@ -31,6 +32,7 @@ from .errors import (
 )
 from .estimators import DPKMeans as DPKMeans
 from .mechanisms import (
+    AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
@@ -46,6 +48,7 @@ from .mechanisms import (
     NoiseLaw as NoiseLaw,
     ReleasedCells as ReleasedCells,
     VectorStatistic as VectorStatistic,
+    VectorSum as VectorSum,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
@@ -76,6 +79,7 @@ from .privacy.norms import NormDistribution as NormDistribution
 from .privacy.profiles import (
     Assumptions as Assumptions,
     CustomProfile as CustomProfile,
+    CustomShiftProfile as CustomShiftProfile,
     Finding as Finding,
     GaussianProfile as GaussianProfile,
     LinearProfile as LinearProfile,

@@ -18,8 +18,10 @@ from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
+from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 
 __all__ = [
+    "AdaptiveRounds",
     "CellModel",
     "Elbow",
     "ElbowPoint",
@@ -40,6 +42,7 @@ __all__ = [
     "Round",
     "SecondMoment",
     "VectorStatistic",
+    "VectorSum",
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -27,11 +28,14 @@ class Extent:
     contribution : float
         Largest product of weight and norm. It is less than radius times weight, because rows with a large weight have
         a small norm.
+    square : float
+        Largest product of weight and squared norm.
     """
 
     radius: float
     weight: float
     contribution: float
+    square: float = math.inf
 
     @classmethod
     def of(cls, rule: Rule, radius: float) -> Extent:
@@ -39,6 +43,7 @@ class Extent:
             radius=radius,
             weight=1.0 / rule.smallest_probability(radius),
             contribution=rule.largest_contribution(radius) * (1.0 + 1e-12),
+            square=rule.largest_contribution(radius, 2) * (1.0 + 1e-12),
         )
 
 

@@ -9,6 +9,7 @@ from pais.mechanisms.base import Mechanism
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.vectors import VectorSum
 from pais.privacy.rules import Rule, UniformRule
 
 
@@ -28,6 +29,8 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
         return _quotient(ball.radius, mechanism.noise)
     if type(mechanism) is WeightedMean:
         return _added([_quotient(1.0, mechanism.count_noise), _quotient(ball.radius, mechanism.sum_noise)])
+    if type(mechanism) is VectorSum and not callable(mechanism.bound):
+        return _quotient(mechanism.bound, mechanism.noise)
     if type(mechanism) is Joint:
         return _added([exact_epsilon(part, rule, ball) for part in mechanism.parts])
     return None

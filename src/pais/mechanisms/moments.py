@@ -35,11 +35,12 @@ _TOTAL_BITS = 60
 MARGIN = 2.0**-39
 
 
-def moment_step(scale: float, radius: float, largest_weight: float, n_rows: float = 1.0) -> float:
-    """Step of the rows times the roots of their weights: of 18 bits, or coarser for much noise or very many rows."""
-    finest = radius * math.sqrt(largest_weight) / 2.0**MOMENT_BITS
-    noise, total = math.sqrt(scale / 2.0**_NOISE_BITS), radius * math.sqrt(n_rows / 2.0**_TOTAL_BITS)
-    return max(finest, noise, total)
+def moment_step(scale: float, longest: float, total: float = 0.0) -> float:
+    """Step of the rows times the roots of their weights: of 18 bits, or coarser for much noise or a large total.
+
+    `longest` is the longest such row, and `total` the sum of all their squares.
+    """
+    return max(longest / 2.0**MOMENT_BITS, math.sqrt(scale / 2.0**_NOISE_BITS), math.sqrt(total / 2.0**_TOTAL_BITS))
 
 
 def add_moments(rows: FloatArray, factors: FloatArray, constants: FloatArray) -> IntArray:
@@ -95,7 +96,7 @@ class MomentValue:
         return float(self.moment[-1, -1]) / self.constant**2
 
 
-@stored("mechanism", "moment")
+@stored("mechanism", "second moment")
 @dataclass(frozen=True, kw_only=True)
 class MomentSum(Mechanism):
     """Weighted second moment of the rows plus Gaussian noise, with a constant coordinate if the ball has one.
@@ -104,8 +105,8 @@ class MomentSum(Mechanism):
     ----------
     noise : GaussianNoise
         Noise of the sum of w u u', isotropic in the Frobenius norm.
-    largest_weight : float
-        Largest weight of a row. With `n_rows`, it decides how fine the sums are.
+    largest : float
+        Largest product of weight and squared norm of a row. It decides how fine the sums are.
     n_rows : float
         Number of rows, roughly; public. Sums of more than four times as many rows may overflow.
 
@@ -119,22 +120,22 @@ class MomentSum(Mechanism):
     >>> import numpy as np
     >>> import pais
     >>> ball, every = pais.Ball(radius=1.0), pais.UniformRule(rate=1.0)
-    >>> mechanism = pais.MomentSum(noise=pais.GaussianNoise(scale=20.0))
+    >>> mechanism = pais.MomentSum(noise=pais.GaussianNoise(scale=20.0), largest=1.0, n_rows=10_000)
     >>> plan = pais.Plan(ball=ball, rule=every, mechanism=mechanism, epsilon=1.0, delta=1e-6)
     >>> pais.run(plan, np.full((10_000, 2), 0.5)).value.moment.shape
     (2, 2)
     """
 
     noise: GaussianNoise
-    largest_weight: float = 1.0
-    n_rows: float = 1.0
+    largest: float
+    n_rows: float
     name = "second moment"
     protects_units = True
     streams = True
 
     def __post_init__(self) -> None:
         validate.instance("noise", self.noise, GaussianNoise, "Pass a GaussianNoise.")
-        for name in ("largest_weight", "n_rows"):
+        for name in ("largest", "n_rows"):
             object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
 
     @property
@@ -148,14 +149,14 @@ class MomentSum(Mechanism):
         return 2.0
 
     def require_lattice(self, extent: Extent) -> None:
-        if extent.weight > self.largest_weight * (1.0 + 1e-9):  # [note: moment-4]
+        if extent.square > self.largest * (1.0 + 1e-9):  # [note: moment-7]
             raise MismatchError(
-                f"the second moment was planned for weights up to {self.largest_weight:.6g}, but the rule has weights "
-                f"up to {extent.weight:.6g}. Plan it for this rule."
+                f"the second moment was planned for weight times squared norm up to {self.largest:.6g}, but the ball "
+                f"and the rule allow {extent.square:.6g}. Plan it for them."
             )
 
     def measure(self, content: WeightedRows | AllRows, ball: Ball, bits: BitSource) -> MomentValue:
-        step = moment_step(self.noise.scale, ball.radius, self.largest_weight, self.n_rows)
+        step = moment_step(self.noise.scale, math.sqrt(self.largest), ball.radius**2 * self.n_rows)
         # Threads and clusters divide the rows, so BLAS threads would only wait for each other.
         with one_blas_thread():
             total = content.total(_Moments(ball=ball, step=step))

@@ -18,7 +18,15 @@ from pais.data.engines import WeightedRows
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import NoiseLaw
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
+from pais.privacy.profiles import (
+    GaussianProfile,
+    LinearProfile,
+    Profile,
+    PureProfile,
+    ShiftProfile,
+    joint_loss,
+    joint_shift,
+)
 
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise, a GeometricNoise or a GaussianNoise."
 
@@ -111,7 +119,7 @@ class WeightedMean(Mechanism):
         validate.instance("sum_noise", self.sum_noise, NoiseLaw, _NOISE_HINT)
 
     @property
-    def profile(self) -> LinearProfile | GaussianProfile:
+    def profile(self) -> Profile:
         return _together([self.count_noise.count_profile(), self.sum_noise.sum_profile()])
 
     @property
@@ -153,7 +161,7 @@ class Joint(Mechanism):
             raise MismatchError(f"parts have noise of different orders: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out
 
     @property
-    def profile(self) -> LinearProfile | GaussianProfile:
+    def profile(self) -> Profile:
         return _together([part.profile for part in self.parts])
 
     @property
@@ -175,12 +183,18 @@ class Joint(Mechanism):
         return tuple(part.in_rows(each, max_rows) for part, each in zip(self.parts, value, strict=True))
 
 
-def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:
+def _together(profiles: list[Profile]) -> Profile:
     """Profile of running several mechanisms on one sample: pure losses add, and squared Gaussian shifts add."""
-    linear = [profile for profile in profiles if isinstance(profile, LinearProfile)]
-    gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
+    pure = [profile for profile in profiles if isinstance(profile, PureProfile)]
+    shifts = [profile for profile in profiles if isinstance(profile, ShiftProfile)]
+    linear = [profile for profile in pure if isinstance(profile, LinearProfile)]
+    gaussian = [profile for profile in shifts if isinstance(profile, GaussianProfile)]
     if len(linear) == len(profiles):
         return functools.reduce(operator.add, linear)  # [note: joint-1]
     if len(gaussian) == len(profiles):
         return functools.reduce(operator.add, gaussian)  # [note: joint-2]
+    if len(pure) == len(profiles):
+        return joint_loss(pure)
+    if len(shifts) == len(profiles):
+        return joint_shift(shifts)
     raise MismatchError("the parts mix pure and Gaussian noise. Use one kind of noise throughout.")

@@ -130,15 +130,15 @@ def with_radius(
             )
         return facts, None
     if quantile is not None:
-        return _clipped(facts, radius_at(facts.norms, quantile)), None
+        return clipped_facts(facts, radius_at(facts.norms, quantile)), None
     n_units = most_units(facts.unit, facts.norms.n_rows)
     used = chosen_delta(delta, gaussian=mechanism == "gaussian", n_rows=n_units, surveyed=True).used
     noise = square_noise(mechanism, n_clusters=n_clusters, n_features=n_features, epsilon=epsilon, delta=used)
     radius, choice = best_radius(facts.norms, noise, clipping=_square_length(mechanism, n_features))
-    return _clipped(facts, radius), choice
+    return clipped_facts(facts, radius), choice
 
 
-def _clipped(facts: Facts, radius: float) -> Facts:
+def clipped_facts(facts: Facts, radius: float) -> Facts:
     """Facts with a smaller ball about the same center."""
     norms = NormDistribution(norms=facts.norms.norms, masses=facts.norms.masses, radius=radius)
     return replace(facts, ball=replace(facts.ball, radius=radius), norms=norms)

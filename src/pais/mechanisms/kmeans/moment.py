@@ -75,7 +75,7 @@ class SecondMoment:
 
     def step(self, largest_weight: float) -> float:
         """Step of the rows times the roots of their weights: of 18 bits, or coarser where the noise is large."""
-        return moment_step(self.noise.scale, self.radius, largest_weight)
+        return moment_step(self.noise.scale, self.radius * math.sqrt(largest_weight))
 
     def measure(self, content: WeightedRows, largest_weight: float, bits: BitSource) -> FloatArray:
         """Noisy sum of w u u' over the rows with weights w, where u is a clipped row with the constant column.

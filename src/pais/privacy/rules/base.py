@@ -102,8 +102,8 @@ class Rule(ABC):
         """Smallest probability on the ball. It is public, and its inverse bounds every weight."""
         return float(np.min(self.evaluate(self.probes(radius))))
 
-    def largest_contribution(self, radius: float) -> float:
-        """Upper bound on norm / probability over the ball: the most that a weighted row can add to a sum."""
+    def largest_contribution(self, radius: float, power: int = 1) -> float:
+        """Upper bound on norm**power / probability over the ball: the most that a weighted row can add to a sum."""
         points = self.breakpoints(radius)
         smallest, _ = self.bounds(points[:-1], points[1:])
-        return float(np.max(points[1:] / smallest))
+        return float(np.max(points[1:] ** power / smallest))
