@@ -50,6 +50,14 @@ class Recipe(ABC):
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
         """The values of each group, of shape (draws, groups, values), from the totals of each block."""
 
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        """Values within their natural limits, such as counts that are not negative."""
+        return values
+
+    def resolution(self, fields: Fields) -> FloatArray:
+        """Width of the cells in which each value of a group is known without noise; 0 if it is known exactly."""
+        return np.zeros(self.is_date(fields).size)
+
     def rows(self, fields: Fields) -> Axis | None:
         """Labels of the rows of the result of one group; None if it has one row."""
         return None
@@ -81,7 +89,10 @@ class Counts(Recipe):
         ]
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        return np.maximum(np.concatenate(parts, axis=-1), 0.0)
+        return np.concatenate(parts, axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        return np.maximum(values, 0.0)
 
 
 class Sums(Recipe):
@@ -102,9 +113,13 @@ class Sums(Recipe):
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
         pairs = zip(parts, fields.columns, strict=True)
-        return np.concatenate(
-            [np.maximum(part, 0.0) if field.is_listed else part * _largest(field) for part, field in pairs], axis=-1
-        )
+        return np.concatenate([part if field.is_listed else part * _largest(field) for part, field in pairs], axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        least = [
+            0.0 if field.is_listed or field.low >= 0.0 else -np.inf for field in fields.columns for _ in field.labels
+        ]
+        return np.maximum(values, least)
 
 
 class Means(Recipe):
@@ -117,14 +132,14 @@ class Means(Recipe):
 
     def blocks(self, fields: Fields) -> list[Weighted]:
         return [
-            (field.levels(others=True) if field.is_listed else Split(column=field.start), 1.0)
+            (field.levels(others=False) if field.is_listed else Split(column=field.start), 1.0)
             for field in fields.columns
         ]
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
         n = _pooled(parts) if fields.pooled else [None] * len(parts)
         means = [
-            _shares(part)[..., :-1] if field.is_listed else field.low + field.width * _place(part, cells)
+            _shares(part) if field.is_listed else field.low + field.width * _place(part, cells)
             for part, field, cells in zip(parts, fields.columns, n, strict=True)
         ]
         return np.concatenate(means, axis=-1)
@@ -183,10 +198,13 @@ class Histogram(Recipe):
                     f"bound {field.high:g}. Pass such edges, or a number of bins."
                 )
             return edges
-        return np.linspace(field.low, field.high, validate.count("bins", bins) + 1)
+        return _linspace(field, validate.count("bins", bins))
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        return np.maximum(np.concatenate(parts, axis=-1), 0.0)
+        return np.concatenate(parts, axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        return np.maximum(values, 0.0)
 
     def _labels(self, field: Field) -> list[Any]:
         if field.is_listed or field.is_truth:
@@ -258,7 +276,7 @@ _N_BINS = 64
 
 
 class Description(Recipe):
-    """Count, mean, standard deviation and quartiles of each column."""
+    """Count, mean, standard deviation and quartiles of each column. Quartiles are known up to a bin."""
 
     name, title = "description", "description"
 
@@ -279,7 +297,7 @@ class Description(Recipe):
         for field in fields.columns:
             part = next(remaining)
             mean, variance = _mean_and_variance(part, field)
-            n = np.maximum(part.sum(axis=-1, keepdims=True), 0.0)
+            n = part.sum(axis=-1, keepdims=True)
             quartiles = np.full((*mean.shape, 3), np.nan)
             if self._bins(field):
                 quartiles[..., 0, :] = field.low + field.width * _quartiles(next(remaining))
@@ -287,6 +305,14 @@ class Description(Recipe):
             columns.append(np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1))
         table = np.concatenate(columns, axis=-2)
         return np.swapaxes(table, -1, -2).reshape(*table.shape[:-2], -1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        counts = np.arange(values.shape[-1]) < len(fields.labels)
+        return np.where(counts, np.maximum(values, 0.0), values)
+
+    def resolution(self, fields: Fields) -> FloatArray:
+        widths = [field.width / _N_BINS if self._bins(field) else 0.0 for field in fields.columns for _ in field.labels]
+        return np.concatenate([np.zeros(3 * len(widths)), np.tile(widths, 3)])
 
     def rows(self, fields: Fields) -> Axis | None:
         return Axis.of(_DESCRIBED)
@@ -301,6 +327,13 @@ class Description(Recipe):
 
 def _largest(field: Field) -> float:
     return max(abs(field.low), abs(field.high))
+
+
+def _linspace(field: Field, n_bins: int) -> FloatArray:
+    """Edges of bins of equal width, without digits that are rounding errors."""
+    edges = np.linspace(field.low, field.high, n_bins + 1)
+    inner = [float(f"{edge:.12g}") for edge in edges[1:-1]]
+    return np.array([field.low, *inner, field.high])
 
 
 def _coordinates(field: Field, values: FloatArray) -> tuple[float, ...]:
@@ -335,7 +368,7 @@ def _pooled(parts: list[FloatArray]) -> list[FloatArray]:
 def _moments(field: Field) -> Block:
     """The block from which mean and variance of a column follow."""
     if field.is_listed:
-        return field.levels(others=True)
+        return field.levels(others=False)
     return Split(column=field.start, degree=1 if field.is_truth else 2)
 
 
@@ -343,7 +376,7 @@ def _mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, Floa
     """Mean and variance in own units, from the totals of `_moments`."""
     n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
     if field.is_listed or field.is_truth:
-        share = _shares(part)[..., :-1] if field.is_listed else _shares(part)[..., 1:]
+        share = _shares(part) if field.is_listed else _shares(part)[..., 1:]
         return share, share * (1.0 - share) * n / (n - 1.0)
     mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
     square = part[..., 2:] / n

@@ -325,16 +325,19 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Any) -> Stati
         estimate=estimate,
     )
 
+    resolution = recipe.resolution(fields)
+
     def bounds(level: float) -> tuple[FloatArray, FloatArray]:
         low, high = uncertainty.bounds(level)
-        return table(low), table(high)
+        ends = (recipe.limited(end, fields) for end in (low - resolution, high + resolution))
+        return table(next(ends)), table(next(ends))
 
     return Statistic(
         name=recipe.title,
         clipping=_clipping(fields),
         certificate=result.certificate,
-        estimates=table(estimate(totals[None])[0]),
-        standard_errors=table(uncertainty.standard_errors()),
+        estimates=table(recipe.limited(estimate(totals[None])[0], fields)),
+        standard_errors=table(np.hypot(uncertainty.standard_errors(), resolution / math.sqrt(6.0))),
         bounds=bounds,
         rows=_combined(groups, inner),
         columns=columns,
@@ -371,6 +374,10 @@ def _bounds_in_words(field: Any) -> str:
         if "low" in facts
         else f"{field.low:.6g} to {field.high:.6g}, found privately"
     )
+
+
+def _end(bound: object) -> str:
+    return f"{bound:.10g}" if isinstance(bound, float) else str(bound)
 
 
 def _noise_in_words(plan: Plan, mechanism: VectorStatistic) -> str:
