@@ -16,6 +16,7 @@ from pais.mechanisms.kmeans import (
 )
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
@@ -23,6 +24,7 @@ from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 __all__ = [
     "AdaptiveRounds",
     "CellModel",
+    "Clipping",
     "Elbow",
     "ElbowPoint",
     "Extent",
@@ -37,6 +39,7 @@ __all__ = [
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "PrincipalComponents",
     "ReleasedCells",
     "ResidualRound",
     "Round",
@@ -50,4 +53,5 @@ __all__ = [
     "gaussian_noise",
     "geometric_noise",
     "laplace_noise",
+    "principal_components",
 ]
