@@ -29,7 +29,7 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPKMeans as DPKMeans
+from .estimators import DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
 from .mechanisms import (
     Elbow as Elbow,
     Extent as Extent,

@@ -15,6 +15,7 @@ from pais.mechanisms.kmeans import (
 )
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Joint",
     "KMeans",
     "KMeansValue",
+    "LinearValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
@@ -42,4 +44,5 @@ __all__ = [
     "exact_epsilon",
     "gaussian_noise",
     "laplace_noise",
+    "linear_regression",
 ]
