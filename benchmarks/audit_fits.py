@@ -20,7 +20,7 @@ from pais.norm_survey import charged_survey, surveyed_facts
 from pais.planning import Survey
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.amplification import largest_shift
-from pais.sampler import WeightedSample, sample
+from pais.sampler import WeightedSample, sample_for
 
 _SURVEY, _PIPELINE = (importlib.import_module(f"pais.{name}") for name in ("norm_survey", "pipeline"))
 
@@ -138,7 +138,7 @@ class DrawsAgain(OneRound):
     def fit(self, X: Any, y: object = None) -> pais.DPKMeans:
         def until_a_row(*arguments: Any, **settings: Any) -> WeightedSample:
             while True:
-                kept = sample(*arguments, **settings)
+                kept = sample_for(*arguments, **settings)
                 content = kept.spend("a look whether it is empty")
                 if len(content.rows):
                     return WeightedSample(content, rule=kept.rule, ball=kept.ball, private=kept.private)

@@ -13,7 +13,7 @@ from pais.errors import MismatchError
 from pais.norm_survey import surveyed_facts
 from pais.planning import Facts, Fit, Plan, Settings
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
-from pais.sampler import Strategy, WeightedSample, sample_for
+from pais.sampler import Strategy, WeightedSample, sample_for as draw
 
 
 @validate.without_sizes
@@ -99,7 +99,7 @@ def run(
     bits, engine = bit_source(random_state), opened(rows, plan.schema, plan.unit)
     plan.require_columns(engine)
     plan = plan if plan.schema == engine.schema else replace(plan, schema=engine.schema)
-    sample = sample_for(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
+    sample = draw(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
     return measure(plan, sample, charged, bits)
 
 

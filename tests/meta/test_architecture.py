@@ -30,6 +30,7 @@ ROOMS = [
     "sampler",
     "pipeline",
     "sample_release",
+    "statistics",
     "report",
     "estimators",
     "auditing",

@@ -117,6 +117,22 @@ def source(
         separator=separator,
         decimal=decimal,
     )
+    return _opened(data, selection, columns, on_rows)
+
+
+@without_sizes
+def cells(
+    data: object, *, columns: Schema, unit: str | Unit | None, max_rows_per_unit: int, missing: Missing
+) -> Engine:
+    """Open a table as `source` does, for statistics of single columns.
+
+    With ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as it is.
+    """
+    selection = Columns.of(columns, unit=unit_of(unit, max_rows_per_unit), missing=missing, by_cell=missing == "drop")
+    return _opened(data, selection, columns, None)
+
+
+def _opened(data: object, selection: Columns, columns: object, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, Engine):
         _require_same(data, selection, columns)
         return data

@@ -2,6 +2,7 @@
 
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.exact_price import exact_epsilon
+from pais.mechanisms.integer_noise import GeometricNoise, geometric_noise
 from pais.mechanisms.kmeans import (
     CellModel,
     Elbow,
@@ -17,13 +18,17 @@ from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.vector_statistic import VectorStatistic
+from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 
 __all__ = [
+    "AdaptiveRounds",
     "CellModel",
     "Elbow",
     "ElbowPoint",
     "Extent",
     "GaussianNoise",
+    "GeometricNoise",
     "Joint",
     "KMeans",
     "KMeansValue",
@@ -38,11 +43,14 @@ __all__ = [
     "ResidualRound",
     "Round",
     "SecondMoment",
+    "VectorStatistic",
+    "VectorSum",
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",
     "exact_epsilon",
     "gaussian_noise",
+    "geometric_noise",
     "laplace_noise",
     "linear_regression",
 ]
