@@ -30,7 +30,7 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans
+from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
 from .mechanisms import (
     AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,

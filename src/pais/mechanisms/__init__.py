@@ -17,6 +17,7 @@ from pais.mechanisms.kmeans import (
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
+from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
@@ -33,6 +34,7 @@ __all__ = [
     "Joint",
     "KMeans",
     "KMeansValue",
+    "LinearValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
@@ -53,5 +55,6 @@ __all__ = [
     "gaussian_noise",
     "geometric_noise",
     "laplace_noise",
+    "linear_regression",
     "principal_components",
 ]
