@@ -71,6 +71,11 @@ class PrincipalComponents:
     standard_error: float
 
     @property
+    def shares(self) -> FloatArray:
+        """The variances as shares of their sum."""
+        return np.asarray(self.variances / max(float(self.variances.sum()), 1e-300))
+
+    @property
     def noise_level(self) -> float:
         """Largest eigenvalue that the noise has by itself, for many columns."""
         return math.sqrt(2.0 * len(self.mean)) * self.standard_error
@@ -92,8 +97,8 @@ class PrincipalComponents:
 
     def n_components_for(self, share: float) -> int:
         """Smallest number of components that have more than this share of the estimated variance."""
-        ratio = np.cumsum(self.variances) / max(float(self.variances.sum()), 1e-300)
-        return min(int(np.searchsorted(ratio, share, side="right")) + 1, len(ratio))
+        together = np.cumsum(self.shares)
+        return min(int(np.searchsorted(together, share, side="right")) + 1, len(together))
 
 
 def principal_components(
