@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from pais._base.numerics import FloatArray
+from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.mechanisms.moments import MomentValue
 from pais.privacy.norms import NormDistribution
@@ -115,7 +116,9 @@ def principal_components(
     kept = max(0.0, 1.0 - (d * error**2 + clipping.bias**2) / square) if square > 0.0 else 0.0
     # The scatter about the mean that is released.
     scatter = moment[:-1, :-1] - (2.0 - kept) * kept * count * np.outer(offset, offset)
-    eigenvalues, vectors = np.linalg.eigh(scatter)
+    # For a matrix of this size, several BLAS threads only wait for each other.
+    with one_blas_thread():
+        eigenvalues, vectors = np.linalg.eigh(scatter)
     noisy, components = eigenvalues[::-1], vectors.T[::-1]
     largest = components[np.arange(d), np.argmax(np.abs(components), axis=1)]
     factor = clipping.variance / count
