@@ -24,6 +24,7 @@ from benchmarks.speed import Jobs, interleaved
 from benchmarks.tables import Cell, Table, verdict
 from experiments.paper.datasets import preprocess
 from experiments.paper.formats import read_parquet
+from pais.planning.components import PCAFit
 
 EPSILONS = (0.1, 1.0)
 NUMBERS = (5, 10)
@@ -65,9 +66,8 @@ class Rows:
     def read(cls, source: Source, directory: Path) -> Rows:
         rows = np.asarray(read_parquet(directory / f"{source.file}.parquet"), dtype=np.float64)
         covariance = np.cov(rows, rowvar=False, bias=True)
-        return cls(
-            source=source, rows=rows, covariance=covariance, variances=np.linalg.eigvalsh(covariance)[::-1].copy()
-        )
+        variances = np.asarray(np.linalg.eigvalsh(covariance)[::-1], dtype=np.float64)
+        return cls(source=source, rows=rows, covariance=covariance, variances=variances)
 
     def along(self, components: FloatArray) -> FloatArray:
         """Variance of the rows along each component."""
@@ -172,6 +172,7 @@ def _explained_row(data: Rows, epsilon: float, sampling: str, small: bool, model
     errors = []
     for model in models:
         exact, total = data.along(model.components_), float(data.variances.sum())
+        assert isinstance(model.fit_, PCAFit)
         noisy = np.maximum(model.fit_.spectrum.noisy_variances, 0.0)
         shares = noisy[: model.n_components_] / noisy.sum()
         estimates = (shares * total, model.explained_variance_ratio_ * total, model.explained_variance_)
