@@ -16,6 +16,7 @@ from pais.mechanisms.kmeans import (
 )
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
@@ -28,6 +29,8 @@ __all__ = [
     "Extent",
     "GaussianNoise",
     "GeometricNoise",
+    "Grid",
+    "GridQuantiles",
     "Joint",
     "KMeans",
     "KMeansValue",
@@ -37,6 +40,7 @@ __all__ = [
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
     "Round",

@@ -9,6 +9,7 @@ from pais.statistics.functions import (
     sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance,
 )
+from pais.statistics.quantile import quantile
 from pais.statistics.result import Axis, Bin, Statistic
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "describe",
     "histogram",
     "mean",
+    "quantile",
     "sum",
     "variance",
 ]

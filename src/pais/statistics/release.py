@@ -115,8 +115,8 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     warn(epsilon_concern(price.epsilon))
     if charged.empty and request.random_state is None:
         warn(ledger_concern())
-    engine = _opened(selection, recipe, request)
-    survey = _Survey.of(engine, request, price)
+    engine = opened_table(selection, request, by_cell=recipe.by_cell)
+    survey = Survey.of(engine, request, price)
     if survey.noise is not None and price.gaussian:
         paid = Part(what=f"survey and {recipe.name}", epsilon=price.epsilon, delta=price.delta, unit=engine.unit_column)
         charged = Prepaid(charged, paid)
@@ -127,12 +127,13 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     return _statistic(recipe, fields, plan, result)
 
 
-def _opened(selection: Selection, recipe: Recipe, request: Request) -> Engine:
+def opened_table(selection: Selection, request: Request, *, by_cell: bool) -> Engine:
+    """Open the table of a statistic. If `by_cell`, a missing value leaves out its cell alone."""
     if selection.schema is None:
         return source(
             selection.rows, unit=request.unit, max_rows_per_unit=request.max_rows_per_unit, missing=request.missing
         )
-    open_table: Callable[..., Engine] = cells if recipe.by_cell else source
+    open_table: Callable[..., Engine] = cells if by_cell else source
     return open_table(
         selection.rows,
         columns=selection.schema,
@@ -143,7 +144,7 @@ def _opened(selection: Selection, recipe: Recipe, request: Request) -> Engine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Survey:
+class Survey:
     """What has to be found before the release: bounds of "auto" columns, and a number of rows for a sample."""
 
     noise: SurveyNoise | None
@@ -151,7 +152,7 @@ class _Survey:
     name: str
 
     @classmethod
-    def of(cls, engine: Engine, request: Request, price: Price) -> _Survey:
+    def of(cls, engine: Engine, request: Request, price: Price) -> Survey:
         bounds, counts = engine.schema is not None and bool(engine.schema.open), request.sample_size is not None
         if not (bounds or counts):
             return cls(noise=None, count_share=0.0, name="")
@@ -212,12 +213,12 @@ def _pay(charged: Accounts, parts: tuple[Part, ...]) -> None:
 
 def _noisy_rows(engine: Engine, noise: NoiseLaw, bits: BitSource) -> float:
     counted = VectorStatistic(name="counts", blocks=(Rows(),), noise=noise)
-    ball = _ball(engine)
+    ball = wide_ball(engine)
     value = counted.measure(AllRows(engine=engine, ball=ball, seeded=not bits.private), ball, bits)
     return max(float(value[0, 0]), 1.0)
 
 
-def _ball(engine: Engine) -> Ball:
+def wide_ball(engine: Engine) -> Ball:
     """A ball that holds every scaled row, also one with missing cells, so that rows are not clipped to it."""
     return Ball(radius=4.0 * math.sqrt(engine.n_features) if engine.schema is not None else 1.0)
 
@@ -228,7 +229,7 @@ def _plan(
     fields: Fields,
     request: Request,
     price: Price,
-    survey: _Survey,
+    survey: Survey,
     n_rows: float,
 ) -> Plan:
     """The plan of the release, with noise for what the survey leaves."""
@@ -241,7 +242,7 @@ def _plan(
         if not survey.noise.epsilon < epsilon:
             raise BudgetError(f"nothing of epsilon={epsilon!r} is left after the survey. Raise epsilon.", cost=epsilon)
         epsilon = what_is_left(epsilon, survey.noise.epsilon)
-    ball = _ball(engine)
+    ball = wide_ball(engine)
     blocks = _scaled(recipe.blocks(fields), gaussian=price.gaussian)
     by = tuple(field.levels(others=False) for field in fields.by)
     whole = engine.unit is None and not _is_sampled(request) and all(map(_is_whole, blocks))
@@ -334,12 +335,12 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Any) -> Stati
 
     return Statistic(
         name=recipe.title,
-        clipping=_clipping(fields),
+        clipping=clipping_in_words(fields),
         certificate=result.certificate,
         estimates=table(recipe.limited(estimate(totals[None])[0], fields)),
         standard_errors=table(np.hypot(uncertainty.standard_errors(), resolution / math.sqrt(6.0))),
         bounds=bounds,
-        rows=_combined(groups, inner),
+        rows=combined(groups, inner),
         columns=columns,
         is_date=np.tile(recipe.is_date(fields).reshape(-1, width), (1 if groups is None else len(groups), 1)),
         noise=_noise_in_words(plan, mechanism),
@@ -347,7 +348,7 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Any) -> Stati
     )
 
 
-def _combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
+def combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
     """Labels of the rows of a table that stacks the tables of all groups."""
     if groups is None or inner is None:
         return inner if groups is None else groups
@@ -355,7 +356,7 @@ def _combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
     return Axis(names=(*groups.names, *inner.names), levels=(*outer, *(level * len(groups) for level in inner.levels)))
 
 
-def _clipping(fields: Fields) -> str:
+def clipping_in_words(fields: Fields) -> str:
     """What clipping did, in words. The number of clipped values is not released."""
     bounded = [field for field in fields.columns if not (field.is_listed or field.is_truth)]
     texts = []
