@@ -16,7 +16,9 @@ from pais.mechanisms.kmeans import (
 )
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
 from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
+from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
@@ -24,6 +26,7 @@ from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 __all__ = [
     "AdaptiveRounds",
     "CellModel",
+    "Clipping",
     "Elbow",
     "ElbowPoint",
     "Extent",
@@ -34,12 +37,14 @@ __all__ = [
     "Joint",
     "KMeans",
     "KMeansValue",
+    "LinearValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "PrincipalComponents",
     "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
@@ -54,4 +59,6 @@ __all__ = [
     "gaussian_noise",
     "geometric_noise",
     "laplace_noise",
+    "linear_regression",
+    "principal_components",
 ]

@@ -1,5 +1,6 @@
-"""One-line statistics: private counts, sums, means, variances, histograms and covariances with a certificate."""
+"""One-line statistics: private counts, sums, means, variances, histograms, quantiles and covariances with a certificate."""
 
+from pais.statistics.frames import Axis, Bin
 from pais.statistics.functions import (
     count,
     covariance,
@@ -10,7 +11,7 @@ from pais.statistics.functions import (
     variance,
 )
 from pais.statistics.quantile import quantile
-from pais.statistics.result import Axis, Bin, Statistic
+from pais.statistics.result import Statistic
 
 __all__ = [
     "Axis",

@@ -22,8 +22,10 @@ from pais.pipeline import run
 from pais.planning import Plan
 from pais.privacy.guarantee import PURE_NOISE, epsilon_concern, ledger_concern, warn
 from pais.privacy.rules import UniformRule
-from pais.statistics.release import Price, Request, Survey, clipping_in_words, combined, opened_table, wide_ball
-from pais.statistics.result import Axis, Statistic
+from pais.statistics.frames import Axis
+from pais.statistics.planning import Price, Request, Survey, wide_ball
+from pais.statistics.release import clipping_in_words, combined, opened_table
+from pais.statistics.result import Statistic
 from pais.statistics.table import By, Fields, Selection
 
 # Points of a grid: at most this many for a column, and for all columns and groups together, but at least so many.

@@ -19,7 +19,7 @@ from pais.data.sources import names_of
 from pais.data.tables import is_series
 from pais.errors import ArgumentError, DataError
 from pais.mechanisms.blocks import Levels, Truth
-from pais.statistics.result import Axis
+from pais.statistics.frames import Axis
 
 By = str | Sequence[str] | Mapping[str, object] | None
 
