@@ -1,4 +1,4 @@
-"""One-line statistics: private counts, sums, means, variances, histograms, quantiles and covariances with a certificate."""
+"""One-line statistics with a certificate: counts, sums, means, variances, histograms, quantiles and covariances."""
 
 from pais.statistics.frames import Axis, Bin
 from pais.statistics.functions import (

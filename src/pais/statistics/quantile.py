@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -189,59 +190,62 @@ def _statistic(
     fields: Fields, mechanism: GridQuantiles, release: Any, max_rows: int, order: Any, inner: Axis | None
 ) -> Statistic:
     """Values, intervals and labels, with the levels in the order of the user."""
-    value: QuantileValue = release.value
-
-    def table(values: FloatArray) -> FloatArray:
-        return values[..., order].swapaxes(1, 2).reshape(-1, len(fields.columns))
-
-    def bounds(level: float) -> tuple[FloatArray, FloatArray]:
-        low, high = intervals(value, mechanism, level, max_rows)
-        return table(low), table(high)
-
-    low, high = bounds(0.6827)
-    estimates = table(value.values)
+    intervals = Intervals(value=release.value, mechanism=mechanism, order=order, max_rows=max_rows)
+    estimates, (low, high) = intervals.table(release.value.values), intervals(0.6827)
     dates = np.array([field.is_date for field in fields.columns])
     return Statistic(
-        name="quantile" if mechanism.levels != (0.5,) else "median",
+        name="median" if mechanism.levels == (0.5,) else "quantile",
         clipping=clipping_in_words(fields),
         certificate=release.certificate,
         estimates=estimates,
         standard_errors=0.5 * (high - low),
-        bounds=bounds,
+        bounds=intervals,
         rows=combined(fields.groups, inner),
         columns=None if len(fields.columns) == 1 else Axis.of(fields.labels),
         is_date=np.tile(dates, (len(estimates), 1)),
         noise="Quantiles were chosen at random from a grid, with probabilities that fall exponentially with the "
         f"distance in rows. Noisy counts of scale {mechanism.count_noise.scale * max_rows:.4g} give the intervals, "
         "which hold with at least their probability. All rows were used.",
-        released=value,
+        released=release.value,
     )
 
 
-def intervals(
-    value: QuantileValue, mechanism: GridQuantiles, level: float, max_rows: int = 1
-) -> tuple[FloatArray, FloatArray]:
-    """Ends of intervals that hold each quantile of the rows with at least probability `level`.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Intervals:
+    """Ends of intervals that hold each quantile of the rows with at least a stated probability.
 
     At each edge of the noisy bins, the number of rows below it is compared with the share that the level of the
     quantile states. The quantile is beyond an edge if the difference exceeds what noise reaches at any edge.
     """
-    low, high = np.empty_like(value.values), np.empty_like(value.values)
-    places = np.ndindex(value.values.shape[:2])
-    for place, edges, counts in zip(places, value.edges, value.noisy_counts, strict=True):
-        grid = mechanism.grids[place[1]]
-        below = np.append(0.0, np.cumsum(counts))
-        for number, share in enumerate(mechanism.levels):
-            margin = max_rows * _margin(level, counts.size, share, mechanism)
-            offset = below - share * below[-1]
-            begins = edges[(offset <= -margin) & (edges % 2 == 0)]
-            ends = edges[(offset >= margin) & (edges % 2 == 1)]
-            first = begins.max() // 2 if begins.size else 0
-            last = ends.min() // 2 if ends.size else grid.n_points - 1
-            chosen = value.values[(*place, number)]
-            low[(*place, number)] = min(grid.values(np.array([first]))[0], chosen)
-            high[(*place, number)] = max(grid.values(np.array([last]))[0], chosen)
-    return low, high
+
+    value: QuantileValue
+    mechanism: GridQuantiles
+    order: Any
+    max_rows: int
+
+    def __call__(self, level: float) -> tuple[FloatArray, FloatArray]:
+        values = self.value.values
+        low, high = np.empty_like(values), np.empty_like(values)
+        for place, edges, counts in zip(
+            np.ndindex(values.shape[:2]), self.value.edges, self.value.noisy_counts, strict=True
+        ):
+            grid = self.mechanism.grids[place[1]]
+            below = np.append(0.0, np.cumsum(counts))
+            for number, share in enumerate(self.mechanism.levels):
+                margin = self.max_rows * _margin(level, counts.size, share, self.mechanism)
+                offset = below - share * below[-1]
+                begins = edges[(offset <= -margin) & (edges % 2 == 0)]
+                ends = edges[(offset >= margin) & (edges % 2 == 1)]
+                first = begins.max() // 2 if begins.size else 0
+                last = ends.min() // 2 if ends.size else grid.n_points - 1
+                chosen, ends_of_interval = values[(*place, number)], grid.values(np.array([first, last]))
+                low[(*place, number)] = min(ends_of_interval[0], chosen)
+                high[(*place, number)] = max(ends_of_interval[1], chosen)
+        return self.table(low), self.table(high)
+
+    def table(self, values: FloatArray) -> FloatArray:
+        """Values of shape (groups, columns, levels) as rows for each group and level, in the order of the user."""
+        return values[..., self.order].swapaxes(1, 2).reshape(-1, values.shape[1])
 
 
 def _margin(level: float, n_bins: int, share: float, mechanism: GridQuantiles) -> float:
