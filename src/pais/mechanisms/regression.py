@@ -14,7 +14,7 @@ from pais.errors import ArgumentError
 from pais.mechanisms.moments import MomentValue
 
 # Penalties in units of the scale of the noise times the root of the number of coefficients.
-_FLOOR, _RIDGE = 0.5, 0.3
+_FLOOR, _RIDGE = 0.45, 0.2
 
 # Prior variances of the coefficients that are compared, as multiples of the natural one.
 _PRIORS = np.geomspace(1e-6, 30.0, 80)
