@@ -300,6 +300,8 @@ def _with_moments(
         least = math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
     if not bounds.seen:
         return replace(bounds, deviation=_short(least))
+    if not any(sides):
+        return replace(bounds, mean=bounds.center, deviation=0.5 * bounds.scale)
     total = np.zeros(2)
     for sign, side in zip((-1.0, 1.0), sides, strict=True):
         if side is not None:
@@ -308,7 +310,8 @@ def _with_moments(
             # Cells are spread evenly over their bin.
             total += side.counts @ np.column_stack([0.5 * sign * (low + high), (low**2 + low * high + high**2) / 3.0])
     shift, square = total / n_cells
-    deviation = max(math.sqrt(max(square - shift**2, 0.0)), least)
+    smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
+    deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
     return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
 
 
