@@ -30,7 +30,7 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
+from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
 from .mechanisms import (
     AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
@@ -46,6 +46,7 @@ from .mechanisms import (
     MomentSum as MomentSum,
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
+    PrincipalComponents as PrincipalComponents,
     ReleasedCells as ReleasedCells,
     VectorStatistic as VectorStatistic,
     VectorSum as VectorSum,
@@ -62,6 +63,7 @@ from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
     KMeansSettings as KMeansSettings,
+    PCASettings as PCASettings,
     Plan as Plan,
     Readability as Readability,
     Survey as Survey,

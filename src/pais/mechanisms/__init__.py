@@ -16,6 +16,7 @@ from pais.mechanisms.kmeans import (
 )
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
 from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
@@ -24,6 +25,7 @@ from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 __all__ = [
     "AdaptiveRounds",
     "CellModel",
+    "Clipping",
     "Elbow",
     "ElbowPoint",
     "Extent",
@@ -39,6 +41,7 @@ __all__ = [
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "PrincipalComponents",
     "ReleasedCells",
     "ResidualRound",
     "Round",
@@ -53,4 +56,5 @@ __all__ = [
     "geometric_noise",
     "laplace_noise",
     "linear_regression",
+    "principal_components",
 ]

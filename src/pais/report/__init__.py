@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pais.report.header import DEFAULT_TITLE, ReportHeader, today
+from pais.report.header import ReportHeader, today
 from pais.report.page import report_html, write_report
+from pais.report.results import Results
 
-__all__ = ["DEFAULT_TITLE", "ReportHeader", "report_html", "today", "write_report"]
+__all__ = ["ReportHeader", "Results", "report_html", "today", "write_report"]

@@ -14,7 +14,7 @@ from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.planning import KMeansFit
+from pais.planning import Fit
 from pais.planning.readability import CLEAR, Readability
 from pais.report.text import number
 
@@ -84,7 +84,7 @@ class View:
         return shown, around
 
 
-def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
+def view_of(fit: Fit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
     value, schema = fit.value, fit.schema
     centers = value.centers

@@ -1,5 +1,6 @@
 """One-line statistics: private counts, sums, means, variances, histograms and covariances with a certificate."""
 
+from pais.statistics.frames import Axis, Bin
 from pais.statistics.functions import (
     count,
     covariance,
@@ -9,7 +10,7 @@ from pais.statistics.functions import (
     sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance,
 )
-from pais.statistics.result import Axis, Bin, Statistic
+from pais.statistics.result import Statistic
 
 __all__ = [
     "Axis",
