@@ -11,7 +11,7 @@ from pais.report.charts import BarChart
 from pais.report.grid import Cell, Grid, around
 from pais.report.projection import direction_in_words
 from pais.report.results import Results
-from pais.report.text import escaped, number, paragraph, percent, section, table
+from pais.report.text import breakable, number, paragraph, percent, section, table
 from pais.report.view import error_text, value_text
 
 # A scree plot shows at most this many components, and the table of loadings this many.
@@ -127,14 +127,19 @@ class ComponentResults(Results):
 
     def sections(self) -> list[str]:
         return [
-            section("scree", "Explained variance", paragraph(self._explained()), self._chart(), self._table()),
+            section(
+                "scree",
+                "Explained variance",
+                paragraph(self._explained()),
+                f'<div class="charts">\n{self._chart()}\n<div>{self._table()}</div>\n</div>',
+                self._directions(),
+            ),
             section(
                 "loadings",
                 "Loadings",
                 paragraph(
-                    "A loading is the share of a feature in a direction: a component is the sum of the features, times "
-                    f"their loadings{', after scaling the columns' if self.scaled else ''}. The sign of a whole "
-                    "component has no meaning."
+                    f"A loading is the weight of a {'scaled column' if self.scaled else 'feature'} in a component. The "
+                    "sign of a whole component has no meaning."
                 ),
                 self._grid(),
                 paragraph(self._key(), "soft"),
@@ -175,20 +180,26 @@ class ComponentResults(Results):
 
     def _table(self) -> str:
         cumulative = np.minimum(np.cumsum(self.shares), 1.0)
-        rows = []
-        for j in range(min(len(self.loadings), _MOST_BARS)):
-            words = direction_in_words(self.loadings[j], self.names) if j < min(self._clear, _MOST_WORDS) else ""
-            variance = value_text(float(self.variances[j]), self.standard_error)
-            rows.append(
-                (
-                    str(j + 1),
-                    escaped(words or ("within the noise" if j >= self._clear else "")),
-                    f"{variance} {around(error_text(self.standard_error))}",
-                    percent(float(self.shares[j])),
-                    percent(float(cumulative[j])),
-                )
+        error = around(error_text(self.standard_error))
+        rows = [
+            (
+                str(j + 1),
+                f"{value_text(float(self.variances[j]), self.standard_error)} {error}",
+                percent(float(self.shares[j])),
+                percent(float(cumulative[j])),
             )
-        return table("Components", ("Component", "Largest loadings", "variance", "share", "cumulative"), rows, n_text=2)
+            for j in range(min(len(self.loadings), _MOST_BARS))
+        ]
+        return table("Estimated variance", ("Component", "variance", "share", "cumulative"), rows)
+
+    def _directions(self) -> str:
+        """The features with the largest loadings of the first components."""
+        lines = [
+            f"<li><b>Component {j + 1}</b> ({percent(float(self.shares[j]))} of the variance): "
+            f"{breakable(direction_in_words(self.loadings[j], self.names))}</li>"
+            for j in range(min(self._clear, _MOST_WORDS))
+        ]
+        return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
 
     def _grid(self) -> str:
         shown = range(min(len(self.loadings), _MOST_COLUMNS))
