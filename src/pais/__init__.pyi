@@ -1,4 +1,5 @@
 from ._base.lattice import Lattice as Lattice
+from ._base.rowwise import row_products as row_products
 from ._version import __version__ as __version__
 from .accounting import (
     Budget as Budget,
@@ -29,11 +30,13 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPKMeans as DPKMeans
+from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
 from .mechanisms import (
+    AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
+    GeometricNoise as GeometricNoise,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
@@ -43,11 +46,15 @@ from .mechanisms import (
     MomentSum as MomentSum,
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
+    PrincipalComponents as PrincipalComponents,
     ReleasedCells as ReleasedCells,
+    VectorStatistic as VectorStatistic,
+    VectorSum as VectorSum,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
     gaussian_noise as gaussian_noise,
+    geometric_noise as geometric_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
@@ -56,6 +63,7 @@ from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
     KMeansSettings as KMeansSettings,
+    PCASettings as PCASettings,
     Plan as Plan,
     Readability as Readability,
     Survey as Survey,
@@ -73,6 +81,7 @@ from .privacy.norms import NormDistribution as NormDistribution
 from .privacy.profiles import (
     Assumptions as Assumptions,
     CustomProfile as CustomProfile,
+    CustomShiftProfile as CustomShiftProfile,
     Finding as Finding,
     GaussianProfile as GaussianProfile,
     LinearProfile as LinearProfile,
@@ -93,3 +102,13 @@ from .privacy.rules import (
 )
 from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample
+from .statistics import (
+    Statistic as Statistic,
+    count as count,
+    covariance as covariance,
+    describe as describe,
+    histogram as histogram,
+    mean as mean,
+    sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
+    variance as variance,
+)

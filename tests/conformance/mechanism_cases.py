@@ -17,6 +17,7 @@ from pais import (
     MeanValue,
     Release,
     Rule,
+    VectorSum,
     WeightedCount,
     WeightedMean,
     WeightedSum,
@@ -37,12 +38,22 @@ NOISES: dict[str, Callable[[float], NoiseLaw]] = {
     "linf": lambda scale: LpNoise(scale=scale, p=math.inf),
     "gaussian": lambda scale: GaussianNoise(scale=scale),
 }
+
+
+def itself(values: Floats) -> Floats:
+    """The vector of a row is the row, and the bound of its length is its norm."""
+    return values
+
+
 MECHANISMS: dict[str, Callable[[Callable[[float], NoiseLaw], float], Mechanism]] = {
     "count": lambda noise, scale: WeightedCount(noise=noise(scale)),
     "sum": lambda noise, scale: WeightedSum(noise=noise(scale)),
     "mean": lambda noise, scale: WeightedMean(count_noise=noise(scale), sum_noise=noise(2.0 * scale)),
     "joint": lambda noise, scale: Joint(
         parts=(WeightedCount(noise=noise(scale)), WeightedSum(noise=noise(3.0 * scale)))
+    ),
+    "vector sum": lambda noise, scale: VectorSum(
+        vectors=itself, bound=itself, noise=noise(scale), n_features=3, order=noise(scale).order
     ),
     "joint of a mean and a count": lambda noise, scale: Joint(
         parts=(

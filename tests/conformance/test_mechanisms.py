@@ -15,6 +15,8 @@ from pais import (
     ArgumentError,
     Ball,
     CoresetRule,
+    CustomProfile,
+    CustomShiftProfile,
     GaussianNoise,
     GaussianProfile,
     Joint,
@@ -81,6 +83,7 @@ def plain(mechanism_name: str, rows: Floats, center: ArrayLike = 0.0) -> Floats:
     return {
         "count": count,
         "sum": total,
+        "vector sum": total,
         "mean": mean,
         "joint": np.concatenate([count, total]),
         "joint of a mean and a count": np.concatenate([mean, count]),
@@ -210,6 +213,7 @@ def price(mechanism_name: str, noise_name: str, scale: float, norm: Floats) -> F
     count, total = {
         "count": ([scale], []),
         "sum": ([], [scale]),
+        "vector sum": ([], [scale]),
         "mean": ([scale], [2.0 * scale]),
         "joint": ([scale], [3.0 * scale]),
         "joint of a mean and a count": ([scale, 4.0 * scale], [2.0 * scale]),
@@ -225,7 +229,8 @@ def test_the_profile_is_of_the_kind_of_the_noise_and_never_below_the_price(
     mechanism_name: str, noise_name: str
 ) -> None:
     mechanism = built(mechanism_name, noise_name, 5.0)
-    assert type(mechanism.profile) is (GaussianProfile if noise_name == "gaussian" else LinearProfile)
+    kinds = (CustomShiftProfile, CustomProfile) if mechanism_name == "vector sum" else (GaussianProfile, LinearProfile)
+    assert type(mechanism.profile) is kinds[noise_name != "gaussian"]
     assert mechanism.order == (None if mechanism_name == "count" else order_of(noise_name))
     norm = np.linspace(0.0, RADIUS, 101)
     for weight in (1.0, 1.7, 300.0):

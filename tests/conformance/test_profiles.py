@@ -16,16 +16,18 @@ from pais import (
     ArgumentError,
     Assumptions,
     CustomProfile,
+    CustomShiftProfile,
     Finding,
     GaussianProfile,
     LinearProfile,
     PowerProfile,
+    ShiftProfile,
     Verdict,
     amplified_delta,
     amplified_epsilon,
     constrained_weight,
 )
-from pais.privacy.profiles import Profile, PureProfile
+from pais.privacy.profiles import Profile, PureProfile, joint_loss, joint_shift
 
 Floats = NDArray[np.float64]
 
@@ -37,6 +39,10 @@ DELTA = 1e-5
 def bent(weight: Floats, norm: Floats) -> Floats:
     """A loss of no family: it grows in weight and norm, faster and slower than a line."""
     return np.asarray(0.2 * np.log1p(weight) * (1.0 + norm) + 0.01 * weight)
+
+
+def bent_shift(norm: Floats) -> Floats:
+    return np.asarray(0.1 * np.log1p(norm) + 0.01)
 
 
 def bent_derivative(weight: Floats, norm: Floats) -> Floats:
@@ -57,11 +63,15 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "gaussian sum": lambda: GaussianProfile(math.inf, 7.0),
     "gaussian square": lambda: GaussianProfile(math.inf, math.inf, square_scale=9.0),
     "gaussian count, sum and square": lambda: GaussianProfile(5.0, 7.0, 2, 9.0),
+    "shift": lambda: CustomShiftProfile(bent_shift),
+    "shift with noise": lambda: CustomShiftProfile(np.square, 9.0),
+    "shift of two mechanisms": lambda: joint_shift([GaussianProfile(5.0, 7.0, 3), CustomShiftProfile(np.sqrt, 9.0)]),
     "custom": lambda: CustomProfile(bent),
+    "custom loss of two mechanisms": lambda: joint_loss([LinearProfile(0.1, 0.5), CustomProfile(bent)]),
     "custom with a derivative": lambda: CustomProfile(bent, bent_derivative),
 }
-EXACT = [name for name in PROFILES if not name.startswith("custom")]
-PURE = [name for name in PROFILES if not name.startswith("gaussian")]
+EXACT = [name for name in PROFILES if not name.startswith(("custom", "shift"))]
+PURE = [name for name in PROFILES if not name.startswith(("gaussian", "shift"))]
 
 
 @functools.cache
@@ -84,7 +94,7 @@ def findings(assumptions: Assumptions) -> dict[str, Finding]:
 
 
 def check(profile: Profile, *, radius: float = RADIUS, epsilon: float = EPSILON) -> dict[str, Finding]:
-    delta = DELTA if isinstance(profile, GaussianProfile) else 0.0
+    delta = DELTA if isinstance(profile, ShiftProfile) else 0.0
     return findings(profile.check(radius=radius, epsilon=epsilon, delta=delta))
 
 

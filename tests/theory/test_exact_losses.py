@@ -25,7 +25,7 @@ from pais._base.numerics import (
     multiply_up,
 )
 from pais.accounting.price import certified_epsilon
-from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile
+from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile, joint_loss, joint_shift
 from tests.oracles import remove_delta
 
 DIGITS = 60
@@ -281,6 +281,53 @@ def test_custom_loss_covers_the_roundings_of_its_function() -> None:
                 assert exact <= Fraction(loss) <= exact * (1 + Fraction(16, 2**52))
 
 
+def test_custom_shift_covers_the_roundings_of_its_function() -> None:
+    rng = np.random.default_rng(15)
+    for _ in range(100):
+        _, intercept, slope = random_parameters(rng)
+        profile = pais.CustomShiftProfile(lambda z, a=intercept, b=slope: a + b * z)
+        weight, norm = 10 ** rng.uniform(0, 6, 50), random_norms(rng, 50)
+        for divided, noise in ((profile, 1.0), (profile.with_noise(0.7), 0.7), (profile.with_noise(3.0), 3.0)):
+            losses = divided(weight, norm).tolist()
+            for w, z, loss in zip(weight.tolist(), norm.tolist(), losses, strict=True):
+                exact = at_weight_one(intercept, slope, z) * Fraction(w) / Fraction(noise)
+                assert exact <= Fraction(loss) <= exact * (1 + Fraction(16, 2**52))
+        twice = profile.with_noise(0.7).with_noise(1.3)
+        assert twice.noise == largest_double_not_above(Fraction(0.7) * Fraction(1.3))
+
+
+def test_weights_of_a_custom_shift_are_feasible_and_those_of_the_same_gaussian_profile() -> None:
+    norms = np.linspace(0.05, 1.0, 40)
+    custom = pais.CustomShiftProfile(np.square, 5.0)
+    known = GaussianProfile(math.inf, math.inf, square_scale=5.0)
+    for epsilon, delta in ((0.9, 1e-6), (2.0, 1e-4)):
+        weights = pais.constrained_weight(custom, norms, epsilon=epsilon, delta=delta)
+        assert np.allclose(weights, pais.constrained_weight(known, norms, epsilon=epsilon, delta=delta), rtol=1e-9)
+        for norm, weight in zip(norms.tolist(), weights.tolist(), strict=True):
+            shift = real(Fraction(weight) * Fraction(norm) ** 2 / 5)
+            assert remove_delta(epsilon, shift, 1 / mp.mpf(weight)) <= delta
+
+
+def test_losses_and_shifts_of_several_mechanisms_are_never_below_the_exact_ones() -> None:
+    rng = np.random.default_rng(16)
+    for _ in range(50):
+        (_, a, b), (_, c, d) = random_parameters(rng), random_parameters(rng)
+        first, second = (
+            pais.CustomShiftProfile(lambda z, a=a, b=b: a + b * z),
+            GaussianProfile(1.0 / (c + 1e-9), 1.0 / d),
+        )
+        shifts, losses = joint_shift([first, second]), joint_loss([LinearProfile(a, b), LinearProfile(c, d)])
+        weight, norm = 10 ** rng.uniform(1e-9, 6, 20), random_norms(rng, 20)
+        for w, z, shift, loss in zip(
+            weight.tolist(), norm.tolist(), shifts(weight, norm).tolist(), losses(weight, norm).tolist(), strict=True
+        ):
+            total = (at_weight_one(a, b, z) + at_weight_one(c, d, z)) * Fraction(w)
+            assert total <= Fraction(loss) <= total * (1 + Fraction(32, 2**52))
+            count, sums = 1 / Fraction(second.count_scale) ** 2, Fraction(z) ** 2 / Fraction(second.sum_scale) ** 2
+            square = (at_weight_one(a, b, z) ** 2 + count + sums) * Fraction(w) ** 2
+            assert square <= Fraction(shift) ** 2 <= square * (1 + Fraction(64, 2**52))
+
+
 # -- noise and sums ------------------------------------------------------------------------------------------
 
 
@@ -391,6 +438,24 @@ def test_target_is_certified_only_for_profiles_with_smaller_losses() -> None:
     assert pais.worst_case(rule, cheaper, radius=1.0).upper == 1.0
     assert pais.worst_case(rule, dearer, radius=1.0).upper > 1.0
     assert pais.worst_case(rule, LinearProfile(0.05, 0.4), radius=1.0).upper < 0.6
+
+
+def test_target_is_certified_for_a_custom_function_with_no_less_noise_than_planned() -> None:
+    def line(weight: FloatArray, norm: FloatArray) -> FloatArray:
+        return weight * (0.1 + 0.8 * norm)
+
+    planned = pais.CustomProfile(line).with_noise(0.95)
+    rule = pais.ConstrainedRule(profile=planned, radius=1.0, epsilon=1.0)
+    more = pais.CustomProfile(line, noise=math.nextafter(0.95, 1.0))
+    assert pais.worst_case(rule, planned, radius=1.0).upper == 1.0
+    assert pais.worst_case(rule, more, radius=1.0).upper == 1.0
+    assert pais.worst_case(rule, pais.CustomProfile(line, noise=math.nextafter(0.95, 0.0)), radius=1.0).upper > 1.0
+    other = pais.CustomProfile(lambda weight, norm: line(weight, norm), noise=0.95)
+    assert pais.worst_case(rule, other, radius=1.0).upper > 1.0
+    shift = pais.CustomShiftProfile(np.square, 9.0)
+    gaussian = pais.ConstrainedRule(profile=shift, radius=1.0, epsilon=1.0, delta=1e-6)
+    assert pais.worst_case(gaussian, shift, radius=1.0, epsilon=1.0).upper == 1e-6
+    assert pais.worst_case(gaussian, shift.with_noise(0.9), radius=1.0, epsilon=1.0).upper > 1.2e-6
 
 
 # -- a hundred thousand weights and probabilities ------------------------------------------------------------

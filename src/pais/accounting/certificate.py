@@ -182,13 +182,16 @@ class Certificate(Carded):
         Parameters
         ----------
         value : object
-            The released value, or an object that holds it: a `Release`, or a fitted model. A model from
+            The released value, or an object that holds it: a `Release`, a `Statistic`, or a fitted model. A model from
             `with_clusters` matches the certificate of the release that its centers were computed from; the centers of
             that release are in ``model.fit_.value.released``.
         """
-        # A fitted model holds its value in `fit_.value`, a fit or a release in `value`.
-        value = getattr(getattr(value, "fit_", value), "value", value)
-        value = getattr(value, "released", None) or value
+        if getattr(value, "released", None) is None:
+            # A fitted model holds its value in `fit_.value`, a fit or a release in `value`.
+            value = getattr(getattr(value, "fit_", value), "value", value)
+        # A statistic, and a model with other clusters, hold the value that was released.
+        released = getattr(value, "released", None)
+        value = value if released is None else released
         return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 

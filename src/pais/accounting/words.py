@@ -141,6 +141,11 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
     lines = [
         f"  Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}.",
+        *(
+            [f"  Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm."]
+            if "constant" in ball
+            else []
+        ),
         f"  {_rule_in_words(rule)}",
     ]
     rounds = mechanism.get("rounds")

@@ -269,7 +269,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 def require_in_memory(X: Any) -> None:
     if is_streamed(X) and not isinstance(X, (str, Path)):
         raise DataError(
-            "distances need rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
+            "transform needs rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
             "any source."
         )
 

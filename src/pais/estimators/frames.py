@@ -9,6 +9,7 @@ import numpy as np
 from pais.errors import ArgumentError
 from pais.mechanisms import Elbow
 from pais.planning import KMeansFit
+from pais.planning.coefficients import Coefficients
 
 _COUNT = "noisy_count"
 
@@ -33,6 +34,19 @@ def centers_frame(fit: KMeansFit, feature_names: Any = None) -> Any:
         errors = pd.DataFrame(errors, index=frame.index, columns=[f"{name}_se" for name in features])
         frame = pd.concat([frame, errors], axis=1)
     return frame
+
+
+def coefficients_frame(coefficients: Coefficients) -> Any:
+    """Coefficients with standard errors and intervals of two standard errors to each side, then the intercept."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError("coefficients_frame needs pandas. Install it: pip install pandas.") from None
+    values = np.append(coefficients.values, coefficients.intercept)
+    errors = np.append(coefficients.standard_errors, coefficients.intercept_error)
+    index = pd.Index([*coefficients.labels, "intercept"], name="feature")
+    columns = {"coefficient": values, "standard_error": errors, "low": values - 2 * errors, "high": values + 2 * errors}
+    return pd.DataFrame(columns, index=index)
 
 
 def elbow_frame(elbow: Elbow) -> Any:

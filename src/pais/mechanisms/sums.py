@@ -11,7 +11,6 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.files import stored
-from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
@@ -19,9 +18,17 @@ from pais.data.engines import WeightedRows
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import NoiseLaw
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile
+from pais.privacy.profiles import (
+    GaussianProfile,
+    LinearProfile,
+    Profile,
+    PureProfile,
+    ShiftProfile,
+    joint_loss,
+    joint_shift,
+)
 
-_NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
+_NOISE_HINT = "Pass laplace_noise(b), an LpNoise, a GeometricNoise or a GaussianNoise."
 
 
 @stored("mechanism", "count")
@@ -45,10 +52,10 @@ class WeightedCount(Mechanism):
         return None
 
     def require_lattice(self, extent: Extent) -> None:
-        Lattice.for_scale(self.noise.scale).require(extent.weight)
+        self.noise.lattice.require(extent.weight)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         steps = lattice.encode(content.weights).sum() + self.noise.draw_steps((1, 1), lattice, bits)[0]
         return float(lattice.decode(steps)[0])
 
@@ -77,10 +84,10 @@ class WeightedSum(Mechanism):
         return self.noise.order
 
     def require_lattice(self, extent: Extent) -> None:
-        Lattice.for_scale(self.noise.scale).require(extent.contribution)
+        self.noise.lattice.require(extent.contribution)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         steps = lattice.encode(content.rows * content.weights[:, None]).sum(axis=0)
         return lattice.decode(steps + self.noise.draw_steps((1, steps.size), lattice, bits)[0])
 
@@ -112,7 +119,7 @@ class WeightedMean(Mechanism):
         validate.instance("sum_noise", self.sum_noise, NoiseLaw, _NOISE_HINT)
 
     @property
-    def profile(self) -> LinearProfile | GaussianProfile:
+    def profile(self) -> Profile:
         return _together([self.count_noise.count_profile(), self.sum_noise.sum_profile()])
 
     @property
@@ -154,7 +161,7 @@ class Joint(Mechanism):
             raise MismatchError(f"parts have noise of different orders: {sorted(orders)}. Use noise of one order.")  # type: ignore[type-var]  # None was taken out
 
     @property
-    def profile(self) -> LinearProfile | GaussianProfile:
+    def profile(self) -> Profile:
         return _together([part.profile for part in self.parts])
 
     @property
@@ -176,12 +183,18 @@ class Joint(Mechanism):
         return tuple(part.in_rows(each, max_rows) for part, each in zip(self.parts, value, strict=True))
 
 
-def _together(profiles: list[Profile]) -> LinearProfile | GaussianProfile:
+def _together(profiles: list[Profile]) -> Profile:
     """Profile of running several mechanisms on one sample: pure losses add, and squared Gaussian shifts add."""
-    linear = [profile for profile in profiles if isinstance(profile, LinearProfile)]
-    gaussian = [profile for profile in profiles if isinstance(profile, GaussianProfile)]
+    pure = [profile for profile in profiles if isinstance(profile, PureProfile)]
+    shifts = [profile for profile in profiles if isinstance(profile, ShiftProfile)]
+    linear = [profile for profile in pure if isinstance(profile, LinearProfile)]
+    gaussian = [profile for profile in shifts if isinstance(profile, GaussianProfile)]
     if len(linear) == len(profiles):
         return functools.reduce(operator.add, linear)  # [note: joint-1]
     if len(gaussian) == len(profiles):
         return functools.reduce(operator.add, gaussian)  # [note: joint-2]
+    if len(pure) == len(profiles):
+        return joint_loss(pure)
+    if len(shifts) == len(profiles):
+        return joint_shift(shifts)
     raise MismatchError("the parts mix pure and Gaussian noise. Use one kind of noise throughout.")

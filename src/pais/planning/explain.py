@@ -35,7 +35,8 @@ def explain(plan: Plan) -> str:
     lines += [f"              {SHIFT_IN_WORDS.format(unit=unit)}"] if plan.survey_shift > 0.0 else []
     lines += [
         *_rows_lines(plan),
-        f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}",
+        f"2. ball       secret      clipped to norm {plan.ball.radius:.6g} (l{plan.ball.order:g}) about {origin}"
+        + (f", with a constant coordinate of {plan.ball.constant:.6g}" if plan.ball.constant > 0.0 else ""),
         *_radius_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      {_kept_in_words(plan.unit)}{size}",

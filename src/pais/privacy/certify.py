@@ -14,7 +14,14 @@ from pais._base import validate
 from pais._base.numerics import FloatArray, round_down, round_up
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
 from pais.privacy.amplification import amplify_epsilon, invert_delta, log_amplified_delta
-from pais.privacy.profiles import LinearProfile, Profile, PureProfile, ShiftProfile
+from pais.privacy.profiles import (
+    CustomProfile,
+    CustomShiftProfile,
+    LinearProfile,
+    Profile,
+    PureProfile,
+    ShiftProfile,
+)
 from pais.privacy.rules import ConstrainedRule, Rule
 
 # Called with (q_low, q_high, z): loss of a record with probability <= q_high, weight <= 1/q_low and norm <= z.
@@ -275,4 +282,7 @@ def _covers(planned: Profile, profile: Profile) -> bool:
     """Whether the parameters show that `profile` never has a larger loss than the `planned` profile."""
     if type(planned) is LinearProfile and type(profile) is LinearProfile:
         return profile.intercept <= planned.intercept and profile.slope <= planned.slope  # [note: worst-6]
+    for custom in (CustomProfile, CustomShiftProfile):
+        if type(planned) is custom and type(profile) is custom:
+            return planned.function == profile.function and planned.noise <= profile.noise  # [note: worst-8]
     return planned == profile

@@ -1,18 +1,31 @@
-"""A profile defined by a user function."""
+"""Profiles defined by user functions: a pure loss, and a Gaussian shift."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from pais._base import validate
-from pais._base.numerics import FloatArray, divide_up, log_expm1, round_up
+from pais._base.numerics import (
+    FloatArray,
+    divide_up,
+    log_expm1,
+    log_gaussian_delta_rises,
+    multiply_add_up,
+    multiply_down,
+    round_up,
+)
 from pais.errors import ArgumentError, AssumptionError
-from pais.privacy.profiles.base import Assumptions, Finding, PureProfile, Verdict
+from pais.privacy.amplification import log_amplified_delta
+from pais.privacy.profiles.base import Assumptions, Finding, PureProfile, ShiftProfile, Verdict
 
 Function = Callable[[FloatArray, FloatArray], FloatArray]
+NormFunction = Callable[[FloatArray], FloatArray]
 
 # Assumed accuracy of the user function, in ulps.
 _ULPS = 2.0
@@ -35,6 +48,8 @@ class CustomProfile(PureProfile):
     strong_convexity : callable, optional
         ``strong_convexity(norm)``: a constant with which exp(loss) is strongly convex in the weight.
         With it and `derivative`, Algorithm 1 has a proven bracket. Otherwise it searches for a bracket.
+    noise : float
+        The loss is the function divided by this number. Leave it out: `with_noise` sets it.
 
     Notes
     -----
@@ -47,16 +62,20 @@ class CustomProfile(PureProfile):
 
     function: Function
     derivative: Function | None = None
-    strong_convexity: Callable[[FloatArray], FloatArray] | None = None
+    strong_convexity: NormFunction | None = None
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", validate.positive("noise", self.noise))
 
     def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
         values = _checked("function", self.function(weight, norm), weight)
-        return np.where(weight == 1.0, values, round_up(values, _ULPS))  # [note: profile-9]
+        return divide_up(np.where(weight == 1.0, values, round_up(values, _ULPS)), self.noise)  # [note: profile-9]
 
     def derivative_at_one(self, norm: FloatArray) -> FloatArray | None:
         if self.derivative is None:
             return None
-        return _checked("derivative", self.derivative(np.ones_like(norm), norm), norm, signed=True)
+        return _checked("derivative", self.derivative(np.ones_like(norm), norm), norm, signed=True) / self.noise
 
     def log_convexity(self, norm: FloatArray) -> FloatArray | None:
         if self.strong_convexity is None:
@@ -73,11 +92,11 @@ class CustomProfile(PureProfile):
         noise = validate.positive("noise", noise)
         if noise == 1.0:
             return self
-        derivative = self.derivative
-        return CustomProfile(
-            lambda weight, norm: divide_up(self.loss(weight, norm), noise),
-            None if derivative is None else lambda weight, norm: derivative(weight, norm) / noise,
-        )
+        return replace(self, strong_convexity=None, noise=float(multiply_down(self.noise, noise)))
+
+    def describe(self) -> dict[str, Any]:
+        """Name of the function and the noise: a function cannot be written to a file."""
+        return {"function": _name(self.function), "noise": self.noise}
 
     def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
         """Search a grid of norms and weights for counterexamples."""
@@ -130,6 +149,123 @@ class CustomProfile(PureProfile):
         }
 
 
+@dataclass(frozen=True)
+class CustomShiftProfile(ShiftProfile):
+    """A Gaussian shift given by a vectorised function of the norm: mu = weight * function(norm) / noise.
+
+    It is the profile of a mechanism with Gaussian noise in which a record of weight w changes the released vector by
+    at most w * function(norm) in the l2 norm, and the noise has the standard deviation `noise`.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(norm)``: takes an array of norms and returns the shift >= 0 at weight 1 and noise 1.
+    noise : float
+        Standard deviation of the noise.
+
+    Notes
+    -----
+    Assumes. The function never decreases as the norm grows, and it is accurate to two ulps (a relative error of
+    4.4e-16). The shift is its value raised by that amount; a value of 0 is assumed to be exact. `check` searches for a
+    counterexample. If it finds none, that proves nothing, and the verdict says so.
+
+    Examples
+    --------
+    >>> import pais
+    >>> profile = pais.CustomShiftProfile(lambda norm: norm**2, noise=10.0)
+    >>> round(pais.constrained_weight(profile, 0.5, epsilon=1.0, delta=1e-6), 2)
+    42.28
+    """
+
+    function: NormFunction
+    noise: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", validate.positive("noise", self.noise))
+
+    def shift(self, norm: FloatArray) -> FloatArray:
+        values = _checked("function", self.function(norm), norm)
+        return divide_up(round_up(values, _ULPS), self.noise)  # [note: profile-11]
+
+    def with_noise(self, noise: float) -> CustomShiftProfile:
+        noise = validate.positive("noise", noise)
+        return replace(self, noise=float(multiply_down(self.noise, noise)))
+
+    def describe(self) -> dict[str, Any]:
+        """Name of the function and the noise: a function cannot be written to a file."""
+        return {"function": _name(self.function), "noise": self.noise}
+
+    def check(self, *, radius: float, epsilon: float, delta: float = 0.0) -> Assumptions:
+        """Search a grid of norms for counterexamples."""
+        radius, epsilon = validate.radius(radius), validate.target_epsilon(epsilon)
+        delta = validate.target_delta(delta)
+        shift = self.shift(np.linspace(0.0, radius, _NORMS))
+        epsilons = np.full_like(shift, epsilon)
+        log_delta = log_amplified_delta(epsilons, shift, np.ones_like(shift))
+        infeasible = delta == 0.0 or bool(np.any(log_delta > math.log(delta)))
+        falls = bool(np.any(~log_gaussian_delta_rises(epsilons, shift) & (shift > 0.0)))
+        tried = f"{_NORMS} norms"
+        return Assumptions(
+            monotone=_search_finding("the shift never decreases in weight or norm", np.any(np.diff(shift) < 0), tried),
+            feasible=_search_finding("weight 1 meets (epsilon, delta) on the ball", infeasible, tried),
+            unbounded=_search_finding("the shift exceeds every budget at some weight", np.any(shift == 0.0), tried),
+            strongly_convex=Finding(
+                statement="exp(loss) is strongly convex in the weight",
+                verdict=Verdict.NOT_APPLICABLE,
+                reason="Gaussian noise has no pure loss; the rule relies on a single maximum of delta in the weight",
+            ),
+            sampling_can_lower=Finding(
+                statement="sampling lowers some delta near probability 1",
+                verdict=Verdict.PROVED if falls else Verdict.NOT_REFUTED,
+                reason=f"delta falls in the weight at {'a' if falls else 'no'} tried norm",
+            ),
+            sampling_never_lowers=Finding.decided(
+                "sampling never lowers a delta",
+                False,
+                "delta is at most the probability; the limit on kept records excludes such small probabilities",
+            ),
+        )
+
+
+@dataclass(frozen=True)
+class _SumOfLosses:
+    """Loss of several mechanisms on one sample. Frozen, so that equal sums compare equal."""
+
+    profiles: tuple[PureProfile, ...]
+
+    def __call__(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        losses = [profile.loss(weight, norm) for profile in self.profiles]
+        return functools.reduce(lambda total, loss: multiply_add_up(total, loss, 1.0), losses)  # [note: profile-12]
+
+
+@dataclass(frozen=True)
+class _RootOfSquares:
+    """Shift of several mechanisms on one sample, at weight 1."""
+
+    profiles: tuple[ShiftProfile, ...]
+
+    def __call__(self, norm: FloatArray) -> FloatArray:
+        shifts = [profile.shift(norm) for profile in self.profiles]
+        # NumPy's hypot is accurate to 2 ulps.
+        return functools.reduce(
+            lambda total, shift: round_up(np.hypot(total, shift), 2.0), shifts
+        )  # [note: profile-13]
+
+
+def joint_loss(profiles: Sequence[PureProfile]) -> CustomProfile:
+    """Profile of several mechanisms with pure losses that run on the same sample: their losses add."""
+    return CustomProfile(_SumOfLosses(tuple(profiles)))
+
+
+def joint_shift(profiles: Sequence[ShiftProfile]) -> CustomShiftProfile:
+    """Profile of several mechanisms with Gaussian noise that run on the same sample: their squared shifts add."""
+    return CustomShiftProfile(_RootOfSquares(tuple(profiles)))
+
+
+def _name(function: object) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
 def _checked(name: str, values: object, inputs: FloatArray, *, signed: bool = False) -> FloatArray:
     try:
         array = validate.real_array(name, values)  # type: ignore[arg-type]  # whatever a user's function returned
@@ -150,11 +286,11 @@ def _unbounded(loss: FloatArray, epsilon: float) -> Finding:
     return Finding(statement="the loss exceeds every budget at some weight", verdict=Verdict.NOT_REFUTED, reason=reason)
 
 
-def _search_finding(statement: str, counterexample: bool) -> Finding:
+def _search_finding(
+    statement: str, counterexample: bool | np.bool_, tried: str = f"{_NORMS} norms x {_WEIGHTS.size} weights"
+) -> Finding:
     return Finding(
         statement=statement,
         verdict=Verdict.REFUTED if counterexample else Verdict.NOT_REFUTED,
-        reason="a counterexample was found on the grid"
-        if counterexample
-        else f"{_NORMS} norms x {_WEIGHTS.size} weights",
+        reason="a counterexample was found on the grid" if counterexample else tried,
     )

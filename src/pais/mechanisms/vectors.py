@@ -1,0 +1,313 @@
+"""Sum of one vector per row, by a function that the user writes; and several such sums, each chosen after the last."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from pais._base import validate
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import ULP, FloatArray, divide_down, multiply_down
+from pais._base.randomness import BitSource
+from pais._base.rowwise import norms_of
+from pais.data.ball import Ball, norm_order
+from pais.errors import ArgumentError, AssumptionError, MismatchError
+from pais.mechanisms.base import Extent, Mechanism
+from pais.mechanisms.noise import NoiseLaw
+from pais.mechanisms.row_map import RowFunction, RowMap
+from pais.privacy.profiles import CustomProfile, CustomShiftProfile, Profile, ShiftProfile
+from pais.privacy.profiles.custom import NormFunction
+
+# Norms at which a bound is checked before rows are read.
+_KNOTS = 4097
+
+# Added to lengths, because squares below 1e-308 underflow.
+_UNDERFLOW = 1e-150
+
+
+@dataclass(frozen=True)
+class _WeightTimes:
+    """weight * bound(norm). Frozen, so that the profiles of equal mechanisms compare equal."""
+
+    bound: NormFunction
+
+    def __call__(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        return np.asarray(weight * self.bound(norm))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorSum(Mechanism):
+    """Weighted sum of one vector per row, plus noise: the user writes a function from rows to vectors and its bound.
+
+    Parameters
+    ----------
+    vectors : callable
+        ``vectors(rows)``: takes clipped rows relative to the ball's center, as an array of shape (n, n_features) that
+        cannot be written to, and returns one vector for each row, as an array of shape (n, width).
+    bound : float or callable
+        Largest length of a vector, in the norm of the noise: a number, or ``bound(norm)``, a vectorised function of the
+        norm of the row that never decreases. A longer vector is scaled back to its bound.
+    noise : NoiseLaw
+        Noise of the sum. Gaussian noise measures vectors in the l2 norm, and an `LpNoise` in the l_p norm.
+    n_features : int
+        Number of columns of the rows.
+    order : float, optional
+        Order of the norm of rows that `bound` is a function of; 2 by default, None if `bound` is a number.
+    protects_units : bool
+        State True if bound(sqrt(s)) is a concave function of s. The profile then holds for units of several rows too.
+        It holds for every bound that is a number.
+
+    Notes
+    -----
+    Guarantee. The profile bounds the loss of every record, even if `vectors` returns longer vectors than `bound` says:
+    a longer vector is scaled back, and a vector with NaN or infinity, or one for which the function fails, counts as
+    zero: `tests/unit/mechanisms/test_vectors.py`. No row decides whether a release succeeds.
+
+    Assumes. The vector of a row depends on that row, on public values and on released values alone. The constructor
+    searches for a counterexample on synthetic rows and raises an `AssumptionError` if it finds one. A function whose
+    last bits depend on the number of rows, as those of a matrix product do, is called for one row at a time; with
+    `row_products` instead of a matrix product it is called for many. The bound never decreases as the norm grows; a
+    plan checks this on a grid of norms.
+
+    Examples
+    --------
+    The sum of x |x|, whose length is the square of the norm:
+
+    >>> import numpy as np
+    >>> import pais
+    >>> turned = pais.VectorSum(
+    ...     vectors=lambda rows: rows * np.sqrt(np.square(rows).sum(axis=1, keepdims=True)),
+    ...     bound=np.square,
+    ...     noise=pais.gaussian_noise(40.0),
+    ...     n_features=2,
+    ... )
+    >>> plan = pais.Plan(
+    ...     ball=pais.Ball(radius=3.0), rule=pais.UniformRule(rate=1.0), mechanism=turned, epsilon=1.0, delta=1e-6
+    ... )
+    >>> pais.run(plan, np.ones((1000, 2))).value.shape
+    (2,)
+    """
+
+    vectors: RowFunction
+    bound: float | NormFunction
+    noise: NoiseLaw
+    n_features: int
+    order: float | None = None
+    protects_units: bool = False
+    name = "vector sum"
+    streams = True
+    _rows: RowMap = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        validate.instance("noise", self.noise, NoiseLaw, "Pass gaussian_noise(...), laplace_noise(...) or an LpNoise.")
+        object.__setattr__(self, "n_features", validate.count("n_features", self.n_features))
+        if callable(self.bound):
+            order = 2.0 if self.order is None else self.order
+            object.__setattr__(self, "order", norm_order(order))
+        else:
+            object.__setattr__(self, "bound", validate.positive("bound", self.bound))
+            if self.order is not None:
+                raise ArgumentError(f"order={self.order!r} needs a bound that is a function of the norm. Leave it out.")
+            object.__setattr__(self, "protects_units", True)  # [note: vectors-5]
+        object.__setattr__(self, "_rows", RowMap.probed(self.vectors, self.n_features))
+
+    @property
+    def width(self) -> int:
+        """Number of coordinates of a vector."""
+        return self._rows.width
+
+    @property
+    def profile(self) -> Profile:
+        at_one = self.noise.count_profile()
+        if not callable(self.bound):
+            return at_one.with_noise(float(divide_down(1.0, self.bound)))  # [note: vectors-1]
+        scale = float(multiply_down(self.noise.scale, 1.0 - 8 * ULP))  # [note: vectors-2]
+        if isinstance(at_one, ShiftProfile):
+            return CustomShiftProfile(self.bound, scale)
+        return CustomProfile(_WeightTimes(self.bound), noise=scale)
+
+    def require_lattice(self, extent: Extent) -> None:
+        lattice = Lattice.for_scale(self.noise.scale)
+        if not callable(self.bound):
+            lattice.require(extent.weight * self.bound)
+            return
+        norms = np.linspace(0.0, extent.radius, _KNOTS)
+        bounds = CustomShiftProfile(self.bound).shift(norms)
+        if np.any(np.diff(bounds) < -1e-12 * bounds[1:]):
+            raise AssumptionError("bound decreases as the norm grows. Pass a bound that never decreases.")
+        if self.protects_units:
+            _require_concave(self.bound, extent.radius)
+        with np.errstate(divide="ignore"):
+            # A weight is at most the largest weight, and at most the largest product of weight and norm over the norm.
+            weights = np.minimum(extent.weight, extent.contribution / norms[:-1])
+        lattice.require(float(np.max(bounds[1:] * weights)))
+
+    def measure(self, content: Any, ball: Ball, bits: BitSource) -> FloatArray:
+        if content.n_features != self.n_features:
+            raise MismatchError(
+                f"the rows have {content.n_features} columns, but vectors was made for {self.n_features}. Pass the "
+                "number of columns as n_features."
+            )
+        lattice = Lattice.for_scale(self.noise.scale)
+        steps = content.total(partial(self._steps, ball, lattice))
+        return lattice.decode(steps + self.noise.draw_steps((1, self.width), lattice, bits)[0])
+
+    def _steps(self, ball: Ball, lattice: Lattice, rows: FloatArray, weights: FloatArray) -> IntArray:
+        """Sum of the weighted vectors of clipped rows, in whole steps."""
+        total = np.zeros(self.width, dtype=np.int64)
+        with np.errstate(all="ignore"):
+            for piece, vectors in self._rows.pieces(rows):
+                bounded = self._bounded(vectors, self._bounds(ball, rows[piece]))
+                total += lattice.encode(bounded * weights[piece, None]).sum(axis=0)
+        return total
+
+    def _bounds(self, ball: Ball, rows: FloatArray) -> FloatArray:
+        """Bound of the vector of each row, lowered by more than the function may differ from one call to the next."""
+        if not callable(self.bound):
+            return np.full(len(rows), self.bound)
+        largest = float(self.bound(np.array([ball.radius]))[0])
+        # The norm of a clipped row is at most the norm that decided about its probability.
+        bounds = np.minimum(self.bound(ball.norms(rows)), largest) * (1.0 - 8 * ULP)  # [note: vectors-3]
+        return np.where(bounds > 0.0, bounds, 0.0)
+
+    def _bounded(self, vectors: FloatArray, bounds: FloatArray) -> FloatArray:
+        """Scale vectors that are longer than their bounds back to just below them."""
+        edge = bounds * (1.0 - 2 * (self.width + 16) * ULP)
+        length = norms_of(vectors, self.noise.order) + _UNDERFLOW
+        # The length of a vector with one coordinate is exact, so such a vector may be as long as its bound.
+        exact = (np.count_nonzero(vectors, axis=1) <= 1) & (np.abs(vectors).max(axis=1) <= bounds)
+        factor = np.where(exact | (length <= edge), 1.0, edge / length)
+        return vectors * factor[:, None]  # [note: vectors-4]
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return value * max_rows
+
+    def describe(self) -> dict[str, Any]:
+        """Public description: functions are named, because they cannot be written to a file."""
+        bound = getattr(self.bound, "__name__", "function") if callable(self.bound) else self.bound
+        return {
+            "noise": self.noise.to_dict(),
+            "vectors": getattr(self.vectors, "__name__", type(self.vectors).__name__),
+            "bound": bound,
+            "n_features": self.n_features,
+            "width": self.width,
+        }
+
+
+def _require_concave(bound: NormFunction, radius: float) -> None:
+    """Raise if bound(sqrt(s)) is seen not to be concave in s."""
+    squares = np.linspace(0.0, radius**2, _KNOTS)
+    values = bound(np.sqrt(squares))
+    if np.any(values[:-2] + values[2:] > 2.0 * values[1:-1] + 1e-9 * values[-1]):
+        raise AssumptionError(
+            "bound(sqrt(s)) is not concave in s, so the profile does not hold for units of several rows. Leave "
+            "protects_units out, or pass a larger bound that is concave."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveRounds(Mechanism):
+    """The same kind of release several times on one sample, each chosen with the values released before.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(values)``: takes the tuple of the values released so far, which is empty at first, and returns the next
+        mechanism. All mechanisms must have one and the same profile.
+    n_rounds : int
+        Number of rounds.
+
+    Notes
+    -----
+    Guarantee. The profile bounds the loss of all rounds together: Gaussian shifts of equal rounds add in squares, and
+    pure losses add. A mechanism with another profile than the first is refused before it reads a row:
+    `tests/unit/mechanisms/test_vectors.py`.
+
+    Assumes. `step` uses public values and the values it is given, and nothing else that depends on rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pais
+    >>> def step(values):
+    ...     center = np.mean(values, axis=0) / 1000 if values else np.zeros(2)
+    ...     return pais.VectorSum(
+    ...         vectors=lambda rows: np.clip(rows - center, -1, 1),
+    ...         bound=2**0.5,
+    ...         noise=pais.gaussian_noise(30.0),
+    ...         n_features=2,
+    ...     )
+    >>> rounds = pais.AdaptiveRounds(step=step, n_rounds=3)
+    >>> plan = pais.Plan(
+    ...     ball=pais.Ball(radius=5.0), rule=pais.UniformRule(rate=1.0), mechanism=rounds, epsilon=1.0, delta=1e-6
+    ... )
+    >>> len(pais.run(plan, np.ones((1000, 2))).value)
+    3
+    """
+
+    step: Callable[[tuple[Any, ...]], Mechanism]
+    n_rounds: int
+    name = "adaptive rounds"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_rounds", validate.count("n_rounds", self.n_rounds))
+        validate.instance("step(())", self._first, Mechanism, "Return a VectorSum or another mechanism.")
+
+    @cached_property
+    def _first(self) -> Mechanism:
+        return self.step(())
+
+    @property
+    def profile(self) -> Profile:
+        profile = self._first.profile
+        rounds: float = self.n_rounds
+        if isinstance(profile, ShiftProfile):
+            root = math.isqrt(self.n_rounds)
+            rounds = root if root**2 == self.n_rounds else math.nextafter(math.sqrt(self.n_rounds), math.inf)
+        return profile.with_noise(float(divide_down(1.0, rounds)))  # [note: vectors-6]
+
+    @property
+    def order(self) -> float | None:
+        return self._first.order
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]  # follows from the rounds
+        return self._first.streams
+
+    @property
+    def protects_units(self) -> bool:  # type: ignore[override]  # follows from the rounds
+        return self._first.is_for_units
+
+    def require_lattice(self, extent: Extent) -> None:
+        self._first.require_lattice(extent)
+
+    def measure(self, content: Any, ball: Ball, bits: BitSource) -> tuple[Any, ...]:
+        values: tuple[Any, ...] = ()
+        for _ in range(self.n_rounds):
+            mechanism = self.step(values)
+            self._require_like_the_first(mechanism)
+            values = (*values, mechanism.measure(content, ball, bits))
+        return values
+
+    def _require_like_the_first(self, mechanism: Mechanism) -> None:
+        """Raise if a round has another price than the plan. The rounds depend on released values, so this may tell."""
+        validate.instance("step(values)", mechanism, Mechanism, "Return a VectorSum or another mechanism.")
+        first = self._first
+        alike = type(mechanism) is type(first) and mechanism.order == first.order
+        if not (alike and mechanism.profile == first.profile and mechanism.is_for_units == first.is_for_units):
+            raise AssumptionError(  # [note: vectors-7]
+                "a round has another profile than the first round. Let step return mechanisms of one class with the "
+                "same noise and the same bound, and define a bound function outside of step."
+            )
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return tuple(self._first.in_rows(each, max_rows) for each in value)
+
+    def describe(self) -> dict[str, Any]:
+        """Public description of the rounds: that of the first, and their number."""
+        return {"rounds": self.n_rounds, "first": self._first.to_dict()}
