@@ -18,6 +18,7 @@ from pais.estimators.base import PrivateEstimator
 from pais.mechanisms import Clipping, principal_components
 from pais.planning import Fit, PCASettings
 from pais.privacy.guarantee import warn
+from pais.report import ComponentResults
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
@@ -218,6 +219,20 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         return (
             f"noise drowns {asked - above} of the {asked} components: their variance is below the noise level "
             f"{self.noise_level_:.4g}. Ask for fewer, raise epsilon, or use more rows."
+        )
+
+    def _results(self) -> ComponentResults:
+        return ComponentResults(
+            names=tuple(self._labels),
+            loadings=self.components_,
+            variances=self.explained_variance_,
+            shares=self.explained_variance_ratio_,
+            standard_error=self.explained_variance_se_,
+            noise_level=self.noise_level_,
+            above_noise=self.n_above_noise_,
+            scaled=self.fit_.schema is not None,
+            captured=self.captured_,
+            counted=self.fit_.value.noisy_count,
         )
 
     def components_frame(self) -> Any:

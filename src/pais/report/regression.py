@@ -14,7 +14,7 @@ from pais.data.scales import Auto, Bounds
 from pais.planning.readability import CLEAR
 from pais.report.grid import Bars, Cell, Grid, around, bars_table, row_head
 from pais.report.results import Results
-from pais.report.text import escaped, number, paragraph, section
+from pais.report.text import escaped, number, paragraph, percent, section
 from pais.report.view import error_text, value_text
 
 # A page shows at most this many classes with drawings, and this many coefficients in the drawing of each.
@@ -274,3 +274,17 @@ class RegressionResults(Results):
             f'<div class="charts wide-charts">\n{"".join(figures)}\n</div>',
             paragraph(f"At most {_STRONGEST} clear coefficients of each class. Bars show two standard errors.", "soft"),
         )
+
+
+def penalty_in_words(alpha: object, penalised: FloatArray, plain: FloatArray) -> str:
+    """What a penalty did, from coefficients with and without it, in the coordinates in which it holds."""
+    if alpha == 0.0:
+        return "There is no penalty on large coefficients (alpha = 0)."
+    source = "follows from the known noise (alpha = 'noise')" if alpha == "noise" else f"was stated (alpha = {alpha})"
+    before, after = float(np.linalg.norm(plain)), float(np.linalg.norm(penalised))
+    shorter = 1.0 - after / max(before, _NEVER_ZERO)
+    change = f"{percent(shorter)} shorter than" if shorter > 0.005 else "about as long as"
+    return (
+        f"The penalty on large coefficients {source}. It draws coefficients toward zero where the noise hides them: "
+        f"together, and on scaled columns, they are {change} without a penalty."
+    )

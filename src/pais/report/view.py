@@ -75,7 +75,7 @@ class View:
         errors = None if self.errors is None else self.errors[:, feature]
         kind = self.kinds[feature]
         if kind == DATE:
-            return [_date(value) for value in values], [] if errors is None else [_days(error) for error in errors]
+            return [date_text(value) for value in values], [] if errors is None else [_days(error) for error in errors]
         factor, unit = (100.0, "%") if kind == SHARE else (1.0, "")
         decimals = _decimals(factor * values, None if errors is None else factor * errors)
         shown = [_text(factor * value, decimals) + unit for value in values.tolist()]
@@ -176,7 +176,7 @@ def error_text(error: float) -> str:
     return f"{rounded:,.0f}" if decimals <= 0 else f"{rounded:.{decimals}f}".rstrip("0").rstrip(".")
 
 
-def _date(days: float) -> str:
+def date_text(days: float) -> str:
     return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
 
 
