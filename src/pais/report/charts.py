@@ -69,7 +69,7 @@ class LineChart:
         parts = [
             _levels(ticks),
             _across_axis([(self._across(tick), f"{tick:g}") for tick in self.x_ticks], self.x_name),
-            "" if self.limit is None else _limit(self.limit, self.limit_label, top),
+            "" if self.limit is None else _limit(self.limit, top, self.limit_label),
             self._upright(),
             f'<polyline class="curve" points="{line}"/>',
             *marks,
@@ -94,7 +94,7 @@ class BarChart:
 
     Attributes
     ----------
-    name, title, description, limit, limit_label, x_name, note
+    name, title, description, limit, x_name, note
         As in `LineChart`.
     values, errors : array
         Heights of the bars, and half lengths of the error bars.
@@ -109,7 +109,6 @@ class BarChart:
     errors: FloatArray
     strong: int
     limit: float
-    limit_label: str
     x_name: str
     note: str = ""
 
@@ -124,7 +123,7 @@ class BarChart:
             for position, (x, value, error) in enumerate(zip(places, self.values, self.errors, strict=True))
         ]
         labels = [(places[position], str(position + 1)) for position in range(0, n, every)]
-        limit = _limit(self.limit, self.limit_label, top, at_end=True)
+        limit = _limit(self.limit, top)
         return _figure(self, [_levels(ticks), _across_axis(labels, self.x_name), *bars, limit])
 
     def _bar(self, x: float, width: float, value: float, error: float, *, weak: bool) -> str:
@@ -149,14 +148,11 @@ def _figure(chart: LineChart | BarChart, parts: Sequence[str]) -> str:
     )
 
 
-def _limit(level: float, label: str, top: float, *, at_end: bool = False) -> str:
-    """A dashed line with its label: below the line at its start, or above the line at its end."""
+def _limit(level: float, top: float, label: str = "") -> str:
+    """A dashed line, with a label below it."""
     y = _down(level / top)
-    x, below, anchor = (_WIDTH - _RIGHT, -6.0, ' text-anchor="end"') if at_end else (_LEFT + 6, 16.0, "")
-    return (
-        f'<line class="limit" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>\n'
-        f'<text class="limit-label" x="{x:g}" y="{y + below:.2f}"{anchor}>{escaped(label)}</text>'
-    )
+    text = f'\n<text class="limit-label" x="{_LEFT + 6:g}" y="{y + 16:.2f}">{escaped(label)}</text>' if label else ""
+    return f'<line class="limit" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>{text}'
 
 
 def _levels(ticks: Sequence[float]) -> str:

@@ -12,7 +12,7 @@ from pais.report.grid import Cell, Grid, around
 from pais.report.projection import direction_in_words
 from pais.report.results import Results
 from pais.report.text import breakable, number, paragraph, percent, section, table
-from pais.report.view import error_text, value_text
+from pais.report.view import value_text
 
 # A scree plot shows at most this many components, and the table of loadings this many.
 _MOST_BARS, _MOST_COLUMNS = 30, 30
@@ -60,6 +60,7 @@ class ComponentResults(Results):
 
     title = "Private PCA"
     noun = "components"
+    units = "and components and variances refer to the scaled columns."
     cautions = (
         (
             "Coordinates are not protected.",
@@ -81,10 +82,6 @@ class ComponentResults(Results):
     scaled: bool = False
     captured: float | None = None
     counted: float | None = None
-
-    @property
-    def units(self) -> str:  # type: ignore[override]  # depends on the columns
-        return "and components and variances refer to the scaled columns."
 
     def in_words(self) -> str:
         k, d = self.loadings.shape
@@ -157,7 +154,7 @@ class ComponentResults(Results):
         if self.captured is not None:
             text += (
                 f" They have about {percent(self.captured)} of the variance that the best {k} direction"
-                f"{'s' * (k != 1)} without noise would have; sampling and clipping come on top."
+                f"{'s' * (k != 1)} would have without noise; sampling and clipping are not part of this."
             )
         return text
 
@@ -173,14 +170,14 @@ class ComponentResults(Results):
             errors=np.full(shown, 2.0 * self.standard_error),
             strong=self._clear,
             limit=self.noise_level,
-            limit_label=f"noise level: {number(self.noise_level, 3)}",
             x_name="component",
-            note="Lines on the bars show two standard errors due to noise. Grey components do not stand above it.",
+            note=f"Dashed line: the noise level, {number(self.noise_level, 3)}. Lines on the bars show two standard "
+            "errors due to noise. Grey components do not stand above the noise.",
         ).svg()
 
     def _table(self) -> str:
         cumulative = np.minimum(np.cumsum(self.shares), 1.0)
-        error = around(error_text(self.standard_error))
+        error = around(self.standard_error)
         rows = [
             (
                 str(j + 1),

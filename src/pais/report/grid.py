@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from pais.report.heat import N_STEPS, PRINTED_TOGETHER, table_of
 from pais.report.text import breakable, escaped, number
+from pais.report.view import error_text
 
 # Size of the drawing of an error bar.
 _WIDTH, _HEIGHT, _MARGIN = 160.0, 20.0, 8.0
@@ -22,8 +24,10 @@ class Cell:
 
     Attributes
     ----------
-    text, small : str
-        The value, and its standard error or its interval.
+    text : str
+        The value.
+    small : tuple of str
+        Its standard error or its interval, in pieces between which a line may be broken.
     level : float
         Between -1, blue, and 1, orange.
     weak : bool
@@ -33,7 +37,7 @@ class Cell:
     """
 
     text: str
-    small: str = ""
+    small: tuple[str, ...] = ()
     level: float = 0.0
     weak: bool = False
     hint: str = ""
@@ -42,7 +46,8 @@ class Cell:
         step = int(np.clip(round(self.level * N_STEPS), -N_STEPS, N_STEPS)) + N_STEPS
         kind = "weak" if self.weak else f"heat-{step}"
         hint = f' title="{escaped(self.hint)}"' if self.hint else ""
-        small = f"<small>{escaped(self.small)}</small>" if self.small else ""
+        pieces = " ".join(f"<span>{escaped(piece)}</span>" for piece in self.small)
+        small = f"<small>{pieces}</small>" if pieces else ""
         return f'<td class="{kind}"{hint}>{escaped(self.text)}{small}</td>'
 
 
@@ -115,6 +120,12 @@ class Bars:
     high: float
     filled: bool = False
 
+    @classmethod
+    def over(cls, low: float, high: float, *, filled: bool = False) -> Bars:
+        """An axis from low to high, with ends that are rounded outward."""
+        unit = 10.0 ** (math.floor(math.log10(max(high - low, 1e-300))) - 1)
+        return cls(low=math.floor(low / unit) * unit, high=math.ceil(high / unit) * unit, filled=filled)
+
     def cell(self, value: float, low: float, high: float, *, weak: bool = False) -> str:
         """Draw one value and the ends of its interval. The numbers are in the table, so the drawing is hidden."""
         middle = _HEIGHT / 2.0
@@ -143,7 +154,7 @@ class Bars:
 
     def axis(self, name: str) -> str:
         """The ends of the axis, for the heading of the column."""
-        low, high = ("0" if end == 0.0 else number(end, 2) for end in (self.low, self.high))
+        low, high = ("0" if end == 0.0 else number(end, 3) for end in (self.low, self.high))
         middle = escaped(name) or ("0" if self.low < 0.0 < self.high else "")
         return f'<span class="ends"><span>{low}</span><span>{middle}</span><span>{high}</span></span>'
 
@@ -161,6 +172,6 @@ def bars_table(caption: str, head: Sequence[str], lines: Sequence[str]) -> str:
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(caption)}">\n{table}\n</div>'
 
 
-def around(error: str) -> str:
+def around(error: float) -> str:
     """A standard error with its sign."""
-    return f"{_PLUS_MINUS}{error}"
+    return f"{_PLUS_MINUS}{error_text(error)}"

@@ -15,7 +15,7 @@ from pais.planning.readability import CLEAR
 from pais.report.grid import Bars, Cell, Grid, around, bars_table, row_head
 from pais.report.results import Results
 from pais.report.text import escaped, number, paragraph, percent, section
-from pais.report.view import error_text, value_text
+from pais.report.view import value_text
 
 # A page shows at most this many classes with drawings, and this many coefficients in the drawing of each.
 _MOST_CLASSES, _STRONGEST = 12, 6
@@ -197,7 +197,7 @@ class RegressionResults(Results):
         weak = not self.clear[line, place]
         return Cell(
             text=value_text(value, error),
-            small=around(error_text(error)),
+            small=(around(error),),
             level=value * float(self._sizes[place]) / self._largest,
             weak=weak,
             hint="within two standard errors of zero" if weak else "",
@@ -215,7 +215,7 @@ class RegressionResults(Results):
         clear = self.clear[line]
         # An uncertain coefficient must not make all others too small to see.
         top = float(reach[clear].max() if clear.any() else reach.max())
-        bars = Bars(low=-top, high=top)
+        bars = Bars.over(-top, top)
         chosen = set(places)
         lines = []
         for j in self._order(line):
@@ -231,7 +231,7 @@ class RegressionResults(Results):
             extra = '<td class="count"></td>' * (2 * bool(self.steps))
             lines.append(
                 f'<tr class="counts"><th scope="row">intercept</th><td></td><td>{text}'
-                f"<small>{escaped(around(error_text(error)))}</small></td>{extra}</tr>"
+                f"<small>{escaped(around(error))}</small></td>{extra}</tr>"
             )
         compared = ("for a change of", "effect") if self.steps and not brief else ()
         axis = bars.axis("effect" if self.steps else "")
@@ -250,7 +250,7 @@ class RegressionResults(Results):
             rows.append("intercept")
             cells.append(
                 [
-                    Cell(text=value_text(value, error), small=around(error_text(error)))
+                    Cell(text=value_text(value, error), small=(around(error),))
                     for value, error in zip(self.intercepts.tolist(), self.intercept_errors.tolist(), strict=True)
                 ]
             )

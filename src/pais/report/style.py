@@ -131,7 +131,6 @@ svg .limit { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; }
 svg .column { fill: var(--accent); fill-opacity: .75; }
 svg .weak-column { fill: var(--soft); fill-opacity: .4; }
 svg .whisker { stroke: var(--text); stroke-width: 1.5; }
-svg .limit-label { paint-order: stroke; stroke: var(--card); stroke-width: 4px; stroke-linejoin: round; }
 svg .empty { fill: var(--empty); }
 svg .mark { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
 svg .frame { fill: none; stroke: var(--line); }
@@ -179,7 +178,9 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
   max-height: 14rem; text-align: left; line-height: 1.25; }
 .heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; width: max-content;
   max-width: min(24rem, 38vw); }
-.heat small { display: block; font-size: .74rem; line-height: 1.2; }
+.heat small { display: block; font-size: .74rem; line-height: 1.2; max-width: 8rem; margin: 0 auto;
+  white-space: normal; }
+.heat small span { white-space: nowrap; }
 .heat .drowned span { color: var(--soft); font-weight: 400; font-style: italic; }
 .weak { background: var(--weak); color: var(--weak-text); }
 .heat td.weak { border-radius: .25rem; min-width: 3.4rem; text-align: center; }

@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais.report.grid import Bars, Cell, Grid, bars_table, row_head
 from pais.report.results import Results, as_sentence
-from pais.report.text import escaped, paragraph, percent, section
+from pais.report.text import escaped, paragraph, section
 from pais.report.view import date_text, value_text
 
 # A table with few rows and more columns than this is turned on its side, which is easier to read on a phone.
 _MOST_COLUMNS, _FEW_ROWS = 4, 8
 
-# Ends of a 95 % interval are about this many standard errors apart.
-_DEVIATIONS = 4.0
+# Values are rounded like the length of their interval, but no further than to whole numbers.
+_COARSEST = 10.0
 
 # Statistics whose bars start at zero.
 _COUNTS = ("count", "histogram")
@@ -82,7 +82,7 @@ class StatisticResults(Results):
 
     def in_words(self) -> str:
         n = int(np.isfinite(self.values).sum())
-        return f"{self.name}, {n} value{'s' * (n != 1)}"
+        return f"{n} value{'s' * (n != 1)} ({self.name})"
 
     @property
     def _dates(self) -> NDArray[np.bool_]:
@@ -101,7 +101,7 @@ class StatisticResults(Results):
         if shares.size == 0:
             return None
         middle = float(np.median(shares))
-        within = f"known to within {percent(middle)}" if middle < 10.0 else "hidden by the noise"
+        within = f"known to within {100.0 * middle:.2g}%" if middle < 10.0 else "hidden by the noise"
         if shares.size == 1:
             return f"the value is {within}"
         return f"half of the {shares.size} values are {within}{', or better' if middle < 10.0 else ''}"
@@ -124,8 +124,8 @@ class StatisticResults(Results):
             section(
                 "values",
                 "Values",
-                self._bars() if drawn else self._table(),
-                paragraph(self._key(drawn=drawn), "soft"),
+                self._single() if self.values.size == 1 else self._bars() if drawn else self._table(),
+                paragraph(self._key(drawn=drawn), "soft") if self.values.size > 1 else "",
                 *(paragraph(escaped(text), "soft") for text in (self.noise_in_words, self.clipping) if text),
             )
         ]
@@ -145,8 +145,15 @@ class StatisticResults(Results):
         if self._dates[row, column]:
             texts = [date_text(number) for number in (value, low, high)]
         else:
-            texts = [value_text(number, (high - low) / _DEVIATIONS) for number in (value, low, high)]
-        return Cell(text=texts[0], small=f"{texts[1]} to {texts[2]}", weak=bool(self._precision[row, column] > _WIDE))
+            texts = [value_text(number, min(high - low, _COARSEST)) for number in (value, low, high)]
+        return Cell(text=texts[0], small=(f"{texts[1]} to", texts[2]), weak=bool(self._precision[row, column] > _WIDE))
+
+    def _single(self) -> str:
+        """One value in large type."""
+        cell = self._cell(0, 0)
+        facts = ((self.name, cell.text), ("95 % interval", " ".join(cell.small)))
+        boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>" for label, text in facts)
+        return f'<dl class="facts">{boxes}</dl>'
 
     def _table(self) -> str:
         rows = [", ".join(labels) for labels in self.rows] or [self.name]
@@ -163,7 +170,7 @@ class StatisticResults(Results):
         low, high = float(np.nanmin(self.lows)), float(np.nanmax(self.highs))
         # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
         filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
-        bars = Bars(low=0.0 if filled else low, high=high, filled=filled)
+        bars = Bars.over(0.0 if filled else low, high, filled=filled)
         tables = []
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
             lines = [self._line(row, bars) for row in group]

@@ -160,11 +160,12 @@ def _text(value: float, decimals: int | None) -> str:
 
 
 def value_text(value: float, error: float) -> str:
-    """A value with as many decimals as its standard error, which is shown with two digits."""
+    """A value that is rounded like its standard error, which is shown with two digits."""
     size = max(abs(value), error)
     if not 1e-4 <= size < 1e9:
         return number(value, 3)
-    return _text(value, int(np.clip(1 - math.floor(math.log10(max(error, 1e-3 * size))), 0, _MOST_DECIMALS)))
+    decimals = 1 - math.floor(math.log10(max(error, 1e-3 * size)))
+    return _text(round(value, decimals), int(np.clip(decimals, 0, _MOST_DECIMALS)))
 
 
 def error_text(error: float) -> str:
