@@ -187,6 +187,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             steps=steps,
             penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
             counted=coefficients.vector.noisy_count,
+            caution=self.fit_.concern,
         )
 
     def coefficients_frame(self) -> Any:

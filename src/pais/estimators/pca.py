@@ -233,6 +233,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
             scaled=self.fit_.schema is not None,
             captured=self.captured_,
             counted=self.fit_.value.noisy_count,
+            caution=self.fit_.concern,
         )
 
     def components_frame(self) -> Any:

@@ -45,6 +45,8 @@ class ComponentResults(Results):
         Predicted variance along these components over that along the best of their number.
     counted : float, optional
         Noisy number of rows, from the release itself.
+    caution : str, optional
+        Text of a warning about the fit.
 
     Examples
     --------
@@ -82,10 +84,11 @@ class ComponentResults(Results):
     scaled: bool = False
     captured: float | None = None
     counted: float | None = None
+    caution: str | None = None
 
     def in_words(self) -> str:
         k, d = self.loadings.shape
-        return f"{k} component{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}"
+        return f"{k} principal component{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}"
 
     @property
     def _clear(self) -> int:
@@ -117,6 +120,10 @@ class ComponentResults(Results):
     @property
     def readable(self) -> float:
         return self._clear / len(self.loadings)
+
+    @property
+    def concern(self) -> str | None:
+        return self.caution
 
     @property
     def noisy_count(self) -> float | None:
@@ -187,7 +194,7 @@ class ComponentResults(Results):
             )
             for j in range(min(len(self.loadings), _MOST_BARS))
         ]
-        return table("Estimated variance", ("Component", "variance", "share", "cumulative"), rows)
+        return table("Estimated variance", ("Component", "variance", "share", "total"), rows)
 
     def _directions(self) -> str:
         """The features with the largest loadings of the first components."""

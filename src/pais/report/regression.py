@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,8 @@ class RegressionResults(Results):
         What the penalty did to the coefficients, in a sentence.
     counted : float, optional
         Noisy number of rows, from the release itself.
+    caution : str, optional
+        Text of a warning about the fit.
 
     Examples
     --------
@@ -103,7 +105,8 @@ class RegressionResults(Results):
     classes: tuple[str, ...] = ()
     steps: Sequence[Step] = ()
     penalty: str = ""
-    counted: float | None = field(default=None)
+    counted: float | None = None
+    caution: str | None = None
 
     @property
     def title(self) -> str:  # type: ignore[override]  # depends on the target
@@ -138,6 +141,10 @@ class RegressionResults(Results):
     @property
     def readable(self) -> float:
         return float(self.clear.mean())
+
+    @property
+    def concern(self) -> str | None:
+        return self.caution
 
     @property
     def noisy_count(self) -> float | None:

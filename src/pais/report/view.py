@@ -164,7 +164,7 @@ def value_text(value: float, error: float) -> str:
     size = max(abs(value), error)
     if not 1e-4 <= size < 1e9:
         return number(value, 3)
-    decimals = 1 - math.floor(math.log10(max(error, 1e-3 * size)))
+    decimals = 1 - math.floor(math.log10(max(error, 1e-5 * size)))
     return _text(round(value, decimals), int(np.clip(decimals, 0, _MOST_DECIMALS)))
 
 
