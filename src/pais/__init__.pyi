@@ -30,7 +30,11 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
+from .estimators import (
+    DPKMeans as DPKMeans,
+    DPLinearRegression as DPLinearRegression,
+    DPLogisticRegression as DPLogisticRegression,
+)
 from .mechanisms import (
     AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
@@ -40,6 +44,8 @@ from .mechanisms import (
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
+    LogisticRounds as LogisticRounds,
+    LogisticValue as LogisticValue,
     LpNoise as LpNoise,
     MeanValue as MeanValue,
     Mechanism as Mechanism,

@@ -2,5 +2,6 @@
 
 from pais.estimators.kmeans import DPKMeans
 from pais.estimators.linear import DPLinearRegression
+from pais.estimators.logistic import DPLogisticRegression
 
-__all__ = ["DPKMeans", "DPLinearRegression"]
+__all__ = ["DPKMeans", "DPLinearRegression", "DPLogisticRegression"]
