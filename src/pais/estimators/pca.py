@@ -19,6 +19,7 @@ from pais.estimators.frames import components_frame
 from pais.planning import Fit, PCASettings
 from pais.planning.components import PCAFit
 from pais.privacy.guarantee import warn
+from pais.report import ComponentResults
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
@@ -207,6 +208,21 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     def _pca_fit(self) -> PCAFit:
         assert isinstance(self.fit_, PCAFit)
         return self.fit_
+
+    def _results(self) -> ComponentResults:
+        return ComponentResults(
+            names=tuple(self._labels),
+            loadings=self.components_,
+            variances=self.explained_variance_,
+            shares=self.explained_variance_ratio_,
+            standard_error=self.explained_variance_se_,
+            noise_level=self.noise_level_,
+            above_noise=self.n_above_noise_,
+            scaled=self.fit_.schema is not None,
+            captured=self.captured_,
+            counted=self.fit_.value.noisy_count,
+            caution=self.fit_.concern,
+        )
 
     def components_frame(self) -> Any:
         """Components as a pandas frame, one row per component.
