@@ -213,11 +213,12 @@ class Release(Carded):
 
 
 def value_in_words(value: object) -> str:
-    """A released value in a few words. Numbers are shown; of arrays and other objects, the shape or the class."""
+    """A released value in a few words: its own, if it has `in_words()`, or a number, or a shape, or the class."""
     if isinstance(value, (bool, int, float, np.integer, np.floating)):
         return f"{value:.6g}"
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     if isinstance(value, tuple):
         return f"{len(value)} values"
-    return type(value).__name__
+    in_words = getattr(value, "in_words", None)
+    return str(in_words()) if callable(in_words) else type(value).__name__

@@ -14,8 +14,12 @@ from pais.mechanisms.kmeans import (
     Round,
     SecondMoment,
 )
+from pais.mechanisms.logistic import LogisticRounds, LogisticValue
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
+from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
+from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
@@ -23,20 +27,28 @@ from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 __all__ = [
     "AdaptiveRounds",
     "CellModel",
+    "Clipping",
     "Elbow",
     "ElbowPoint",
     "Extent",
     "GaussianNoise",
     "GeometricNoise",
+    "Grid",
+    "GridQuantiles",
     "Joint",
     "KMeans",
     "KMeansValue",
+    "LinearValue",
+    "LogisticRounds",
+    "LogisticValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "PrincipalComponents",
+    "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
     "Round",
@@ -50,4 +62,6 @@ __all__ = [
     "gaussian_noise",
     "geometric_noise",
     "laplace_noise",
+    "linear_regression",
+    "principal_components",
 ]

@@ -9,6 +9,7 @@ from pais.data.ball import Ball
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
+from pais.mechanisms.quantiles import GridQuantiles
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import VectorSum
@@ -37,6 +38,8 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
         # The noise of a block has the scale of the noise times its factor, rounded to a double.
         laws = [replace(mechanism.noise, scale=scale) for scale in mechanism.block_scales]  # type: ignore[type-var]
         return _added([_quotient(1.0, law) for law in laws])  # [note: statistics-6]
+    if type(mechanism) is GridQuantiles:
+        return mechanism.exact_price
     if type(mechanism) is Joint:
         return _added([exact_epsilon(part, rule, ball) for part in mechanism.parts])
     return None
