@@ -15,6 +15,7 @@ from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import ULP, FloatArray, divide_down, multiply_down
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
+from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball, norm_order
 from pais.errors import ArgumentError, AssumptionError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
@@ -69,10 +70,10 @@ class VectorSum(Mechanism):
     zero: `tests/unit/mechanisms/test_vectors.py`. No row decides whether a release succeeds.
 
     Assumes. The vector of a row depends on that row, on public values and on released values alone. The constructor
-    searches for a counterexample on synthetic rows and raises an `AssumptionError` if it finds one. A function whose
-    last bits depend on the number of rows, as those of a matrix product do, is called for one row at a time; with
-    `row_products` instead of a matrix product it is called for many. The bound never decreases as the norm grows; a
-    plan checks this on a grid of norms.
+    searches for a counterexample on synthetic rows and raises an `AssumptionError` if it finds one. The function is
+    always called on blocks of 1024 rows, filled up with rows of zeros, so that a matrix product rounds every row in the
+    same way. If the last bits of a vector depend on the place of its row in the block, the function is called for one
+    row at a time. The bound never decreases as the norm grows; a plan checks this on a grid of norms.
 
     Examples
     --------
@@ -154,7 +155,9 @@ class VectorSum(Mechanism):
                 "number of columns as n_features."
             )
         lattice = Lattice.for_scale(self.noise.scale)
-        steps = content.total(partial(self._steps, ball, lattice))
+        # Set for all threads of this process. Workers of a cluster set it for themselves.
+        with one_blas_thread():
+            steps = content.total(partial(self._steps, ball, lattice))
         return lattice.decode(steps + self.noise.draw_steps((1, self.width), lattice, bits)[0])
 
     def _steps(self, ball: Ball, lattice: Lattice, rows: FloatArray, weights: FloatArray) -> IntArray:
