@@ -29,27 +29,41 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPKMeans as DPKMeans
+from .estimators import (
+    DPPCA as DPPCA,
+    DPKMeans as DPKMeans,
+    DPLinearRegression as DPLinearRegression,
+    DPLogisticRegression as DPLogisticRegression,
+)
 from .mechanisms import (
     AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
+    GeometricNoise as GeometricNoise,
+    Grid as Grid,
+    GridQuantiles as GridQuantiles,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
+    LogisticRounds as LogisticRounds,
+    LogisticValue as LogisticValue,
     LpNoise as LpNoise,
     MeanValue as MeanValue,
     Mechanism as Mechanism,
     MomentSum as MomentSum,
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
+    PrincipalComponents as PrincipalComponents,
+    QuantileValue as QuantileValue,
     ReleasedCells as ReleasedCells,
+    VectorStatistic as VectorStatistic,
     VectorSum as VectorSum,
     WeightedCount as WeightedCount,
     WeightedMean as WeightedMean,
     WeightedSum as WeightedSum,
     gaussian_noise as gaussian_noise,
+    geometric_noise as geometric_noise,
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
@@ -58,6 +72,7 @@ from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
     KMeansSettings as KMeansSettings,
+    PCASettings as PCASettings,
     Plan as Plan,
     Readability as Readability,
     Survey as Survey,
@@ -96,3 +111,14 @@ from .privacy.rules import (
 )
 from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample
+from .statistics import (
+    Statistic as Statistic,
+    count as count,
+    covariance as covariance,
+    describe as describe,
+    histogram as histogram,
+    mean as mean,
+    quantile as quantile,
+    sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
+    variance as variance,
+)

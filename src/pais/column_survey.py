@@ -1,5 +1,7 @@
 """Private bounds of "auto" columns: a center and a half-range for each, found from noisy counts of cells.
 
+Columns of a regression get a mean and a deviation instead, from the same counts.
+
 Three stages read all rows. The first counts cells by sign and octave, which gives the magnitude of a column. The second
 releases a noisy mean within that magnitude. The third counts cells by sign and size about the mean. The bounds of a
 column are quantiles of the third histogram, so that few cells lie outside. All columns go through a stage together.
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +20,8 @@ from pais._base.numerics import FloatArray
 from pais._base.octaves import N_BINS, OCTAVES, bin_of, edges
 from pais._base.randomness import BitSource
 from pais.data.engines import Block, Engine, Fold
+from pais.data.kinds import Column
+from pais.data.scales import Auto
 from pais.mechanisms import NoiseLaw
 from pais.planning.norm_counts import NoisyCounts, NormCounts
 from pais.planning.survey_noise import SurveyNoise
@@ -43,6 +47,9 @@ _CLEAR = 50.0
 # A tail with fewer cells than this many standard deviations of the noise of a bin may be noise.
 _LEAST_TAIL = 5.0
 
+# Cells other than zero are not seen if they are fewer than this many standard deviations of the noise of a bin.
+_UNSEEN = 4.5
+
 # Bounds are rounded outwards to this many decimal places more than their distance has.
 _PLACES = 2
 
@@ -52,15 +59,18 @@ _LEAST_RANGE, _NEARLY_ZERO = 1e-9, 2.0**-90
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRange:
-    """Released bounds of a column.
+    """Released bounds of a column, and its mean and deviation.
 
-    They are -1 and 1 if nothing but zeros is `seen` above the noise. They are `clear` if many cells are.
+    The bounds are -1 and 1 if nothing but zeros is `seen` above the noise. They are `clear` if many cells are. The
+    deviation is then that of ones among zeros, which are just too few to be seen.
     """
 
     low: float = -1.0
     high: float = 1.0
     seen: bool = True
     clear: bool = True
+    mean: float = 0.0
+    deviation: float = 1.0
 
     @property
     def center(self) -> float:
@@ -89,15 +99,16 @@ def column_ranges(
     law = noise.on_cells(_SIZE_SHARE, d)
     last = _sides(engine, places, means, [_bins_for(_n_cells(sides) / law.deviation(1)) for sides in first], law, bits)
     unsure = _LEAST_TAIL * law.deviation(1)
-    return tuple(
-        _settled(
+    ranges = []
+    for coarse, before, mean, fine in zip(rough, first, means, last, strict=True):
+        bounds = _settled(
             coarse if not any(fine) else _range(fine, mean, _TAIL, unsure),
             clear=_n_cells(fine) > _CLEAR * law.deviation(1),
             negative=before[0] is not None,
             positive=before[1] is not None,
         )
-        for coarse, before, mean, fine in zip(rough, first, means, last, strict=True)
-    )
+        ranges.append(_with_moments(bounds, coarse, fine, mean, law.deviation(1)))
+    return tuple(ranges)
 
 
 def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, SurveyNoise, tuple[str, ...]]:
@@ -112,9 +123,16 @@ def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[En
     positions = [schema.labels.index(name) for name in schema.open]
     share = noise.columns_share
     ranges = dict(zip(schema.open, column_ranges(engine, positions, noise.part(share), bits), strict=True))
-    resolved = schema.resolved({name: (column.center, column.scale) for name, column in ranges.items()})
+    resolved = schema.with_columns(_resolved(schema[name], column) for name, column in ranges.items())
     unclear = tuple(name for name, column in ranges.items() if not column.clear)
     return engine.with_schema(resolved), noise.part(1.0 - share), unclear
+
+
+def _resolved(column: Column, found: ColumnRange) -> Column:
+    """The column with its bounds, or with mean and deviation if it is standardized."""
+    assert isinstance(column, Auto)
+    center, scale = (found.mean, found.deviation) if column.standardized else (found.center, found.scale)
+    return column.resolved(center, scale, found.low, found.high)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,6 +284,35 @@ def _end(side: NormCounts, rows: float, unsure: float) -> float:
     within = (outwards[at] - sure) / (outwards[at] - outwards[at + 1])
     size = float(points[at] + within * (points[at + 1] - points[at]))
     return size * math.sqrt(math.log(side.n_rows / rows) / math.log(side.n_rows / sure))
+
+
+def _with_moments(
+    bounds: ColumnRange, coarse: ColumnRange, sides: Sequence[NormCounts | None], center: float, noise: float
+) -> ColumnRange:
+    """Bounds with the mean and the deviation of the cells, from their counts by sign and size about a center.
+
+    If the coarse range shows nothing but zeros, the deviation is at least that of ones among zeros, of which there are
+    just too few to be seen. So a column of rare values is not blown up.
+    """
+    n_cells = max(_n_cells(sides), 1.0)
+    least = 0.0
+    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
+        least = math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
+    if not bounds.seen:
+        return replace(bounds, deviation=_short(least))
+    if not any(sides):
+        return replace(bounds, mean=bounds.center, deviation=0.5 * bounds.scale)
+    total = np.zeros(2)
+    for sign, side in zip((-1.0, 1.0), sides, strict=True):
+        if side is not None:
+            points = edges()[:: N_BINS // side.counts.size]
+            low, high = points[:-1], points[1:]
+            # Cells are spread evenly over their bin.
+            total += side.counts @ np.column_stack([0.5 * sign * (low + high), (low**2 + low * high + high**2) / 3.0])
+    shift, square = total / n_cells
+    smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
+    deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
+    return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
 
 
 def _apart(low: float, high: float) -> ColumnRange:

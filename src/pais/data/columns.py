@@ -32,6 +32,9 @@ from pais.errors import ArgumentError, DataError
 
 Missing = Literal["drop", "error", "midpoint", "refuse"]
 
+#: Stands for a missing value of a bounded column if single cells are left out. Values have coordinates in [-1, 1].
+MISSING = 2.0
+
 # A chunk of type string holds fewer bytes than this.
 _MOST_TEXT_BYTES = 1 << 31
 
@@ -61,6 +64,8 @@ class Columns:
         Character between the cells of a CSV file; None takes the comma, or the semicolon if the header says so.
     decimal : {".", ","}
         Decimal mark of the numbers in a CSV file.
+    by_cell : bool
+        Whether a missing value leaves out its cell alone: it becomes `MISSING`. For statistics of single columns.
     """
 
     features: tuple[str, ...] | None = None
@@ -72,6 +77,7 @@ class Columns:
     widths: Mapping[str, int] = field(default_factory=dict, hash=False)
     separator: str | None = None
     decimal: str = "."
+    by_cell: bool = False
 
     def __post_init__(self) -> None:
         if self.missing == "refuse":
@@ -125,11 +131,12 @@ class Columns:
             raise DataError("an array has no column names. Select columns in the array, or pass a table or a file.")
 
     def filled(self, coordinates: Sequence[FloatArray]) -> list[FloatArray]:
-        """Put midpoints in the place of missing values if ``missing="midpoint"``. Columns with open scales wait."""
-        if self.schema is None or self.missing != "midpoint":
+        """Put midpoints, or `MISSING`, in the place of missing values if so stated. Columns with open scales wait."""
+        if self.schema is None or (self.missing != "midpoint" and not self.by_cell):
             return list(coordinates)
         pairs = zip(coordinates, self.schema.has_midpoint, strict=True)
-        return [np.where(np.isnan(numbers), 0.0, numbers) if has else numbers for numbers, has in pairs]
+        stand_in = 0.0 if self.missing == "midpoint" else MISSING
+        return [np.where(np.isnan(numbers), stand_in, numbers) if has else numbers for numbers, has in pairs]
 
     def key_is_missing(self, where: str) -> DataError:
         """Return the error for rows without a key if ``missing="error"``."""

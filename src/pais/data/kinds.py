@@ -84,6 +84,11 @@ class Column(ABC):
     def unit_scale(self) -> float:
         """Own units per unit of a coordinate."""
 
+    @property
+    def center(self) -> float:
+        """Value in own units at coordinate 0."""
+        return 0.0
+
     @abstractmethod
     def facts(self) -> dict[str, Any]:
         """What is known about the column, for files."""
@@ -107,6 +112,10 @@ class Boolean(Column):
 
     @property
     def unit_scale(self) -> float:
+        return 0.5
+
+    @property
+    def center(self) -> float:
         return 0.5
 
     def facts(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +21,17 @@ from pais.errors import ArgumentError
 
 @dataclass(frozen=True, kw_only=True)
 class _Affine(Column):
-    """A column of numbers that is shifted and scaled: ``(x - center) / scale``."""
+    """A column of numbers that is shifted and scaled: ``factor * (x - center) / scale``.
+
+    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public.
+    """
+
+    factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = "a number in [1e-9, 1e9]"
+        object.__setattr__(self, "factor", validate.number("factor", self.factor, rule=rule, low=1e-9, high=1e9))
 
     @property
     @abstractmethod
@@ -30,6 +40,9 @@ class _Affine(Column):
     @property
     @abstractmethod
     def unit_scale(self) -> float: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        return super().to_dict() if self.factor == 1.0 else {**super().to_dict(), "factor": self.factor}
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return pa.array(numbers_of_objects(cells))
@@ -49,7 +62,7 @@ class _Affine(Column):
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds(_Affine):
-    """Numbers within stated bounds: clipped, and mapped to [-1, 1]."""
+    """Numbers within stated bounds: clipped, and mapped to [-1, 1], or [-factor, factor]."""
 
     kind: ClassVar[str] = "bounds"
 
@@ -78,10 +91,11 @@ class Bounds(_Affine):
 
     @property
     def unit_scale(self) -> float:
-        return self.high / 2.0 - self.low / 2.0
+        return (self.high / 2.0 - self.low / 2.0) / self.factor
 
     def scaled(self, numbers: FloatArray) -> FloatArray:
-        return np.clip((np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale, -1.0, 1.0)
+        inside = (np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale
+        return np.clip(inside, -self.factor, self.factor)
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         return np.clip(super().decode(coordinates), self.low, self.high)
@@ -128,16 +142,24 @@ class Auto(_Affine):
     """Numbers whose bounds, center - scale and center + scale, a private survey finds.
 
     They are clipped to the bounds. Until the bounds are known, a coordinate is the number itself.
+
+    If `standardized`, the survey finds a mean and a deviation instead, as center and scale. The numbers are not
+    clipped, since a regression on clipped numbers is biased. Released values lie between `low` and `high`, which the
+    survey finds too.
     """
 
     kind: ClassVar[str] = "auto"
 
     middle: float | None = None
     scale: float | None = None
+    standardized: bool = False
+    low: float | None = None
+    high: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if (self.middle is None) != (self.scale is None):
+        known = [self.middle, self.scale, *((self.low, self.high) if self.standardized else ())]
+        if any(number is None for number in known) and any(number is not None for number in known):
             raise ArgumentError(f"columns[{self.name!r}] needs both a center and a scale, or neither. Pass both.")
         if self.middle is not None:
             rule = "a number in [-1e300, 1e300]"
@@ -145,13 +167,22 @@ class Auto(_Affine):
             object.__setattr__(self, "middle", center)
             object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
 
+    def opened(self) -> Auto:
+        """Return the column as it was before the survey."""
+        return replace(self, middle=None, scale=None, low=None, high=None)
+
+    def resolved(self, center: float, scale: float, low: float, high: float) -> Auto:
+        """Return the column with what a survey found. Only a standardized column keeps the bounds."""
+        bounds = (low, high) if self.standardized else (None, None)
+        return replace(self, middle=center, scale=scale, low=bounds[0], high=bounds[1])
+
     @property
     def is_open(self) -> bool:
         return self.scale is None
 
     @property
     def is_bounded(self) -> bool:
-        return not self.is_open
+        return not self.is_open and not self.standardized
 
     @property
     def has_midpoint(self) -> bool:
@@ -163,16 +194,24 @@ class Auto(_Affine):
 
     @property
     def unit_scale(self) -> float:
-        return 1.0 if self.scale is None else self.scale
+        return 1.0 if self.scale is None else self.scale / self.factor
 
     def scaled(self, numbers: FloatArray) -> FloatArray:
-        return numbers if self.is_open else np.clip(super().scaled(numbers), -1.0, 1.0)
+        if self.is_open:
+            return numbers
+        coordinates = super().scaled(numbers)
+        return coordinates if self.standardized else np.clip(coordinates, -self.factor, self.factor)
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
-        return super().decode(coordinates if self.is_open else np.clip(coordinates, -1.0, 1.0))
+        if self.is_open:
+            return super().decode(coordinates)
+        if self.standardized:
+            return np.clip(super().decode(coordinates), self.low, self.high)
+        return super().decode(np.clip(coordinates, -self.factor, self.factor))
 
     def facts(self) -> dict[str, Any]:
-        return {"center": self.middle, "scale": self.scale}
+        facts: dict[str, Any] = {"center": self.middle, "scale": self.scale}
+        return {**facts, "standardized": True, "low": self.low, "high": self.high} if self.standardized else facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +237,7 @@ class Scale(_Affine):
 
     @property
     def unit_scale(self) -> float:
-        return self.scale
+        return self.scale / self.factor
 
     def facts(self) -> dict[str, Any]:
         return {"scale": self.scale}

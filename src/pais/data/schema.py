@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
@@ -117,7 +116,7 @@ class Schema:
     @cached_property
     def stated(self) -> Schema:
         """The schema as the user stated it: all "auto" columns are open."""
-        return Schema(tuple(Auto(name=column.name) if isinstance(column, Auto) else column for column in self.columns))
+        return Schema(tuple(column.opened() if isinstance(column, Auto) else column for column in self.columns))
 
     def may_become(self, resolved: Schema) -> bool:
         """Whether a schema is this one, or this one with some of its open columns resolved."""
@@ -145,6 +144,13 @@ class Schema:
         scales = np.array([column.unit_scale for column in self.columns for _ in column.labels])
         validate.freeze(scales)
         return scales
+
+    @cached_property
+    def centers(self) -> FloatArray:
+        """Value in own units at 0 of each coordinate."""
+        centers = np.array([column.center for column in self.columns for _ in column.labels])
+        validate.freeze(centers)
+        return centers
 
     @cached_property
     def has_midpoint(self) -> NDArray[np.bool_]:
@@ -177,9 +183,14 @@ class Schema:
         for column in self.columns:
             if isinstance(column, Auto) and column.name in scales:
                 center, scale = scales[column.name]
-                column = dataclasses.replace(column, middle=center, scale=scale)
+                column = column.resolved(center, scale, center - scale, center + scale)
             columns.append(column)
         return Schema(tuple(columns))
+
+    def with_columns(self, columns: Iterable[Column]) -> Schema:
+        """Return the schema in which these columns replace those of the same name."""
+        by_name = {column.name: column for column in columns}
+        return Schema(tuple(by_name.get(column.name, column) for column in self.columns))
 
     def rescaled(self, rows: NDArray[np.generic], resolved: Schema) -> FloatArray:
         """Return vectors of this schema as vectors of the schema in which its open columns are resolved."""

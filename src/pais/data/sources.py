@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pa_dataset
@@ -14,6 +15,7 @@ from pais.data.ball import table_of
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
+from pais.data.engines.files import names_in
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
 from pais.data.headers import no_csv
@@ -117,6 +119,22 @@ def source(
         separator=separator,
         decimal=decimal,
     )
+    return _opened(data, selection, columns, on_rows)
+
+
+@without_sizes
+def cells(
+    data: object, *, columns: Schema, unit: str | Unit | None, max_rows_per_unit: int, missing: Missing
+) -> Engine:
+    """Open a table as `source` does, for statistics of single columns.
+
+    With ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as it is.
+    """
+    selection = Columns.of(columns, unit=unit_of(unit, max_rows_per_unit), missing=missing, by_cell=missing == "drop")
+    return _opened(data, selection, columns, None)
+
+
+def _opened(data: object, selection: Columns, columns: object, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, Engine):
         _require_same(data, selection, columns)
         return data
@@ -156,6 +174,14 @@ def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
     if isinstance(data, Engine):
         return data if schema is None else data.with_schema(schema)
     return source(data, columns=schema, unit=unit)
+
+
+def names_of(data: Any) -> list[str]:
+    """Return the names of the columns of a table, a file or a frame; none for an array. Public."""
+    if isinstance(data, (str, Path)):
+        return names_in(*files_of(data)[0])
+    names = data.columns if is_frame(data, "pandas", "polars", "pyspark.sql") else getattr(data, "column_names", ())
+    return [str(name) for name in names]
 
 
 def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:

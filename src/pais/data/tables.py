@@ -86,11 +86,16 @@ def require_table(source: object) -> None:
     """Raise if there is nothing to read, or a single column instead of a table."""
     if source is None:
         raise DataError("the data is None. Pass an array, a table or the path of a file.")
-    if isinstance(source, (pa.Array, pa.ChunkedArray)) or _is_class(source, "Series", "pandas", "polars"):
+    if is_series(source):
         raise DataError(
             "the data is a single column, not a table. Select it with two pairs of brackets, such as df[['age']], or "
             "put it into a table."
         )
+
+
+def is_series(source: object) -> bool:
+    """Whether this is a single column of Arrow, pandas or polars."""
+    return isinstance(source, (pa.Array, pa.ChunkedArray)) or _is_class(source, "Series", "pandas", "polars")
 
 
 def is_frame(source: object, *libraries: str) -> bool:

@@ -1,4 +1,4 @@
-"""The exact price of textbook releases: counts and sums of all rows, with Laplace or lp noise."""
+"""The exact price of textbook releases: counts and sums of all rows, with Laplace, geometric or lp noise."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from fractions import Fraction
 
 from pais.data.ball import Ball
 from pais.mechanisms.base import Mechanism
+from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
+from pais.mechanisms.quantiles import GridQuantiles
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vectors import VectorSum
 from pais.privacy.rules import Rule, UniformRule
@@ -30,13 +32,17 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
         return _added([_quotient(1.0, mechanism.count_noise), _quotient(ball.radius, mechanism.sum_noise)])
     if type(mechanism) is VectorSum and not callable(mechanism.bound):
         return _quotient(mechanism.bound, mechanism.noise)
+    if type(mechanism) is GridQuantiles:
+        return mechanism.exact_price
     if type(mechanism) is Joint:
         return _added([exact_epsilon(part, rule, ball) for part in mechanism.parts])
     return None
 
 
 def _quotient(bound: float, noise: NoiseLaw) -> Fraction | None:
-    return Fraction(bound) / Fraction(noise.scale) if type(noise) is LpNoise else None  # [note: noise-6]
+    return (
+        Fraction(bound) / Fraction(noise.scale) if type(noise) in (LpNoise, GeometricNoise) else None
+    )  # [note: noise-6]
 
 
 def _added(prices: list[Fraction | None]) -> Fraction | None:

@@ -61,6 +61,11 @@ class NoiseLaw(ABC):
     def deviation(self, d: int) -> float:
         """Standard deviation of one coordinate of a vector of d."""
 
+    @property
+    def lattice(self) -> Lattice:
+        """Lattice on which a count or a sum with this noise is released."""
+        return Lattice.for_scale(self.scale)
+
     def to_dict(self) -> dict[str, Any]:
         """Public description of the law, for certificates and files."""
         return {**files.to_dict(self, "law"), "scale": self.scale}

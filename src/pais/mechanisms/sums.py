@@ -11,7 +11,6 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.files import stored
-from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
@@ -29,7 +28,7 @@ from pais.privacy.profiles import (
     joint_shift,
 )
 
-_NOISE_HINT = "Pass laplace_noise(b), an LpNoise or a GaussianNoise."
+_NOISE_HINT = "Pass laplace_noise(b), an LpNoise, a GeometricNoise or a GaussianNoise."
 
 
 @stored("mechanism", "count")
@@ -53,10 +52,10 @@ class WeightedCount(Mechanism):
         return None
 
     def require_lattice(self, extent: Extent) -> None:
-        Lattice.for_scale(self.noise.scale).require(extent.weight)
+        self.noise.lattice.require(extent.weight)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         steps = lattice.encode(content.weights).sum() + self.noise.draw_steps((1, 1), lattice, bits)[0]
         return float(lattice.decode(steps)[0])
 
@@ -85,10 +84,10 @@ class WeightedSum(Mechanism):
         return self.noise.order
 
     def require_lattice(self, extent: Extent) -> None:
-        Lattice.for_scale(self.noise.scale).require(extent.contribution)
+        self.noise.lattice.require(extent.contribution)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         steps = lattice.encode(content.rows * content.weights[:, None]).sum(axis=0)
         return lattice.decode(steps + self.noise.draw_steps((1, steps.size), lattice, bits)[0])
 

@@ -36,7 +36,7 @@ PROFILES = [
     pais.PowerProfile(1, 2, 3),
 ]
 LAWS = [pais.GaussianNoise(scale=2.0), pais.laplace_noise(3.0), pais.LpNoise(scale=1.0, p=2.0)]
-LAWS.append(pais.LpNoise(scale=1.0, p=math.inf))
+LAWS.extend([pais.LpNoise(scale=1.0, p=math.inf), pais.GeometricNoise(scale=1.0, step=0.5)])
 MECHANISMS = [
     pais.WeightedCount(noise=LAWS[0]),
     pais.WeightedSum(noise=LAWS[2]),

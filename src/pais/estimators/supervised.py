@@ -1,0 +1,179 @@
+"""Base class of the estimators with a target: reading features and target together, and rows to predict."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.exceptions import DataConversionWarning
+
+from pais._base.numerics import FloatArray
+from pais._base.validate import as_array
+from pais.data.columns import Columns
+from pais.data.engines import Engine
+from pais.data.engines.local import LocalEngine
+from pais.data.kinds import Column
+from pais.data.schema import Schema
+from pais.data.sources import is_streamed, source
+from pais.data.tables import as_table, read
+from pais.data.units import unit_of
+from pais.errors import ArgumentError, DataError
+from pais.estimators.base import PrivateEstimator
+
+# Name of the target if neither `target` nor the data name it.
+_DEFAULT_TARGET = "y"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Labelled:
+    """Rows with their targets, or a table that holds both. Secret."""
+
+    X: Any
+    y: Any
+
+
+class SupervisedEstimator(PrivateEstimator):
+    """Base class of the estimators that predict a target from features.
+
+    The rows of the engine are scaled vectors of the features and the target, which is the last column of the schema.
+    A subclass adapts the schema in `_adapted`.
+    """
+
+    target: Any
+
+    def _adapted(self, schema: Schema) -> Schema:
+        """Return the schema for this estimator. The target is its last column."""
+        return schema
+
+    def _opened(self, X: Any) -> Engine:
+        assert isinstance(X, Labelled)
+        rows, y = X.X, X.y
+        if isinstance(rows, Engine):
+            raise ArgumentError("X is an open source. Pass the table or the file itself, with columns and target.")
+        if y is None and self.target is None:
+            raise ArgumentError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None. Pass y, or name the column "
+                "of the target in target."
+            )
+        if y is not None and is_streamed(rows):
+            raise ArgumentError("y is passed beside a file or a Spark DataFrame. Name its column in target instead.")
+        is_array = not is_streamed(rows) and not hasattr(rows, "__arrow_c_stream__")
+        if y is None and is_array:
+            raise ArgumentError("target names a column, which an array does not have. Pass y, or a table.")
+        # Without facts about the columns, scikit-learn's rules for names and widths hold.
+        self._by_position = is_array or (self.columns is None and self.unit is None and y is not None)
+        return self._by_places(rows, y) if self._by_position else self._by_names(rows, y)
+
+    def _by_places(self, X: Any, y: Any) -> Engine:
+        """Open an array, or a table whose columns are all features, beside its targets."""
+        rows = self._rows(X, reset=True)
+        self._columns_in = tuple(map(str, getattr(self, "feature_names_in_", _places(self.n_features_in_))))
+        schema = self._schema_of(self._columns_in, y)
+        table = _table_of(rows, self._columns_in)
+        return self._source(_with_target(table, y, schema.columns[-1]), schema)
+
+    def _by_names(self, X: Any, y: Any) -> Engine:
+        """Open a table or a file whose columns are found by name."""
+        aside = [] if y is not None else [self._target_name(y)]
+        if isinstance(self.columns, (Mapping, Schema)):
+            known = self.columns.names if isinstance(self.columns, Schema) else tuple(self.columns)
+        elif self.columns is not None:
+            known = tuple(self.columns)
+        else:
+            opened = source(X, carry=aside, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit)
+            known = opened.feature_columns or ()
+        features = tuple(name for name in known if name != self._target_name(y))
+        schema = self._schema_of(features, y)
+        self._columns_in = features
+        self.n_features_in_, self.feature_names_in_ = len(features), np.asarray(features, dtype=object)
+        if y is None:
+            return self._source(X, schema)
+        unit = unit_of(self.unit, self.max_rows_per_unit)
+        table = as_table(X, Columns(schema=Schema(schema.columns[:-1]), unit=unit))
+        return self._source(_with_target(table, y, schema.columns[-1]), schema)
+
+    def _source(self, data: Any, schema: Schema) -> Engine:
+        return source(
+            data, columns=schema, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
+        )
+
+    def _target_name(self, y: Any) -> str:
+        if self.target is not None:
+            if not isinstance(self.target, str):
+                raise ArgumentError("target is not a text. Pass the name of a column.")
+            return self.target
+        name = getattr(y, "name", None)
+        return name if isinstance(name, str) and name else _DEFAULT_TARGET
+
+    def _schema_of(self, features: Sequence[str], y: Any) -> Schema:
+        """What is public about features and target: what `columns` states, and "auto" for the others."""
+        target = self._target_name(y)
+        if target in features:
+            raise ArgumentError(f"the target {target!r} is also the name of a feature. Name the target in target.")
+        if not features:
+            raise ArgumentError("there is no feature beside the target. Pass at least one column.")
+        stated = self.columns if isinstance(self.columns, (Mapping, Schema)) else {}
+        known = {column.name: column for column in Schema.of(stated).columns} if stated else {}
+        unknown = [name for name in known if name not in (*features, target)]
+        if unknown:
+            raise ArgumentError(f"columns names {unknown[0]!r}, which is not a column of X. Arrays have x0, x1, ....")
+        auto = {name: "auto" for name in (*features, target) if name not in known}
+        every = known | ({column.name: column for column in Schema.of(auto).columns} if auto else {})
+        return self._adapted(Schema(tuple(every[name] for name in (*features, target))))
+
+    @property
+    def _features(self) -> Schema:
+        """What is public about the features, with all scales known."""
+        assert self.fit_.schema is not None
+        return Schema(self.fit_.schema.columns[:-1])
+
+    def _vectors_of(self, X: Any) -> Iterator[FloatArray]:
+        """Yield scaled vectors of the features of all rows, in order; NaN where a value is missing."""
+        if self._by_position:
+            rows = _table_of(self._rows(X, reset=False), self._features.names)
+            yield np.asarray(read(rows, columns=self._features, missing=self.missing).rows)
+        elif is_streamed(X):
+            engine = X if isinstance(X, Engine) else source(X, columns=self._features, missing=self.missing)
+            if not isinstance(engine, LocalEngine) or engine.schema != self._features:
+                raise DataError("the rows cannot be predicted where they are. Pass a table in memory, or a file.")
+            yield from engine.in_order(lambda rows, _: np.asarray(rows, dtype=np.float64))
+        else:
+            yield np.asarray(read(self._table(X), columns=self._features, missing=self.missing).rows)
+
+    def _target_cells(self, X: Any) -> FloatArray:
+        """The target of each row of a table or file, as a number."""
+        return np.asarray(read(self._table(X), columns=[self._target_name(None)]).rows, dtype=np.float64)[:, 0]
+
+
+def _places(n_features: int) -> tuple[str, ...]:
+    return tuple(f"x{number}" for number in range(n_features))
+
+
+def _table_of(rows: NDArray[np.generic], names: Sequence[str]) -> pa.Table:
+    """Rows of numbers as a table."""
+    return pa.table([pa.array(np.ascontiguousarray(column)) for column in rows.T], names=list(names))
+
+
+def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
+    """A table with its targets as the last column."""
+    cells = as_array(y)
+    if cells is None or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1) or cells.ndim == 0:
+        raise DataError("y should be a 1d array. Pass one target for each row.")
+    if cells.dtype.kind == "c":
+        raise DataError("Complex data not supported. Pass real numbers.")
+    if cells.ndim == 2:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected. Pass y.ravel().",
+            DataConversionWarning,
+            stacklevel=2,
+        )
+        cells = cells[:, 0]
+    if len(cells) != table.num_rows:
+        raise DataError("X and y have inconsistent numbers of rows. Pass one target for each row.")
+    target = column.cells_of_objects(cells) if cells.dtype.kind == "O" else pa.array(cells)
+    return table.append_column(column.name, target)

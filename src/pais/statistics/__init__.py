@@ -1,0 +1,28 @@
+"""One-line statistics with a certificate: counts, sums, means, variances, histograms, quantiles and covariances."""
+
+from pais.statistics.frames import Axis, Bin
+from pais.statistics.functions import (
+    count,
+    covariance,
+    describe,
+    histogram,
+    mean,
+    sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
+    variance,
+)
+from pais.statistics.quantile import quantile
+from pais.statistics.result import Statistic
+
+__all__ = [
+    "Axis",
+    "Bin",
+    "Statistic",
+    "count",
+    "covariance",
+    "describe",
+    "histogram",
+    "mean",
+    "quantile",
+    "sum",
+    "variance",
+]

@@ -1,0 +1,297 @@
+"""The one-line statistics: each reads a table once and returns a `Statistic`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from pais._base.randomness import RandomState
+from pais._base.validate import without_sizes
+from pais.accounting import Ledger
+from pais.data.columns import Missing
+from pais.data.schema import Schema
+from pais.data.units import Unit
+from pais.privacy.rules import Rule
+from pais.statistics.planning import Request
+from pais.statistics.recipes import Counts, Covariance, Description, Histogram, Means, Sums, Variances
+from pais.statistics.release import released
+from pais.statistics.result import Statistic
+from pais.statistics.table import By
+
+Columns = Mapping[str, object] | Schema | object
+Sampling = Literal["none", "constrained", "uniform", "coreset"] | Rule
+
+
+@without_sizes
+def mean(
+    rows: object,
+    columns: Columns = None,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the mean of each column: numbers and dates in own units, shares of true and of each category.
+
+    Parameters
+    ----------
+    rows : table, path, Spark DataFrame or source
+        Any input of `pais.source` with named columns, or a single column: a Series or a one-dimensional array.
+    columns : mapping, Schema
+        What is public about each column, as in `DPKMeans`: ``{"age": (18, 100), "income": "auto", "premium": bool}``.
+        The bounds of "auto" columns are found privately, for a part of epsilon. For a single column, state its bounds
+        alone: ``columns=(18, 100)``.
+    by : str, sequence of str or mapping, optional
+        Columns with public categories, which form groups. The categories are stated in `columns`, or here:
+        ``by={"region": ["north", "south"]}``. The number of groups does not raise the noise of a group. A row whose
+        category is missing or not listed belongs to no group.
+    unit, max_rows_per_unit : optional
+        Who is protected: see `pais.source`. Every row of a person with m rows has the weight M / max(M, m), where M is
+        `max_rows_per_unit`.
+    missing : {"drop", "midpoint", "error"}
+        "drop" leaves out a missing cell, as pandas does, and keeps the other cells of its row. "midpoint" and "error"
+        work as in `pais.source`. Then all columns have the same number of cells, and means of several columns have
+        less noise. A source that is open already treats missing values as it was told there.
+    epsilon : float
+        Guarantee for everything that this call releases.
+    delta : float, optional
+        None uses pure noise, or Gaussian noise with delta = 1e-6 if that is smaller, which it is for many columns. 0
+        always uses pure noise. A positive number allows Gaussian noise with this delta.
+    sampling : {"none", "constrained", "uniform", "coreset"} or Rule
+        By default all rows are used: a pass over them costs little, and a sample would add more error than noise does.
+    sample_size : float, optional
+        Expected number of rows in the sample; None keeps all rows.
+    ledger : Ledger, optional
+        Charged before any noise is drawn, as is every active ledger.
+    random_state : None, int or numpy Generator
+        None draws from the cryptographic generator. Any other value is not private.
+
+    Returns
+    -------
+    Statistic
+        `value`, `standard_error`, `interval(0.95)`, `clipping` and `certificate`.
+
+    Notes
+    -----
+    Guarantee. A row splits at most its weight between two totals of each column, whatever it holds. So d columns cost
+    what d counts cost, for any number of groups: `tests/theory/test_statistics.py`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.mean(people, columns={"age": (18, 100), "premium": bool}, epsilon=1.0)
+    >>> bool(40 < result.value["age"] < 60)
+    True
+    """
+    return released(rows, Means(), Request.of(locals()))
+
+
+@without_sizes
+def count(
+    rows: object,
+    columns: Columns = None,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the number of rows, or of cells that are not missing, or of rows in each category.
+
+    Parameters
+    ----------
+    rows : table, path, Spark DataFrame or source
+        The table.
+    columns : mapping, Schema, optional
+        None counts rows. Otherwise the cells of each column that are not missing are counted; of a column with
+        categories, the rows in each category. Other arguments are those of `pais.mean`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.count(people, by={"region": ["north", "south"]}, epsilon=1.0)
+    >>> result.value.index.tolist()
+    ['north', 'south']
+    """
+    return released(rows, Counts(), Request.of(locals()))
+
+
+@without_sizes
+def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
+    rows: object,
+    columns: Columns = None,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the sum of each column; for booleans the number of true, for categories the rows in each.
+
+    The arguments are those of `pais.mean`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.sum(people, columns={"premium": bool}, epsilon=1.0)
+    >>> bool(0 < result.value < 5000)
+    True
+    """
+    return released(rows, Sums(), Request.of(locals()))
+
+
+@without_sizes
+def variance(
+    rows: object,
+    columns: Columns = None,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the variance of each column, in squares of own units (days for dates).
+
+    The arguments are those of `pais.mean`. As in pandas, the sum of squares is divided by n - 1.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.variance(people, columns={"age": (18, 100)}, epsilon=1.0)
+    >>> bool(100 < result.value < 1000)
+    True
+    """
+    return released(rows, Variances(), Request.of(locals()))
+
+
+@without_sizes
+def histogram(
+    rows: object,
+    columns: Columns = None,
+    bins: int | Sequence[float] | Mapping[str, object] = 10,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the number of cells in each bin of each column, or in each category.
+
+    Parameters
+    ----------
+    rows : table, path, Spark DataFrame or source
+        The table.
+    columns : mapping, Schema
+        As in `pais.mean`. Values outside the bounds count in the first or last bin.
+    bins : int, sequence of float, or mapping
+        Number of bins of equal width between the bounds, or their edges from the lower to the upper bound; a mapping
+        states this for each column. Other arguments are those of `pais.mean`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.histogram(people, columns={"age": (20, 100)}, bins=4, epsilon=1.0)
+    >>> len(result.value)
+    4
+    """
+    return released(rows, Histogram(bins=bins), Request.of(locals()))
+
+
+@without_sizes
+def covariance(
+    rows: object,
+    columns: Columns = None,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the covariances of all pairs of columns, with the variances on the diagonal.
+
+    The arguments are those of `pais.mean`, except that a row with a missing value is left out. The matrix is symmetric;
+    noise can make its smallest eigenvalues negative.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.covariance(people, columns={"age": (18, 100), "premium": bool}, epsilon=1.0)
+    >>> result.value.shape
+    (2, 2)
+    """
+    return released(rows, Covariance(), Request.of(locals()))
+
+
+@without_sizes
+def describe(
+    rows: object,
+    columns: Columns = None,
+    *,
+    by: By = None,
+    unit: str | Unit | None = None,
+    max_rows_per_unit: int = 1,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    sampling: Sampling = "none",
+    sample_size: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release count, mean, standard deviation and quartiles of each column, in one release.
+
+    The arguments are those of `pais.mean`. Quartiles are read from a histogram of 64 bins between the bounds. They are
+    missing for booleans and categories, whose mean is a share.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.describe(people, columns={"age": (18, 100), "premium": bool}, epsilon=1.0)
+    >>> result.value.index.tolist()
+    ['count', 'mean', 'std', '25%', '50%', '75%']
+    """
+    return released(rows, Description(), Request.of(locals()))

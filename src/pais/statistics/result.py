@@ -1,0 +1,198 @@
+"""The result of a one-line statistic: values in own units, their errors, and the certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base import validate
+from pais._base.cards import Card, Carded
+from pais._base.numerics import FloatArray, raised
+from pais.accounting import Certificate
+from pais.data.typed import times_of_days
+from pais.errors import ArgumentError
+from pais.planning import Fit, Plan
+from pais.report import ReportHeader, StatisticResults, today, write_report
+from pais.statistics.frames import Axis, labelled, short
+
+#: Lower and upper ends of intervals at a level.
+Interval = Callable[[float], tuple[FloatArray, FloatArray]]
+
+# A text or a card shows at most this many values.
+_MOST_LINES = 24
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Statistic(Carded):
+    """A released statistic. Everything in it is protected or public, and may be published.
+
+    Attributes
+    ----------
+    name : str
+        What was computed, such as "mean".
+    clipping : str
+        What clipping did to the values, in one or two sentences.
+    certificate : Certificate
+        The privacy guarantee, for all values together.
+    estimates, standard_errors : array of shape (rows, columns)
+        The numbers behind `value` and `standard_error`.
+    bounds : callable
+        Lower and upper ends of the intervals at a level.
+    rows, columns : Axis, optional
+        The labels of the numbers; None for an axis of length one that `value` leaves out.
+    is_date : array of bool, optional
+        Which estimates are dates, in days since 1970-01-01. Their standard errors are days too.
+    noise : str
+        The noise and the sampling behind the standard errors, in words.
+    released : object
+        The value that the mechanism released, to which the certificate belongs.
+    plan : Plan, optional
+        Everything decided before the rows were read; public.
+    """
+
+    name: str
+    clipping: str
+    certificate: Certificate
+    estimates: FloatArray
+    standard_errors: FloatArray
+    bounds: Interval
+    rows: Axis | None = None
+    columns: Axis | None = None
+    is_date: NDArray[np.bool_] | None = None
+    noise: str = ""
+    released: Any = field(default=None)
+    plan: Plan | None = None
+
+    @property
+    def value(self) -> Any:
+        """The statistic in own units: a number, or a labelled series or frame (an array if pandas is missing)."""
+        return self._labelled(self._in_units(self.estimates))
+
+    @property
+    def standard_error(self) -> Any:
+        """Standard errors of noise and sampling, in the shape of `value`. Clipping is not part of them."""
+        return self._labelled(self.standard_errors)
+
+    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
+        """Return the lower and upper ends of intervals for noise and sampling, each in the shape of `value`.
+
+        Each interval holds the value that clipped rows would give without noise with probability `level`. The level
+        is that of each interval alone, not of all of them together.
+        """
+        low, high = self._ends(level)
+        return self._labelled(self._in_units(low)), self._labelled(self._in_units(high))
+
+    def _ends(self, level: float) -> tuple[FloatArray, FloatArray]:
+        rule = "a number in (0, 1)"
+        return self.bounds(validate.number("level", level, rule=rule, low=0, high=1, open_low=True, open_high=True))
+
+    def _in_units(self, numbers: FloatArray) -> NDArray[Any]:
+        if self.is_date is None or not self.is_date.any():
+            return numbers
+        units: NDArray[Any] = numbers.astype(object)
+        units[self.is_date] = times_of_days(numbers[self.is_date])
+        return times_of_days(numbers) if self.is_date.all() else units
+
+    def _labelled(self, numbers: NDArray[Any]) -> Any:
+        if self.rows is None and self.columns is None:
+            number = numbers[0, 0]
+            return float(number) if isinstance(number, float) else number
+        return labelled(numbers, self.rows, self.columns, self.name)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """Label and text of each value with its 95 % interval, at most 24 of them."""
+        low, high = (self._in_units(ends) for ends in self._ends(0.95))
+        values = self._in_units(self.estimates)
+        labels = [
+            ", ".join(text for text in (row, column) if text)
+            for row in ([""] if self.rows is None else self.rows.texts())
+            for column in ([""] if self.columns is None else self.columns.texts())
+        ]
+        lines = [
+            (label or self.name, f"{short(value)}  (95 %: {short(least)} to {short(most)})")
+            for label, value, least, most in zip(labels[:_MOST_LINES], values.flat, low.flat, high.flat, strict=False)
+        ]
+        left = len(labels) - _MOST_LINES
+        return [*lines, ("…", f"{left} more values")] if left > 0 else lines
+
+    def _summary(self) -> str:
+        shape = self.estimates.shape
+        if self.estimates.size > 1:
+            return f"{self.name}, {shape[0] * shape[1]} values"
+        return f"{self.name} {self.lines()[0][1]}"
+
+    @property
+    def _guarantee(self) -> str:
+        certificate = self.certificate
+        price = f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"
+        return f"{price} for {certificate.neighbours}"
+
+    def _card(self) -> Card:
+        return Card(
+            kind="Statistic",
+            summary=f"{self._summary()}; {self._guarantee}",
+            facts=(
+                *self.lines(),
+                ("guarantee", self._guarantee),
+                ("noise", self.noise),
+                ("clipping", self.clipping),
+            ),
+            alarm="" if self.certificate.secure_randomness else "seeded, not private",
+        )
+
+    def __str__(self) -> str:
+        lines = self.lines()
+        width = max(len(label) for label, _ in lines)
+        table = "\n".join(f"{label:<{width}}  {text}" for label, text in lines)
+        alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
+        return f"{table}\n{self._guarantee}{alarm}"
+
+    def write_report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        data_name: str = "",
+        owner: str = "",
+        date: str | None = None,
+    ) -> Path:
+        """Write a self-contained HTML report about the statistic. It contains public values only.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        title, data_name, owner : str, optional
+            Heading of the page, name of the data, and who is responsible for it, as you want them to appear.
+        date : str, optional
+            Date of the report; None = today.
+        """
+        if self.plan is None:
+            raise ArgumentError("this statistic has no plan. Write the report of a statistic as it was released.")
+        low, high = self._ends(0.95)
+        results = StatisticResults(
+            name=self.name,
+            rows=()
+            if self.rows is None
+            else tuple(tuple(map(str, row)) for row in zip(*self.rows.levels, strict=True)),
+            columns=() if self.columns is None else tuple(self.columns.texts()),
+            values=self.estimates,
+            lows=low,
+            highs=high,
+            is_date=self.is_date,
+            noise_in_words=self.noise,
+            clipping=self.clipping,
+        )
+        header = ReportHeader(title=title, data_name=data_name, owner=owner, date=today() if date is None else date)
+        return write_report(
+            path, Fit(value=results, certificate=self.certificate, plan=self.plan, survey=None), header=header
+        )
+
+    def explain(self) -> str:
+        """Describe the statistic in words: its values, their errors, what clipping did, and the certificate."""
+        return f"{self.name}\n\n{self}\n\n{self.noise} {self.clipping}\n\n{self.certificate.explain()}"

@@ -1,0 +1,113 @@
+"""Standard errors and intervals of a statistic, from its released totals and the public law of their noise.
+
+A released total is the true total plus noise, so the true total is the released one minus noise of a known law. Drawing
+that noise many times gives values that the statistic may have without noise. Their spread is the standard error, and
+their quantiles are the ends of intervals. All of this is post-processing with a fixed public seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pais._base.lattice import Tails
+from pais._base.numerics import FloatArray
+from pais.mechanisms import NoiseLaw, VectorStatistic
+from pais.mechanisms.integer_noise import GeometricNoise
+from pais.statistics.recipes import Recipe
+from pais.statistics.table import Fields
+
+# A smaller surplus of weights is a rounding error.
+_TINY = 1e-12
+
+# Draws of each total, and numbers that are held at a time.
+_FEWEST_DRAWS, _MOST_DRAWS, _MOST_NUMBERS = 1_000, 10_000, 2_000_000
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Uncertainty:
+    """Released totals, the law of their noise, and the recipe that computes a statistic from totals.
+
+    Attributes
+    ----------
+    totals : array of shape (groups, coordinates)
+        Released totals.
+    mechanism : VectorStatistic
+        Its noise and the factors of its blocks.
+    max_rows : int
+        Rows of a unit that count in full. Totals and noise were multiplied by it.
+    spare : float
+        1 / q - 1 for the smallest probability q with which a row was kept; 0 if all rows were used.
+    recipe, fields : Recipe and Fields
+        How values follow from totals.
+    """
+
+    totals: FloatArray
+    mechanism: VectorStatistic
+    max_rows: int
+    spare: float
+    recipe: Recipe
+    fields: Fields
+
+    def estimates(self) -> FloatArray:
+        """The values, of shape (rows, columns)."""
+        return self._table(self.recipe.limited(self._values(self.totals[None])[0], self.fields))
+
+    def standard_errors(self) -> FloatArray:
+        """Standard deviation of each value, of shape (rows, columns)."""
+        noise = np.concatenate([values.std(axis=0) for values in self._draws()])
+        # The true value and the estimate are anywhere in the same cell.
+        return self._table(np.hypot(noise, self.recipe.resolution(self.fields) / math.sqrt(6.0)))
+
+    def bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Ends of intervals, each of shape (rows, columns)."""
+        ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
+        pairs = [np.quantile(values, ends, axis=0) for values in self._draws()]
+        low, high = (np.concatenate(several) for several in zip(*pairs, strict=True))
+        wide = self.recipe.resolution(self.fields)
+        low, high = (self.recipe.limited(end, self.fields) for end in (low - wide, high + wide))
+        return self._table(low), self._table(high)
+
+    def _values(self, totals: FloatArray) -> FloatArray:
+        return self.recipe.estimate([totals[..., place] for place in self.mechanism.places], self.fields)
+
+    def _table(self, values: FloatArray) -> FloatArray:
+        columns = self.recipe.columns(self.fields)
+        return values.reshape(-1, 1 if columns is None else len(columns))
+
+    def _draws(self) -> Iterator[FloatArray]:
+        """Possible values of a few groups at a time, of shape (draws, groups, values)."""
+        generator = np.random.default_rng(0)
+        width = self.totals.shape[1]
+        n_draws = int(np.clip(_MOST_NUMBERS // width, _FEWEST_DRAWS, _MOST_DRAWS))
+        step = max(1, _MOST_NUMBERS // (n_draws * width))
+        levels = (np.arange(n_draws) + 0.5) / n_draws
+        factors = np.array([block.factor for block in self.mechanism.blocks for _ in range(block.size)])
+        noise = {factor: _quantiles(self.mechanism.noise, factor, levels) for factor in set(factors.tolist())}
+        ladder = self.max_rows * np.stack([noise[factor] for factor in factors.tolist()], axis=1)[:, None, :]
+        for start in range(0, len(self.totals), step):
+            totals = self.totals[start : start + step]
+            shape = (n_draws, *totals.shape)
+            # Each quantile of the noise is used once for each total, in random order.
+            drawn = totals - generator.permuted(np.broadcast_to(ladder, shape), axis=0)
+            if self.spare > _TINY:
+                # A total of shares of kept rows has at most the variance of a count of the same size.
+                sd = np.sqrt(self.spare * self.max_rows * np.abs(totals))
+                normal = np.broadcast_to(special.ndtri(levels)[:, None, None], shape)
+                drawn -= sd * generator.permuted(normal, axis=0)
+            yield self._values(drawn)
+
+
+def _quantiles(law: NoiseLaw, factor: float, levels: FloatArray) -> FloatArray:
+    """Quantiles of a factor times the noise, at levels in (0, 1)."""
+    law = replace(law, scale=law.scale * factor)  # type: ignore[type-var]  # all laws are dataclasses
+    tails = np.minimum(levels, 1.0 - levels)
+    words: NDArray[np.uint64] = (tails * 2.0**64).astype(np.uint64)
+    unit, _ = law.evaluate(Tails(signs=np.where(levels > 0.5, 1.0, -1.0)[:, None], words=words[:, None]))
+    noise = law.scale * unit[:, 0]
+    return law.step * np.floor(noise / law.step + 0.5) if isinstance(law, GeometricNoise) else noise
