@@ -54,7 +54,8 @@ class VectorSum(Mechanism):
         Largest length of a vector, in the norm of the noise: a number, or ``bound(norm)``, a vectorised function of the
         norm of the row that never decreases. A longer vector is scaled back to its bound.
     noise : NoiseLaw
-        Noise of the sum. Gaussian noise measures vectors in the l2 norm, and an `LpNoise` in the l_p norm.
+        Noise of the sum. Gaussian noise measures vectors in the l2 norm, and an `LpNoise` in the l_p norm. With
+        `GeometricNoise`, vectors are truncated to whole multiples of its step.
     n_features : int
         Number of columns of the rows.
     order : float, optional
@@ -133,7 +134,7 @@ class VectorSum(Mechanism):
         return CustomProfile(_WeightTimes(self.bound), noise=scale)
 
     def require_lattice(self, extent: Extent) -> None:
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         if not callable(self.bound):
             lattice.require(extent.weight * self.bound)
             return
@@ -154,7 +155,7 @@ class VectorSum(Mechanism):
                 f"the rows have {content.n_features} columns, but vectors was made for {self.n_features}. Pass the "
                 "number of columns as n_features."
             )
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         # Set for all threads of this process. Workers of a cluster set it for themselves.
         with one_blas_thread():
             steps = content.total(partial(self._steps, ball, lattice))
