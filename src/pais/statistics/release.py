@@ -88,6 +88,7 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
         is_date=np.tile(dates, (len(estimates) // len(dates), 1)),
         noise=_noise_in_words(plan, mechanism),
         released=result.value,
+        plan=plan,
     )
 
 
