@@ -69,6 +69,8 @@ def checks() -> list[Any]:
             id=f"{getattr(check, 'func', check).__name__}-{number}",
             marks=[
                 pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+                # The tables of the checks are too small for a survey of their columns.
+                pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
                 *(
                     pytest.mark.xfail(reason=reason, strict=True)
                     for name, reason in EXPECTED_FAILURES.items()
