@@ -30,16 +30,25 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
+from .estimators import (
+    DPPCA as DPPCA,
+    DPKMeans as DPKMeans,
+    DPLinearRegression as DPLinearRegression,
+    DPLogisticRegression as DPLogisticRegression,
+)
 from .mechanisms import (
     AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
     Extent as Extent,
     GaussianNoise as GaussianNoise,
     GeometricNoise as GeometricNoise,
+    Grid as Grid,
+    GridQuantiles as GridQuantiles,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
+    LogisticRounds as LogisticRounds,
+    LogisticValue as LogisticValue,
     LpNoise as LpNoise,
     MeanValue as MeanValue,
     Mechanism as Mechanism,
@@ -47,6 +56,7 @@ from .mechanisms import (
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
     PrincipalComponents as PrincipalComponents,
+    QuantileValue as QuantileValue,
     ReleasedCells as ReleasedCells,
     VectorStatistic as VectorStatistic,
     VectorSum as VectorSum,
@@ -109,6 +119,7 @@ from .statistics import (
     describe as describe,
     histogram as histogram,
     mean as mean,
+    quantile as quantile,
     sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance as variance,
 )

@@ -14,9 +14,11 @@ from pais.mechanisms.kmeans import (
     Round,
     SecondMoment,
 )
+from pais.mechanisms.logistic import LogisticRounds, LogisticValue
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
+from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
@@ -31,10 +33,14 @@ __all__ = [
     "Extent",
     "GaussianNoise",
     "GeometricNoise",
+    "Grid",
+    "GridQuantiles",
     "Joint",
     "KMeans",
     "KMeansValue",
     "LinearValue",
+    "LogisticRounds",
+    "LogisticValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",
@@ -42,6 +48,7 @@ __all__ = [
     "MomentValue",
     "NoiseLaw",
     "PrincipalComponents",
+    "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
     "Round",

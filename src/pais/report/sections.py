@@ -136,7 +136,9 @@ def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:
 def limits(fit: Fit, results: Results) -> str:
     """Render the assumptions of the guarantee, and how to read the page."""
     plan = fit.plan
-    if fit.survey is None:
+    if not results.by_norm:
+        facts = "Stated bounds and categories must not come from these rows."
+    elif fit.survey is None:
         facts = "Center, radius and norms were stated. They must not come from these rows."
     else:
         surveyed = "radius and norms" if _has_surveyed_radius(plan, fit.survey) else "norms"

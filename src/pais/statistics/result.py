@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,9 @@ from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting import Certificate
 from pais.data.typed import times_of_days
+from pais.errors import ArgumentError
+from pais.planning import Fit, Plan
+from pais.report import ReportHeader, StatisticResults, today, write_report
 from pais.statistics.frames import Axis, labelled, short
 
 #: Lower and upper ends of intervals at a level.
@@ -47,6 +51,8 @@ class Statistic(Carded):
         The noise and the sampling behind the standard errors, in words.
     released : object
         The value that the mechanism released, to which the certificate belongs.
+    plan : Plan, optional
+        Everything decided before the rows were read; public.
     """
 
     name: str
@@ -60,6 +66,7 @@ class Statistic(Carded):
     is_date: NDArray[np.bool_] | None = None
     noise: str = ""
     released: Any = field(default=None)
+    plan: Plan | None = None
 
     @property
     def value(self) -> Any:
@@ -144,6 +151,47 @@ class Statistic(Carded):
         table = "\n".join(f"{label:<{width}}  {text}" for label, text in lines)
         alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
         return f"{table}\n{self._guarantee}{alarm}"
+
+    def write_report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        data_name: str = "",
+        owner: str = "",
+        date: str | None = None,
+    ) -> Path:
+        """Write a self-contained HTML report about the statistic. It contains public values only.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        title, data_name, owner : str, optional
+            Heading of the page, name of the data, and who is responsible for it, as you want them to appear.
+        date : str, optional
+            Date of the report; None = today.
+        """
+        if self.plan is None:
+            raise ArgumentError("this statistic has no plan. Write the report of a statistic as it was released.")
+        low, high = self._ends(0.95)
+        results = StatisticResults(
+            name=self.name,
+            rows=()
+            if self.rows is None
+            else tuple(tuple(map(str, row)) for row in zip(*self.rows.levels, strict=True)),
+            columns=() if self.columns is None else tuple(self.columns.texts()),
+            values=self.estimates,
+            lows=low,
+            highs=high,
+            is_date=self.is_date,
+            noise_in_words=self.noise,
+            clipping=self.clipping,
+        )
+        header = ReportHeader(title=title, data_name=data_name, owner=owner, date=today() if date is None else date)
+        return write_report(
+            path, Fit(value=results, certificate=self.certificate, plan=self.plan, survey=None), header=header
+        )
 
     def explain(self) -> str:
         """Describe the statistic in words: its values, their errors, what clipping did, and the certificate."""
