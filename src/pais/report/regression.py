@@ -127,8 +127,10 @@ class RegressionResults(Results):
         n_clear, total = int(self.clear.sum()), self.values.size
         if total == 1:
             return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
-        if n_clear in (0, total):
-            return f"{'all' if n_clear else 'none of the'} {total} coefficients are clearly different from zero"
+        if n_clear == 0:
+            return f"not one of the {total} coefficients is clearly different from zero"
+        if n_clear == total:
+            return f"all {total} coefficients are clearly different from zero"
         return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
 
     @property

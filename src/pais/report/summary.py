@@ -175,7 +175,7 @@ class StatisticResults(Results):
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
             lines = [self._line(row, bars) for row in group]
             caption = ", ".join(outer) or as_sentence(self.name)
-            tables.append(bars_table(caption, ("", bars.axis(""), self.name), lines))
+            tables.append(bars_table(caption, ("", bars.axis(""), escaped(self.name)), lines))
         return "\n".join(tables)
 
     def _line(self, row: int, bars: Bars) -> str:
