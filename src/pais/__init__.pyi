@@ -37,6 +37,8 @@ from .mechanisms import (
     Extent as Extent,
     GaussianNoise as GaussianNoise,
     GeometricNoise as GeometricNoise,
+    Grid as Grid,
+    GridQuantiles as GridQuantiles,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
@@ -47,6 +49,7 @@ from .mechanisms import (
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
     PrincipalComponents as PrincipalComponents,
+    QuantileValue as QuantileValue,
     ReleasedCells as ReleasedCells,
     VectorStatistic as VectorStatistic,
     VectorSum as VectorSum,
@@ -109,6 +112,7 @@ from .statistics import (
     describe as describe,
     histogram as histogram,
     mean as mean,
+    quantile as quantile,
     sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance as variance,
 )

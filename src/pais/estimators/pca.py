@@ -15,8 +15,9 @@ from pais._base.validate import without_sizes
 from pais.accounting import accounts
 from pais.errors import ArgumentError, QualityWarning
 from pais.estimators.base import PrivateEstimator
-from pais.mechanisms import Clipping, principal_components
+from pais.estimators.frames import components_frame
 from pais.planning import Fit, PCASettings
+from pais.planning.components import PCAFit
 from pais.privacy.guarantee import warn
 from pais.report import ComponentResults
 
@@ -101,8 +102,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         States what was released and the guarantee that it has; public.
     plan_ : Plan
         Everything decided before the rows were sampled; public.
-    fit_ : Fit
-        Released second moment, certificate, plan and survey together.
+    fit_ : PCAFit
+        Second moment, all components, certificate, plan and survey together.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
@@ -177,49 +178,36 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         # Look up the active ledgers once, before reading a row, as `DPKMeans` does.
         charged = accounts(self.ledger)
         validate.flag("whiten", self.whiten)
+        self._fit(X, self._settings(), charged)
+        warn(self.fit_.concern, QualityWarning)
+        return self
+
+    def _settings(self) -> PCASettings:
         names = {field.name for field in fields(PCASettings)}
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         if self.center is not None:
             parameters["center"] = tuple(validate.flat("center", self.center).tolist())
-        self._fit(X, PCASettings(**parameters), charged)
-        warn(self._components_concern, QualityWarning)
-        return self
+        return PCASettings(**parameters)
 
     def _keep(self, fitted: Fit) -> None:
-        plan, survey = fitted.plan, fitted.survey
-        d = len(fitted.value.moment) - 1
-        center = np.zeros(d) if plan.ball.center is None else np.asarray(plan.ball.center)
-        clipping = None if survey is None else Clipping.of(survey.norms, plan.ball)
-        spectrum = principal_components(fitted.value, center=center, clipping=clipping)
-        asked = self.n_components
-        if isinstance(asked, str):
-            k = max(spectrum.above_noise, 1)
-        elif isinstance(asked, float):
-            k = spectrum.n_components_for(asked)
-        else:
-            k = d if asked is None else int(asked)
+        names = getattr(self, "feature_names_in_", None)
+        fit = PCAFit.of_fit(fitted, self._settings(), None if names is None else tuple(map(str, names)))
+        spectrum, k = fit.spectrum, fit.n_components
         self.n_components_ = k
         self.components_ = spectrum.components[:k]
         self.explained_variance_ = spectrum.variances[:k]
-        self.explained_variance_ratio_ = spectrum.variances[:k] / max(float(spectrum.variances.sum()), 1e-300)
+        self.explained_variance_ratio_ = spectrum.shares[:k]
         self.explained_variance_se_ = spectrum.standard_error
         self.captured_ = spectrum.captured(k)
         self.n_above_noise_ = spectrum.above_noise
         self.noise_level_ = spectrum.noise_level
-        self._mean_vector = spectrum.mean
         self.mean_ = spectrum.mean if fitted.schema is None else fitted.schema.decode(spectrum.mean[None, :])[0]
-        super()._keep(fitted)
+        super()._keep(fit)
 
     @property
-    def _components_concern(self) -> str | None:
-        """Text of a warning if the user asks for components that do not stand above the noise; else None."""
-        asked, above = self.n_components_, self.n_above_noise_
-        if above >= asked or (above > 0 and not isinstance(self.n_components, (int, np.integer))):
-            return None
-        return (
-            f"noise drowns {asked - above} of the {asked} components: their variance is below the noise level "
-            f"{self.noise_level_:.4g}. Ask for fewer, raise epsilon, or use more rows."
-        )
+    def _pca_fit(self) -> PCAFit:
+        assert isinstance(self.fit_, PCAFit)
+        return self.fit_
 
     def _results(self) -> ComponentResults:
         return ComponentResults(
@@ -239,31 +227,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     def components_frame(self) -> Any:
         """Components as a pandas frame, one row per component.
 
-        The columns are `explained_variance`, `explained_variance_ratio`, `standard_error` (of the variance, due to
+        It has the columns `explained_variance`, `explained_variance_ratio`, `standard_error` (of the variance, due to
         noise), then the loading of each feature. With a schema, features are the coordinates of the scaled vectors,
         such as ``region=north``. Features of an array are called ``x0``, ``x1`` and so on. Needs pandas.
         """
         check_is_fitted(self)
-        try:
-            import pandas as pd
-        except ImportError:
-            raise ArgumentError("components_frame needs pandas. Install it: pip install pandas.") from None
-        index = pd.Index(self.get_feature_names_out(), name="component")
-        variances = {
-            "explained_variance": self.explained_variance_,
-            "explained_variance_ratio": self.explained_variance_ratio_,
-            "standard_error": np.full(self.n_components_, self.explained_variance_se_),
-        }
-        loadings = pd.DataFrame(self.components_, index=index, columns=self._labels)
-        return pd.concat([pd.DataFrame(variances, index=index), loadings], axis=1)
-
-    @property
-    def _labels(self) -> list[str]:
-        """Names of the coordinates of the components."""
-        if self.fit_.schema is not None:
-            return list(self.fit_.schema.labels)
-        names = getattr(self, "feature_names_in_", None)
-        return [f"x{j}" for j in range(self.components_.shape[1])] if names is None else list(map(str, names))
+        return components_frame(self._pca_fit)
 
     @without_sizes
     def transform(self, X: Any) -> FloatArray:
@@ -277,9 +246,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         check_is_fitted(self)
         rows = self._doubles(X)
         with np.errstate(all="ignore"):
-            coordinates = (rows - self._mean_vector) @ self.components_.T / self._lengths
+            coordinates = (rows - self._pca_fit.spectrum.mean) @ self.components_.T / self._lengths
         coordinates[~np.isfinite(rows).all(axis=1)] = np.nan
-        return coordinates
+        return np.asarray(coordinates)
 
     @without_sizes
     def inverse_transform(self, X: Any) -> FloatArray:
@@ -291,7 +260,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         coordinates = validate.real_array("X", X)
         if coordinates.ndim != 2 or coordinates.shape[1] != self.n_components_:
             raise ArgumentError(f"X must have {self.n_components_} columns, one for each component. Pass such rows.")
-        rows = (coordinates * self._lengths) @ self.components_ + self._mean_vector
+        rows = (coordinates * self._lengths) @ self.components_ + self._pca_fit.spectrum.mean
         schema = self.fit_.schema
         return np.asarray(rows if schema is None else schema.decode(rows))
 

@@ -17,6 +17,7 @@ from pais.mechanisms.kmeans import (
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
+from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
@@ -31,6 +32,8 @@ __all__ = [
     "Extent",
     "GaussianNoise",
     "GeometricNoise",
+    "Grid",
+    "GridQuantiles",
     "Joint",
     "KMeans",
     "KMeansValue",
@@ -42,6 +45,7 @@ __all__ = [
     "MomentValue",
     "NoiseLaw",
     "PrincipalComponents",
+    "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
     "Round",

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from pais._base.numerics import FloatArray
+from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.mechanisms.moments import MomentValue
 from pais.privacy.norms import NormDistribution
@@ -71,6 +72,11 @@ class PrincipalComponents:
     standard_error: float
 
     @property
+    def shares(self) -> FloatArray:
+        """The variances as shares of their sum."""
+        return np.asarray(self.variances / max(float(self.variances.sum()), 1e-300))
+
+    @property
     def noise_level(self) -> float:
         """Largest eigenvalue that the noise has by itself, for many columns."""
         return math.sqrt(2.0 * len(self.mean)) * self.standard_error
@@ -92,8 +98,8 @@ class PrincipalComponents:
 
     def n_components_for(self, share: float) -> int:
         """Smallest number of components that have more than this share of the estimated variance."""
-        ratio = np.cumsum(self.variances) / max(float(self.variances.sum()), 1e-300)
-        return min(int(np.searchsorted(ratio, share, side="right")) + 1, len(ratio))
+        together = np.cumsum(self.shares)
+        return min(int(np.searchsorted(together, share, side="right")) + 1, len(together))
 
 
 def principal_components(
@@ -110,7 +116,9 @@ def principal_components(
     kept = max(0.0, 1.0 - (d * error**2 + clipping.bias**2) / square) if square > 0.0 else 0.0
     # The scatter about the mean that is released.
     scatter = moment[:-1, :-1] - (2.0 - kept) * kept * count * np.outer(offset, offset)
-    eigenvalues, vectors = np.linalg.eigh(scatter)
+    # For a matrix of this size, several BLAS threads only wait for each other.
+    with one_blas_thread():
+        eigenvalues, vectors = np.linalg.eigh(scatter)
     noisy, components = eigenvalues[::-1], vectors.T[::-1]
     largest = components[np.arange(d), np.argmax(np.abs(components), axis=1)]
     factor = clipping.variance / count
@@ -129,19 +137,14 @@ def shrunk_spectrum(noisy: FloatArray, scale: float) -> FloatArray:
     W is symmetric Gaussian noise of deviation `scale` on the diagonal and scale/sqrt(2) off it. The expectation of v'Wv
     is scale^2 times that of the sum of 1/(l - m) over the other eigenvalues m, where l is the eigenvalue of v: Stein's
     identity for the eigenvectors of a Gaussian matrix. Gaps below the noise of an entry are widened. The estimates are
-    then moved to the nearest ones that fall, are not negative, and have the noisy trace, which is unbiased.
+    then moved to the nearest ones that fall and are not negative, and the last are cut so that they have the noisy
+    trace, which is unbiased.
     """
     if scale == 0.0:
         return np.maximum(noisy, 0.0)
     eigenvalues = noisy / scale
     gaps = eigenvalues[:, None] - eigenvalues
     estimates = eigenvalues - (gaps / (gaps**2 + 0.5)).sum(axis=1)
-    falling = isotonic_regression(estimates, increasing=False).x
-    return _with_sum(falling, max(float(eigenvalues.sum()), 0.0)) * scale
-
-
-def _with_sum(falling: FloatArray, total: float) -> FloatArray:
-    """The nearest numbers >= 0 with this sum, for numbers in falling order."""
-    excess = (np.cumsum(falling) - total) / np.arange(1, falling.size + 1)
-    last = np.flatnonzero(falling > excess)
-    return np.asarray(np.maximum(falling - excess[last[-1] if last.size else 0], 0.0))
+    falling = np.maximum(isotonic_regression(estimates, increasing=False).x, 0.0)
+    left = max(float(eigenvalues.sum()), 0.0) - (np.cumsum(falling) - falling)
+    return np.asarray(np.minimum(falling, np.maximum(left, 0.0)) * scale)

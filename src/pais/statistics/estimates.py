@@ -19,11 +19,6 @@ def equal_bins(field: Field, n_bins: int) -> FloatArray:
     return np.array([field.low, *inner, field.high])
 
 
-def coordinates(field: Field, values: FloatArray) -> tuple[float, ...]:
-    """Own units as coordinates in [-1, 1]."""
-    return tuple(((values - field.low) / field.width * 2.0 - 1.0).tolist())
-
-
 def shares(part: FloatArray) -> FloatArray:
     """Shares of noisy counts; equal shares if no count is positive."""
     counts = np.maximum(part, 0.0)

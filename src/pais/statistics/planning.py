@@ -170,12 +170,12 @@ def _pay(charged: Accounts, parts: tuple[Part, ...]) -> None:
 
 def _noisy_rows(engine: Engine, noise: NoiseLaw, bits: BitSource) -> float:
     counted = VectorStatistic(name="counts", blocks=(Rows(),), noise=noise)
-    ball = _ball(engine)
+    ball = wide_ball(engine)
     value = counted.measure(AllRows(engine=engine, ball=ball, seeded=not bits.private), ball, bits)
     return max(float(value[0, 0]), 1.0)
 
 
-def _ball(engine: Engine) -> Ball:
+def wide_ball(engine: Engine) -> Ball:
     """A ball that holds every scaled row, also one with missing cells, so that rows are not clipped to it."""
     return Ball(radius=4.0 * math.sqrt(engine.n_features) if engine.schema is not None else 1.0)
 
@@ -199,7 +199,7 @@ def planned(
         if not survey.noise.epsilon < epsilon:
             raise BudgetError(f"nothing of epsilon={epsilon!r} is left after the survey. Raise epsilon.", cost=epsilon)
         epsilon = what_is_left(epsilon, survey.noise.epsilon)
-    ball = _ball(engine)
+    ball = wide_ball(engine)
     blocks = _scaled(recipe.blocks(fields), gaussian=price.gaussian)
     by = tuple(field.levels(others=False) for field in fields.by)
     whole = engine.unit is None and not _is_sampled(request) and all(map(_is_whole, blocks))

@@ -21,7 +21,6 @@ from pais.data.scales import Dates
 from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Bins, Block, Line, Product, Rows, Split
 from pais.statistics.estimates import (
-    coordinates,
     equal_bins,
     largest,
     mean_and_variance,
@@ -190,7 +189,7 @@ class Histogram(Recipe):
             (
                 field.levels(others=False)
                 if field.is_listed or field.is_truth
-                else Bins(column=field.start, edges=coordinates(field, self.edges(field)[1:-1])),
+                else Bins(column=field.start, edges=field.coordinates(self.edges(field)[1:-1])),
                 1.0,
             )
             for field in fields.columns

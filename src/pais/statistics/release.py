@@ -34,7 +34,7 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     warn(epsilon_concern(price.epsilon))
     if charged.empty and request.random_state is None:
         warn(ledger_concern())
-    engine = _opened(selection, recipe, request)
+    engine = opened_table(selection, request, by_cell=recipe.by_cell)
     survey = Survey.of(engine, request, price)
     if survey.noise is not None and price.gaussian:
         paid = Part(what=f"survey and {recipe.name}", epsilon=price.epsilon, delta=price.delta, unit=engine.unit_column)
@@ -46,12 +46,13 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     return _statistic(recipe, fields, plan, result)
 
 
-def _opened(selection: Selection, recipe: Recipe, request: Request) -> Engine:
+def opened_table(selection: Selection, request: Request, *, by_cell: bool) -> Engine:
+    """Open the table of a statistic. If `by_cell`, a missing value leaves out its cell alone."""
     if selection.schema is None:
         return source(
             selection.rows, unit=request.unit, max_rows_per_unit=request.max_rows_per_unit, missing=request.missing
         )
-    open_table: Callable[..., Engine] = cells if recipe.by_cell else source
+    open_table: Callable[..., Engine] = cells if by_cell else source
     return open_table(
         selection.rows,
         columns=selection.schema,
@@ -77,12 +78,12 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(
         name=recipe.title,
-        clipping=_clipping(fields),
+        clipping=clipping_in_words(fields),
         certificate=result.certificate,
         estimates=estimates,
         standard_errors=uncertainty.standard_errors(),
         bounds=uncertainty.bounds,
-        rows=_combined(groups, recipe.rows(fields)),
+        rows=combined(groups, recipe.rows(fields)),
         columns=recipe.columns(fields),
         is_date=np.tile(dates, (len(estimates) // len(dates), 1)),
         noise=_noise_in_words(plan, mechanism),
@@ -91,7 +92,7 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
     )
 
 
-def _combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
+def combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
     """Labels of the rows of a table that stacks the tables of all groups."""
     if groups is None or inner is None:
         return inner if groups is None else groups
@@ -99,7 +100,7 @@ def _combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
     return Axis(names=(*groups.names, *inner.names), levels=(*outer, *(level * len(groups) for level in inner.levels)))
 
 
-def _clipping(fields: Fields) -> str:
+def clipping_in_words(fields: Fields) -> str:
     """What clipping did, in words. The number of clipped values is not released."""
     bounded = [field for field in fields.columns if not (field.is_listed or field.is_truth)]
     texts = []

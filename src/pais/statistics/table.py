@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines import Engine
 from pais.data.kinds import Boolean, Categories, Column
-from pais.data.scales import Dates, Scale
+from pais.data.scales import Auto, Bounds, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.data.tables import is_series
@@ -71,6 +72,11 @@ class Field:
     def values(self) -> tuple[Any, ...]:
         """The categories, or false and true."""
         return self.column.values if isinstance(self.column, Categories) else (False, True)
+
+    def coordinates(self, values: FloatArray) -> tuple[float, ...]:
+        """Own units as the coordinates that cells with these values have."""
+        assert isinstance(self.column, (Auto, Bounds))
+        return tuple(self.column.scaled(values).tolist())
 
     def levels(self, *, others: bool, factor: float = 1.0) -> Levels:
         """The block that counts the categories, or false and true."""
