@@ -187,6 +187,14 @@ def test_components_within_the_noise_are_not_put_into_words() -> None:
     assert "<b>Component 3</b>" not in page
 
 
+def test_a_component_without_estimated_variance_is_grey() -> None:
+    variances = np.array([1.0, 0.15, 0.1, 0.1])
+    page = page_of(components(variances=variances, noisy_variances=variances + 0.3))
+    assert page.count('<td class="weak"') == 6 * 3
+    assert "<b>Component 2</b>" not in page
+    assert page.count('class="released"') == 4
+
+
 def test_statistics_show_intervals_and_grey_values_that_the_noise_hides() -> None:
     values = np.array([[100.0, 10.0]])
     results = description(
