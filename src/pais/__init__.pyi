@@ -30,7 +30,12 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import DPPCA as DPPCA, DPKMeans as DPKMeans, DPLinearRegression as DPLinearRegression
+from .estimators import (
+    DPPCA as DPPCA,
+    DPKMeans as DPKMeans,
+    DPLinearRegression as DPLinearRegression,
+    DPLogisticRegression as DPLogisticRegression,
+)
 from .mechanisms import (
     AdaptiveRounds as AdaptiveRounds,
     Elbow as Elbow,
@@ -42,6 +47,8 @@ from .mechanisms import (
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
+    LogisticRounds as LogisticRounds,
+    LogisticValue as LogisticValue,
     LpNoise as LpNoise,
     MeanValue as MeanValue,
     Mechanism as Mechanism,

@@ -11,6 +11,7 @@ from pais.mechanisms import Elbow
 from pais.planning import KMeansFit
 from pais.planning.coefficients import Coefficients
 from pais.planning.components import PCAFit
+from pais.planning.logits import Logits
 
 _COUNT = "noisy_count"
 
@@ -65,6 +66,21 @@ def components_frame(fit: PCAFit) -> Any:
     }
     loadings = pd.DataFrame(spectrum.components[:k], index=index, columns=list(fit.labels))
     return pd.concat([pd.DataFrame(variances, index=index), loadings], axis=1)
+
+
+def logits_frame(logits: Logits, classes: Any) -> Any:
+    """Coefficients of the logits with standard errors, as `coefficients_frame`, by class if there are several logits."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError("coefficients_frame needs pandas. Install it: pip install pandas.") from None
+    values = np.column_stack([logits.values, logits.intercepts]).ravel()
+    errors = np.column_stack([logits.standard_errors, logits.intercept_errors]).ravel()
+    index: Any = pd.Index([*logits.labels, "intercept"], name="feature")
+    if len(logits.values) > 1:
+        index = pd.MultiIndex.from_product([classes, index], names=["class", "feature"])
+    columns = {"coefficient": values, "standard_error": errors, "low": values - 2 * errors, "high": values + 2 * errors}
+    return pd.DataFrame(columns, index=index)
 
 
 def elbow_frame(elbow: Elbow) -> Any:

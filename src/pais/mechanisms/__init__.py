@@ -14,6 +14,7 @@ from pais.mechanisms.kmeans import (
     Round,
     SecondMoment,
 )
+from pais.mechanisms.logistic import LogisticRounds, LogisticValue
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
@@ -38,6 +39,8 @@ __all__ = [
     "KMeans",
     "KMeansValue",
     "LinearValue",
+    "LogisticRounds",
+    "LogisticValue",
     "LpNoise",
     "MeanValue",
     "Mechanism",

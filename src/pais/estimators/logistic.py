@@ -1,0 +1,306 @@
+"""The scikit-learn estimator `DPLogisticRegression`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from pais._base.numerics import FloatArray
+from pais._base.validate import as_array, without_sizes
+from pais.accounting import accounts
+from pais.data.kinds import Boolean, Categories
+from pais.data.schema import Schema
+from pais.data.tables import read
+from pais.errors import ArgumentError, DataError, PrivacyWarning
+from pais.estimators.frames import logits_frame
+from pais.estimators.supervised import Labelled, SupervisedEstimator
+from pais.planning import Fit
+from pais.planning.logistic import LogisticSettings, classification_schema
+from pais.planning.logits import LogisticFit
+
+
+class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]  # untyped base
+    """Differentially private logistic regression from noisy gradients on one weighted sample.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy guarantee for everything that `fit` releases, with respect to adding or removing one row, or one person
+        with all rows if `unit` is stated.
+    delta : float, optional
+        Additive term of the guarantee: see `DPKMeans`. None means 1e-6, or less for many rows.
+    columns : mapping of str to facts, sequence of str or Schema, optional
+        What is public about the columns: bounds, "auto", a list of categories, bool, dates, or a number by which to
+        divide; see `Schema`. The target may be among them, as a list of classes or bool. Bounds cost nothing, and are
+        best for small tables. Columns that are not mentioned are "auto": a private survey finds their means and
+        deviations. A sequence only names the features. Columns of an array are called ``x0``, ``x1`` and so on.
+    target : str, optional
+        Name of the column with the classes, if it is part of the table. If `y` is passed, the target has the name of
+        `y`, or is called ``y``.
+    classes : sequence, optional
+        The classes, which are public: texts, numbers or booleans. A row of another class contributes nothing. If None,
+        they are those that `columns` states for the target. If it states none either, they are the distinct values of
+        `y`, and `fit` issues a `PrivacyWarning`: the guarantee then holds only if this set is public.
+    radius : float, optional
+        Public bound on the norm of the scaled vector of a row, which has one more coordinate of length sqrt(2) for its
+        class. If None, the survey finds the norms and the plan chooses a radius. A row beyond it counts with less
+        weight.
+    norms : NormDistribution, optional
+        Public distribution of the norms, with `radius`: then there is no survey.
+    quantile : float, optional
+        Share of the rows within the surveyed radius. If None, the plan chooses it.
+    sampling : {"constrained", "coreset", "uniform", "none"} or Rule
+        Sampling rule, which decides the probability with which each row is kept.
+    sample_size : float, optional
+        Expected number of rows in the sample. None keeps as few rows as possible without extra noise.
+    random_state : None, int or numpy Generator
+        None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
+    ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
+        See `DPKMeans`.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        The classes, in ascending order.
+    coef_ : array of shape (1, d) for two classes, else (n_classes, d)
+        Change of the logit for one more unit of each feature, in the units of the columns. Categories have one
+        coefficient each. The logit of two classes is that of the second against the first.
+    intercept_ : array of shape (1,) or (n_classes,)
+        Logits where all numbers are zero and no category holds.
+    coef_standard_errors_ : array
+        Standard errors of the coefficients due to the noise. The coefficients are also drawn toward zero, more so the
+        more noise there is.
+    certificate_ : Certificate
+        States what was released and the guarantee that it has; public.
+    plan_ : Plan
+        Everything decided before the rows were sampled; public.
+    fit_ : LogisticFit
+        Coefficients, certificate, plan and survey together.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There is nothing to tune: the number of rounds, the steps, the coordinates in which the noise is added and the
+    penalty on the coefficients follow from the known scale of the noise and from released values.
+
+    The results of `predict`, `predict_proba` and `score` on the training rows are not private. The guarantee does not
+    cover preprocessing that was fitted to the same rows, such as a `StandardScaler`.
+
+    Examples
+    --------
+    >>> from pais import DPLogisticRegression, example_people
+    >>> columns = {"age": (18, 100), "income": (0, 200_000), "visits": (0, 100), "premium": bool}
+    >>> model = DPLogisticRegression(epsilon=1.0, columns=columns, target="premium", unit="customer_id")
+    >>> people = example_people(5_000)
+    >>> model.fit(people).coef_.shape
+    (1, 3)
+    >>> model.predict_proba(people).shape
+    (5000, 2)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        columns: Any = None,
+        target: str | None = None,
+        classes: Any = None,
+        radius: float | None = None,
+        norms: Any = None,
+        quantile: float | None = None,
+        sampling: Any = "constrained",
+        sample_size: float | None = None,
+        random_state: Any = None,
+        ledger: Any = None,
+        max_epsilon_if_kept: float | None = None,
+        missing: str = "drop",
+        unit: str | None = None,
+        max_rows_per_unit: int = 1,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.columns = columns
+        self.target = target
+        self.classes = classes
+        self.radius = radius
+        self.norms = norms
+        self.quantile = quantile
+        self.sampling = sampling
+        self.sample_size = sample_size
+        self.random_state = random_state
+        self.ledger = ledger
+        self.max_epsilon_if_kept = max_epsilon_if_kept
+        self.missing = missing
+        self.unit = unit
+        self.max_rows_per_unit = max_rows_per_unit
+
+    @without_sizes
+    def fit(self, X: Any, y: Any = None) -> DPLogisticRegression:
+        """Compute and release private coefficients.
+
+        Parameters
+        ----------
+        X : array, table, path or Spark DataFrame
+            The features, or a table with the features and the column `target`. Files and Spark DataFrames are streamed.
+            A row in which a feature is missing, or whose class is missing or not listed, contributes nothing.
+        y : array, optional
+            The class of each row, if it is not a column of X.
+        """
+        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
+        # during this fit.
+        charged = accounts(self.ledger)
+        classes = self._public_classes(y)
+        names = {field.name for field in fields(LogisticSettings)}
+        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
+        self.classes_ = classes
+        self._fit(Labelled(X=X, y=y), LogisticSettings(**parameters, n_classes=len(classes)), charged)
+        return self
+
+    def _public_classes(self, y: Any) -> NDArray[Any]:
+        """The classes that are stated, or those of y with a warning, in ascending order."""
+        classes = self._stated_classes(y)
+        if classes is None:
+            if y is None:
+                raise ArgumentError(
+                    f"{type(self).__name__} requires y to be passed, or the classes of the target y to be stated. Pass "
+                    "classes, or list them in columns."
+                )
+            classes = _classes_of(y)
+            warnings.warn(
+                "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "
+                "classes.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+        if len(classes) < 2:
+            raise ArgumentError("there is only one class. State at least two classes.")
+        return classes
+
+    def _stated_classes(self, y: Any) -> NDArray[Any] | None:
+        """The classes that the user states in `classes` or in `columns`."""
+        if self.classes is not None:
+            classes = as_array(self.classes)
+            if classes is None or classes.ndim != 1 or classes.dtype.kind not in "OUSbiuf":
+                raise ArgumentError("classes must be a flat list of texts, numbers or booleans. List each class once.")
+            return _in_order(classes)
+        name = self._target_name(y)
+        if not isinstance(self.columns, (Mapping, Schema)) or name not in Schema.of(self.columns).names:
+            return None
+        column = Schema.of(self.columns)[name]
+        if isinstance(column, Boolean):
+            return np.array([False, True])
+        return _in_order(np.array(column.values)) if isinstance(column, Categories) else None
+
+    def _adapted(self, schema: Schema) -> Schema:
+        *features, target = schema.columns
+        # Booleans are categories that are called by their names.
+        values = map(str, self.classes_.tolist()) if self.classes_.dtype.kind == "b" else self.classes_.tolist()
+        return classification_schema(Schema((*features, Categories(name=target.name, values=tuple(values)))))
+
+    def _keep(self, fitted: Fit) -> None:
+        logistic = LogisticFit.of_fit(fitted)
+        self.coef_ = logistic.logits.values
+        self.intercept_ = logistic.logits.intercepts
+        self.coef_standard_errors_ = logistic.logits.standard_errors
+        super()._keep(logistic)
+
+    def coefficients_frame(self) -> Any:
+        """Coefficients as a pandas frame, in the units of the columns.
+
+        One row for each feature and one for the intercept, with the columns `coefficient`, `standard_error`, `low` and
+        `high`, the ends of an interval of two standard errors to each side. With more than two classes, there are such
+        rows for each class. Needs pandas.
+        """
+        check_is_fitted(self)
+        assert isinstance(self.fit_, LogisticFit)
+        return logits_frame(self.fit_.logits, self.classes_)
+
+    @without_sizes
+    def decision_function(self, X: Any) -> FloatArray:
+        """Not private: the logits of each row, of shape (n,) for two classes and (n, n_classes) for more.
+
+        Parameters
+        ----------
+        X : array, table or path
+            The features in the columns' own units. Files are streamed. A missing number counts as the midpoint of its
+            column, or its surveyed mean, and a missing category as none of those listed.
+        """
+        check_is_fitted(self)
+        value = self.fit_.value
+        parts = [np.empty((0, len(value.intercepts)))]
+        for rows in self._vectors_of(X):
+            parts.append(np.nan_to_num(rows) @ value.coefficients + value.intercepts)
+        logits = np.concatenate(parts)
+        return logits[:, 0] if logits.shape[1] == 1 else logits
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """Not private: the probability of each class for each row, in the order of `classes_`."""
+        logits = self.decision_function(X)
+        if logits.ndim == 2:
+            return np.asarray(special.softmax(logits, axis=1))
+        return np.column_stack([special.expit(-logits), special.expit(logits)])
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Not private: the most probable class of each row."""
+        logits = self.decision_function(X)
+        index = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0.0).astype(np.intp)
+        return np.asarray(self.classes_[index])
+
+    @without_sizes
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Not private: the share of the rows whose predicted class is right.
+
+        Parameters
+        ----------
+        X : array, table or path
+            As in `predict`.
+        y : array, optional
+            The class of each row; None reads the column `target` of X.
+        """
+        right = self.predict(X) == (self._target_classes(X) if y is None else np.asarray(y).ravel())
+        return float(np.average(right, weights=sample_weight))
+
+    def _target_classes(self, X: Any) -> NDArray[Any]:
+        """The class of each row of a table or file, or None."""
+        assert self.fit_.schema is not None
+        rows = np.asarray(read(self._table(X), columns=Schema(self.fit_.schema.columns[-1:])).rows)
+        classes = self.classes_.astype(object)[rows.argmax(axis=1)]
+        return np.where(rows.max(axis=1) > 0.0, classes, None)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The noise hides the classes in the small tables of scikit-learn's checks.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+def _classes_of(y: Any) -> NDArray[Any]:
+    """The distinct values of y. Errors show none of them."""
+    cells = as_array(y)
+    if cells is None or cells.ndim == 0 or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1):
+        raise DataError("y should be a 1d array. Pass one class for each row.")
+    if cells.dtype.kind == "f" and not np.isfinite(cells).all():
+        raise DataError("y holds NaN or infinity, so its classes cannot be listed. State them in classes.")
+    if cells.dtype.kind == "c":
+        raise DataError("Complex data not supported. Pass classes.")
+    kind = type_of_target(cells.ravel())
+    if kind not in ("binary", "multiclass"):
+        raise DataError(f"Unknown label type: {kind}. Pass classes instead of continuous numbers.")
+    return _in_order(cells.ravel())
+
+
+def _in_order(classes: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return np.unique(classes)
+    except TypeError:
+        raise ArgumentError("the classes are of different types. Pass texts only, or numbers only.") from None

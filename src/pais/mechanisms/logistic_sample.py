@@ -1,0 +1,138 @@
+"""A weighted sample with classes, prepared for a logistic regression: sums, second moments and gradients in integers.
+
+Rows, maps and coefficients are rounded to whole numbers that are small enough for matrix products to be exact in
+doubles. So no value of a row depends on the other rows, in whatever order a product is added.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource
+from pais._base.rowwise import norms_of
+from pais.data.engines import WeightedRows
+from pais.mechanisms.moments import MARGIN as _MOMENT_MARGIN, add_moments, moment_step, noisy_matrix
+from pais.mechanisms.noise import GaussianNoise
+
+if TYPE_CHECKING:
+    from pais.mechanisms.logistic import LogisticRounds
+
+#: Shortened rows and prices have this margin, more than all rounding errors of norms, residuals and scales.
+MARGIN = _MOMENT_MARGIN
+
+# Bits of the features and of the rows after a map, from the origin to the radius. Maps and coefficients have so many
+# bits that products of them with a row stay below 2**53.
+_ROW_BITS, _MAP_BITS = 20, 31
+_SHORT_BITS, _POINT_BITS = 16, 36
+
+# Weighted residuals have at most this many binary places, fewer if sums of many rows would exceed 64-bit integers.
+_MOST_PLACES, _LEAST_PLACES, _TOTAL_BITS = 22, 4, 59
+
+# Exact sums of products stay below this power of two.
+_EXACT_BITS = 53
+
+
+class LogisticSample:
+    """The rows of a sample in the coordinates of a map. Secret; it exists only inside a mechanism.
+
+    A row x with factor f, the share of it that clipping to the ball left, becomes (x, f) times the matrix of the map,
+    shortened to the norm of the row where it is longer.
+    """
+
+    def __init__(self, plan: LogisticRounds, content: WeightedRows) -> None:
+        d = plan.n_inputs
+        label = content.rows[:, d:]
+        length: FloatArray = label.max(axis=1)
+        known = length > 0.0
+        rows = content.rows if known.all() else content.rows[known]
+        self._plan, self._whole = plan, rows
+        self._weights: FloatArray = content.weights[known]
+        self._label = label[known].argmax(axis=1)
+        self._factor = np.minimum(length[known] / plan.label_length, 1.0)
+        # A norm of a clipped row is at most the norm that decided about its probability.
+        self._norms = norms_of(rows, 2.0) * (1.0 - MARGIN / 4.0)  # [note: logistic-2]
+        self._unit = plan.radius / 2.0**_ROW_BITS
+        self._grid = np.empty((len(rows), d + 1))
+        np.trunc(rows[:, :d] / self._unit, out=self._grid[:, :-1])
+        self._grid[:, -1] = np.trunc(self._factor * 2.0**_ROW_BITS)
+        self._step = plan.radius / 2.0**_SHORT_BITS
+        self._short = np.empty((0, d + 1))
+        self._stretch = np.empty(0)
+
+    def total(self, noise: GaussianNoise, bits: BitSource) -> FloatArray:
+        """Noisy sum of the rows, with their labels."""
+        lattice = Lattice.for_scale(noise.scale)
+        steps = lattice.encode(self._whole * self._weights[:, None]).sum(axis=0)
+        return lattice.decode(steps + noise.draw_steps((1, steps.size), lattice, bits)[0])
+
+    def apply(self, matrix: FloatArray) -> None:
+        """Map the rows (x, f) to (x, f) times a public or released matrix, and shorten them to their norms."""
+        # The last row of the matrix belongs to the factor, which is in units of 1 instead of the radius.
+        matrix = np.vstack([matrix[:-1], matrix[-1:] / self._plan.radius])
+        size = float(np.sqrt(np.square(matrix).sum(axis=0).max())) or 1.0
+        whole = np.trunc(matrix / size * 2.0**_MAP_BITS)
+        mapped = self._grid @ whole  # [note: logistic-4]
+        mapped *= self._unit * size / 2.0**_MAP_BITS
+        length = norms_of(mapped, 2.0)
+        share = np.where(length > self._norms, self._norms / np.where(length > 0.0, length, 1.0), 1.0)
+        share *= 1.0 - MARGIN / 4.0
+        mapped *= share[:, None] / self._step
+        self._short = np.trunc(mapped, out=mapped)
+        # What a logit of the shortened row has to be multiplied by to be that of the row before clipping.
+        self._stretch = 1.0 / np.maximum(share * self._factor, 1e-300)
+
+    def moment(self, noise: GaussianNoise, bits: BitSource) -> FloatArray:
+        """Noisy second moment of the mapped rows."""
+        radius = self._plan.radius
+        longest = math.sqrt(self._plan.largest * radius)
+        step = moment_step(noise.scale, longest, radius**2 * self._plan.n_rows)
+        factors = np.sqrt(self._weights) * (1.0 - MARGIN / 4.0) * (self._step / step)
+        moments = add_moments(self._short[:, :-1], factors, self._short[:, -1] * factors)
+        return noisy_matrix(moments, noise, Lattice(step=step * step), bits)
+
+    def gradient(self, point: FloatArray, noise: GaussianNoise, bits: BitSource) -> FloatArray:
+        """Noisy sum of the gradients of the mapped rows at coefficients of shape (d + 1, n_logits)."""
+        places = self._places
+        total = np.zeros(point.shape, dtype=np.int64)
+        # Products of so many rows are exact.
+        most = self._plan.largest / self._step * 2.0**places
+        step = max(1, int(2.0**_EXACT_BITS / most))
+        residuals = self._residuals(point) * self._weights[:, None] * 2.0**places
+        np.trunc(residuals, out=residuals)  # [note: logistic-5]
+        for start in range(0, len(residuals), step):
+            piece = slice(start, start + step)
+            total += (self._short[piece].T @ residuals[piece]).astype(np.int64)
+        lattice = Lattice(step=self._step * 2.0**-places)
+        return self._noisy(total, noise, lattice, bits)
+
+    def _noisy(self, total: IntArray, noise: GaussianNoise, lattice: Lattice, bits: BitSource) -> FloatArray:
+        return lattice.decode(total + noise.draw_steps((1, total.size), lattice, bits).reshape(total.shape))
+
+    @property
+    def _places(self) -> int:
+        """Binary places of the weighted residuals."""
+        rows = math.ceil(math.log2(max(self._plan.n_rows, self._plan.largest / self._plan.radius, 1.0)))
+        return max(min(_MOST_PLACES, _TOTAL_BITS - _SHORT_BITS - rows), _LEAST_PLACES)
+
+    def _residuals(self, point: FloatArray) -> FloatArray:
+        """Probability of each class minus 1 for the class of the row, at most 1 or sqrt(2) in norm."""
+        size = float(np.sqrt(np.square(point).sum(axis=0).max())) or 1.0
+        whole = np.rint(point / size * 2.0**_POINT_BITS)
+        logits = (self._short @ whole) * (self._step * size / 2.0**_POINT_BITS)
+        logits *= self._stretch[:, None]
+        if self._plan.n_classes == 2:
+            # SciPy computes elements one by one, so the result does not depend on the place in the array.
+            return special.expit(logits) - self._label[:, None]
+        residuals: FloatArray = special.exp2((logits - logits.max(axis=1, keepdims=True)) * math.log2(math.e))
+        sums = np.zeros(len(residuals))
+        for column in residuals.T:
+            sums += column
+        residuals /= sums[:, None]
+        residuals[np.arange(len(residuals)), self._label] -= 1.0
+        return residuals

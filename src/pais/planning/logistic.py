@@ -1,0 +1,138 @@
+"""Settings of a private logistic regression: radius, shares of the releases and number of rounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from pais.data.ball import Ball
+from pais.data.engines import Engine
+from pais.data.kinds import Boolean, Categories
+from pais.data.scales import Auto
+from pais.data.schema import Schema
+from pais.data.units import most_units
+from pais.errors import ArgumentError
+from pais.mechanisms import GaussianNoise, LogisticRounds, Mechanism
+from pais.planning.facts import Facts
+from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
+from pais.planning.sample_size import calibrated
+from pais.planning.sampled import MOST_SAMPLE_NUMBERS, SampleSettings
+from pais.privacy.amplification import largest_shift
+from pais.privacy.guarantee import chosen_delta
+from pais.privacy.norms import NormDistribution
+from pais.privacy.profiles import GaussianProfile
+from pais.privacy.rules import Rule
+
+S = TypeVar("S", bound="LogisticSettings")
+
+# Shares of the squared shift at the radius, for the sum of the rows and for the second moment. The gradients get the
+# rest, the later ones more.
+_MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.2
+
+# More noise per coordinate means a smaller radius and fewer rounds.
+_CLIPPED_PER_NOISE, _MOST_CLIPPED = 15.0, 0.5
+_ROUNDS_PER_NOISE, _LEAST_ROUNDS, _MOST_ROUNDS = 3.4, 12, 48
+
+# Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
+_ROOM = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticSettings(SampleSettings):
+    """Settings of a private logistic regression that the user chooses; public.
+
+    The last columns of the rows are one coordinate for each class.
+
+    Attributes
+    ----------
+    n_classes : int
+        Number of classes.
+    epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
+        See `Settings`.
+    """
+
+    what = "logistic regression"
+
+    n_classes: int = 2
+
+    def require(self) -> None:
+        super().require()
+        if self.mechanism != "gaussian":
+            raise ArgumentError(f"mechanism={self.mechanism!r} is not available for {self.what}. Pass 'gaussian'.")
+        if type(self.n_classes) is not int or self.n_classes < 2:
+            raise ArgumentError("n_classes must be a whole number of at least 2. State two classes or more.")
+
+    def for_rows(self: S, rows: Engine) -> S:
+        """Settings in which the coordinates of the classes have the origin as their center."""
+        settings = super().for_rows(rows)
+        center = np.zeros(rows.n_features) if settings.center is None else np.array(settings.center)
+        center[rows.n_features - self.n_classes :] = 0.0
+        return replace(settings, center=tuple(center.tolist()))
+
+    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
+        if facts.radius_is_open:
+            quantile = self._quantile_for(facts, n_features) if self.quantile is None else self.quantile
+            facts = clipped_facts(facts, radius_at(facts.norms, quantile))
+        return facts, None
+
+    def _quantile_for(self, facts: Facts, n_features: int) -> float:
+        """Share of the rows within the radius, from the noise of a mean of all rows."""
+        n_units = most_units(facts.unit, facts.norms.n_rows)
+        delta = chosen_delta(self.delta, gaussian=True, n_rows=n_units, surveyed=True).used
+        noise = self._width(n_features) / (facts.norms.n_rows * largest_shift(float(self.epsilon), delta))
+        return 1.0 - min(_MOST_CLIPPED, _CLIPPED_PER_NOISE * noise)
+
+    def _width(self, n_features: int) -> int:
+        """Number of coefficients of a logit."""
+        return n_features - self.n_classes + 1
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[Mechanism, Rule]:
+        if d <= self.n_classes:
+            raise ArgumentError("there is no feature beside the classes. Pass at least one column.")
+        radius = ball.radius
+        sums, square = radius / math.sqrt(1.0 - _MOMENT_SHARE), radius**2 / math.sqrt(_MOMENT_SHARE)
+        profile = GaussianProfile(math.inf, sums, square_scale=square)
+        calibration = calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+        noise, n_rows = calibration.noise * (1.0 + _ROOM), max(norms.n_rows, 1.0)
+        mechanism = LogisticRounds(
+            n_features=d,
+            n_classes=self.n_classes,
+            mean_noise=GaussianNoise(scale=noise * radius / math.sqrt(_MEAN_SHARE)),
+            moment_noise=GaussianNoise(scale=noise * square),
+            rounds=self._rounds(noise * radius, self._n_rounds(self._width(d) * noise / n_rows)),
+            radius=radius,
+            n_rows=n_rows,
+            mean_square_norm=max(norms.mean_square_norm, 1e-12 * radius**2),
+            largest=calibration.rule.largest_contribution(radius) * (1.0 + _ROOM),
+        )
+        return mechanism, calibration.rule
+
+    @staticmethod
+    def _n_rounds(noise: float) -> int:
+        return int(min(max(_ROUNDS_PER_NOISE / math.sqrt(noise), _LEAST_ROUNDS), _MOST_ROUNDS))
+
+    def _rounds(self, noise: float, n_rounds: int) -> tuple[GaussianNoise, ...]:
+        """Noise of each gradient: the information of a round grows in proportion to its number."""
+        largest = 1.0 if self.n_classes == 2 else math.sqrt(2.0)
+        share = (1.0 - _MEAN_SHARE - _MOMENT_SHARE) / (0.5 * n_rounds * (n_rounds + 1))
+        return tuple(
+            GaussianNoise(scale=largest * noise / math.sqrt(number * share)) for number in range(1, n_rounds + 1)
+        )
+
+
+def classification_schema(schema: Schema) -> Schema:
+    """A schema for a classification by its last column: "auto" columns are standardized instead of clipped."""
+    *features, target = schema.columns
+    if isinstance(target, Boolean):
+        target = Categories(name=target.name, values=("False", "True"))
+    if not isinstance(target, Categories):
+        raise ArgumentError(
+            f"the classes of the target {target.name!r} are not known. List them in classes, or in columns."
+        )
+    standardized = [replace(each, standardized=True) if isinstance(each, Auto) else each for each in features]
+    return Schema((*standardized, target))

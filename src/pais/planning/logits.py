@@ -1,0 +1,85 @@
+"""Coefficients of a private logistic regression in the units of the columns, and the fit that released them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._base.numerics import FloatArray
+from pais.mechanisms import LogisticValue
+from pais.planning.fit import Fit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logits:
+    """Coefficients of the logits with standard errors, in the units of the columns. They may be published.
+
+    Attributes
+    ----------
+    target : str
+        Name of the column that holds the classes.
+    labels : tuple of str
+        One label for each feature, such as ``region=north`` for a category.
+    values, standard_errors : array of shape (n_logits, d)
+        Change of each logit for one more unit of a number, or if a category or a boolean holds. The standard errors are
+        due to the noise.
+    intercepts, intercept_errors : array of shape (n_logits,)
+        Logits where all numbers are zero and no category holds, and their standard errors.
+    """
+
+    target: str
+    labels: tuple[str, ...]
+    values: FloatArray
+    standard_errors: FloatArray
+    intercepts: FloatArray
+    intercept_errors: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LogisticFit(Fit):
+    """A fit of a logistic regression, with its coefficients in the units of the columns."""
+
+    logits: Logits
+
+    @classmethod
+    def of_fit(cls, fit: Fit) -> LogisticFit:
+        """Convert the released coefficients of scaled vectors."""
+        assert fit.schema is not None
+        return cls(
+            value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, logits=_in_units(fit)
+        )
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if the noise hides every relation between features and classes; else None."""
+        if np.any(self.value.coefficients):
+            return None
+        return (
+            "noise hides the relation between features and classes, so all coefficients are 0. Raise epsilon, pass "
+            "more rows, or state bounds of the columns."
+        )
+
+    def _value_in_words(self) -> str:
+        d, k = self.value.coefficients.shape
+        return f"{d} coefficient{'s' * (d != 1)} for each of {k} logit{'s' * (k != 1)} of {self.logits.target!r}"
+
+
+def _in_units(fit: Fit) -> Logits:
+    value: LogisticValue = fit.value
+    schema = fit.schema
+    assert schema is not None
+    d = len(value.coefficients)
+    scales, origins = schema.unit_scale[:d, None], schema.centers[:d, None]
+    values, errors = value.coefficients / scales, value.standard_errors / scales
+    center = np.zeros(d) if fit.plan.ball.center is None else np.asarray(fit.plan.ball.center)[:d]
+    # The error of the intercept is that at the center of the ball, moved to the origin as if it were independent.
+    moved = np.square((center[:, None] + origins / scales) * value.standard_errors).sum(axis=0)
+    return Logits(
+        target=schema.columns[-1].name,
+        labels=schema.labels[:d],
+        values=values.T,
+        standard_errors=errors.T,
+        intercepts=value.intercepts - (values * origins).sum(axis=0),
+        intercept_errors=np.sqrt(np.square(value.intercept_errors) + moved),
+    )
