@@ -188,7 +188,7 @@ def test_components_within_the_noise_are_not_put_into_words() -> None:
 
 
 def test_a_component_without_estimated_variance_is_grey() -> None:
-    variances = np.array([1.0, 0.15, 0.1, 0.1])
+    variances = np.array([1.0, 0.09, 0.05, 0.0])
     page = page_of(components(variances=variances, noisy_variances=variances + 0.3))
     assert page.count('<td class="weak"') == 6 * 3
     assert "<b>Component 2</b>" not in page
