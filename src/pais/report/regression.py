@@ -140,7 +140,8 @@ class RegressionResults(Results):
     def meaning(self) -> str:
         return (
             "A coefficient is clearly different from zero if it is more than two standard errors away from it. By "
-            "chance, this also holds for about one in twenty coefficients that are zero. Standard errors are due to "
+            "chance, this also holds for about one in twenty coefficients that would be zero without noise. Standard "
+            "errors are due to "
             f"{self.sources}."
         )
 
