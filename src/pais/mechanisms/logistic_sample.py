@@ -17,8 +17,7 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
 from pais.data.engines import WeightedRows
-from pais.mechanisms.moments import MARGIN as _MOMENT_MARGIN
-from pais.mechanisms.moments import add_moments, moment_step, noisy_matrix
+from pais.mechanisms.moments import MARGIN as _MOMENT_MARGIN, add_moments, moment_step, noisy_matrix
 from pais.mechanisms.noise import GaussianNoise
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class LogisticSample:
         logits *= self._stretch[:, None]
         if self._plan.n_classes == 2:
             # SciPy computes elements one by one, so the result does not depend on the place in the array.
-            return special.expit(logits) - self._label[:, None]
+            return np.asarray(special.expit(logits) - self._label[:, None])
         residuals: FloatArray = special.exp2((logits - logits.max(axis=1, keepdims=True)) * math.log2(math.e))
         sums = np.zeros(len(residuals))
         for column in residuals.T:
