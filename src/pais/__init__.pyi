@@ -31,6 +31,7 @@ from .errors import (
     UnreachableError as UnreachableError,
 )
 from .estimators import (
+    DPPCA as DPPCA,
     DPKMeans as DPKMeans,
     DPLinearRegression as DPLinearRegression,
     DPLogisticRegression as DPLogisticRegression,
@@ -41,6 +42,8 @@ from .mechanisms import (
     Extent as Extent,
     GaussianNoise as GaussianNoise,
     GeometricNoise as GeometricNoise,
+    Grid as Grid,
+    GridQuantiles as GridQuantiles,
     Joint as Joint,
     KMeans as KMeans,
     KMeansValue as KMeansValue,
@@ -52,6 +55,8 @@ from .mechanisms import (
     MomentSum as MomentSum,
     MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
+    PrincipalComponents as PrincipalComponents,
+    QuantileValue as QuantileValue,
     ReleasedCells as ReleasedCells,
     VectorStatistic as VectorStatistic,
     VectorSum as VectorSum,
@@ -68,6 +73,7 @@ from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
     KMeansSettings as KMeansSettings,
+    PCASettings as PCASettings,
     Plan as Plan,
     Readability as Readability,
     Survey as Survey,
@@ -113,6 +119,7 @@ from .statistics import (
     describe as describe,
     histogram as histogram,
     mean as mean,
+    quantile as quantile,
     sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance as variance,
 )

@@ -107,7 +107,7 @@ def column_ranges(
             negative=before[0] is not None,
             positive=before[1] is not None,
         )
-        ranges.append(_with_moments(bounds, fine, mean, law.deviation(1)))
+        ranges.append(_with_moments(bounds, coarse, fine, mean, law.deviation(1)))
     return tuple(ranges)
 
 
@@ -286,11 +286,22 @@ def _end(side: NormCounts, rows: float, unsure: float) -> float:
     return size * math.sqrt(math.log(side.n_rows / rows) / math.log(side.n_rows / sure))
 
 
-def _with_moments(bounds: ColumnRange, sides: Sequence[NormCounts | None], center: float, noise: float) -> ColumnRange:
-    """Bounds with the mean and the deviation of the cells, from their counts by sign and size about a center."""
-    n_cells = _n_cells(sides)
+def _with_moments(
+    bounds: ColumnRange, coarse: ColumnRange, sides: Sequence[NormCounts | None], center: float, noise: float
+) -> ColumnRange:
+    """Bounds with the mean and the deviation of the cells, from their counts by sign and size about a center.
+
+    If the coarse range shows nothing but zeros, the deviation is at least that of ones among zeros, of which there are
+    just too few to be seen. So a column of rare values is not blown up.
+    """
+    n_cells = max(_n_cells(sides), 1.0)
+    least = 0.0
+    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
+        least = math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
     if not bounds.seen:
-        return replace(bounds, deviation=min(1.0, math.sqrt(_UNSEEN * noise / n_cells)) if n_cells else 1.0)
+        return replace(bounds, deviation=_short(least))
+    if not any(sides):
+        return replace(bounds, mean=bounds.center, deviation=0.5 * bounds.scale)
     total = np.zeros(2)
     for sign, side in zip((-1.0, 1.0), sides, strict=True):
         if side is not None:
@@ -298,9 +309,9 @@ def _with_moments(bounds: ColumnRange, sides: Sequence[NormCounts | None], cente
             low, high = points[:-1], points[1:]
             # Cells are spread evenly over their bin.
             total += side.counts @ np.column_stack([0.5 * sign * (low + high), (low**2 + low * high + high**2) / 3.0])
-    shift, square = total / max(n_cells, 1.0)
-    # The range is a bound on four deviations or more, unless the cells are in few bins.
-    deviation = math.sqrt(max(square - shift**2, 0.0)) or 0.25 * (bounds.high - bounds.low)
+    shift, square = total / n_cells
+    smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
+    deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
     return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
 
 

@@ -12,7 +12,8 @@ import pais
 from benchmarks.house import SOURCE, crossed, static, table
 
 # Public front doors, whose arguments a user reads in one place.
-FRONT_DOORS = {"audit", "calibrate", "kmeans", "source", "survey", "__init__"}
+STATISTICS = {"count", "covariance", "describe", "histogram", "mean", "quantile", "sum", "variance"}
+FRONT_DOORS = {"audit", "calibrate", "kmeans", "source", "survey", "__init__"} | STATISTICS
 HEAVY = ("numpy", "scipy", "sklearn", "pyarrow", "pandas", "mpmath")
 
 

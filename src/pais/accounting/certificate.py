@@ -182,13 +182,16 @@ class Certificate(Carded):
         Parameters
         ----------
         value : object
-            The released value, or an object that holds it: a `Release`, or a fitted model. A model from
+            The released value, or an object that holds it: a `Release`, a `Statistic`, or a fitted model. A model from
             `with_clusters` matches the certificate of the release that its centers were computed from; the centers of
             that release are in ``model.fit_.value.released``.
         """
-        # A fitted model holds its value in `fit_.value`, a fit or a release in `value`.
-        value = getattr(getattr(value, "fit_", value), "value", value)
-        value = getattr(value, "released", None) or value
+        if getattr(value, "released", None) is None:
+            # A fitted model holds its value in `fit_.value`, a fit or a release in `value`.
+            value = getattr(getattr(value, "fit_", value), "value", value)
+        # A statistic, and a model with other clusters, hold the value that was released.
+        released = getattr(value, "released", None)
+        value = value if released is None else released
         return self.values_sha256 is not None and digest(value) == self.values_sha256
 
 
@@ -210,11 +213,12 @@ class Release(Carded):
 
 
 def value_in_words(value: object) -> str:
-    """A released value in a few words. Numbers are shown; of arrays and other objects, the shape or the class."""
+    """A released value in a few words: its own, if it has `in_words()`, or a number, or a shape, or the class."""
     if isinstance(value, (bool, int, float, np.integer, np.floating)):
         return f"{value:.6g}"
     if isinstance(value, np.ndarray):
         return f"an array of shape {value.shape}"
     if isinstance(value, tuple):
         return f"{len(value)} values"
-    return type(value).__name__
+    in_words = getattr(value, "in_words", None)
+    return str(in_words()) if callable(in_words) else type(value).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as pa_dataset
@@ -14,6 +15,7 @@ from pais.data.ball import table_of
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
+from pais.data.engines.files import names_in
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
 from pais.data.headers import no_csv
@@ -172,6 +174,14 @@ def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
     if isinstance(data, Engine):
         return data if schema is None else data.with_schema(schema)
     return source(data, columns=schema, unit=unit)
+
+
+def names_of(data: Any) -> list[str]:
+    """Return the names of the columns of a table, a file or a frame; none for an array. Public."""
+    if isinstance(data, (str, Path)):
+        return names_in(*files_of(data)[0])
+    names = data.columns if is_frame(data, "pandas", "polars", "pyspark.sql") else getattr(data, "column_names", ())
+    return [str(name) for name in names]
 
 
 def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | None) -> Engine:

@@ -3,5 +3,6 @@
 from pais.estimators.kmeans import DPKMeans
 from pais.estimators.linear import DPLinearRegression
 from pais.estimators.logistic import DPLogisticRegression
+from pais.estimators.pca import DPPCA
 
-__all__ = ["DPKMeans", "DPLinearRegression", "DPLogisticRegression"]
+__all__ = ["DPPCA", "DPKMeans", "DPLinearRegression", "DPLogisticRegression"]

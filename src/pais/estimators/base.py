@@ -34,7 +34,7 @@ from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
 from pais.planning import Fit, Settings
 from pais.privacy.guarantee import warn
-from pais.report import DEFAULT_TITLE, ReportHeader, today, write_report
+from pais.report import ReportHeader, Results, today, write_report
 
 # Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
 _HARMLESS = re.compile(
@@ -129,19 +129,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             Date of the report; None = today.
         """
         check_is_fitted(self)
-        header = ReportHeader(
-            title=DEFAULT_TITLE if title is None else title,
-            data_name=data_name,
-            owner=owner,
-            date=today() if date is None else date,
-        )
+        header = ReportHeader(title=title, data_name=data_name, owner=owner, date=today() if date is None else date)
         names = getattr(self, "feature_names_in_", None)
-        return write_report(path, self.fit_, feature_names=names, header=header)
+        return write_report(path, self._shown(), feature_names=names, header=header)
+
+    def _results(self) -> Results | None:
+        """What the page and the card show instead of the released value; None if they show that value."""
+        return None
+
+    def _shown(self) -> Fit:
+        """The fit as page and card show it."""
+        fit, results = self.fit_, self._results()
+        if results is None:
+            return fit
+        return Fit(value=results, certificate=fit.certificate, plan=fit.plan, survey=fit.survey)
 
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""
         check_is_fitted(self)
-        return self.fit_.explain()
+        return self._shown().explain()
 
     def _repr_html_inner(self) -> Any:
         """HTML for notebooks: a card with the results once fitted, and the parameters before, as in scikit-learn."""
@@ -154,7 +160,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         return bundle
 
     def _html_card(self) -> str:
-        card = self.fit_._card()
+        card = self._shown()._card()
         return replace(card, kind=type(self).__name__).html()
 
     def __sklearn_tags__(self) -> Any:
@@ -265,7 +271,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 def require_in_memory(X: Any) -> None:
     if is_streamed(X) and not isinstance(X, (str, Path)):
         raise DataError(
-            "distances need rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
+            "transform needs rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
             "any source."
         )
 

@@ -10,6 +10,7 @@ from pais.errors import ArgumentError
 from pais.mechanisms import Elbow
 from pais.planning import KMeansFit
 from pais.planning.coefficients import Coefficients
+from pais.planning.components import PCAFit
 from pais.planning.logits import Logits
 
 _COUNT = "noisy_count"
@@ -48,6 +49,23 @@ def coefficients_frame(coefficients: Coefficients) -> Any:
     index = pd.Index([*coefficients.labels, "intercept"], name="feature")
     columns = {"coefficient": values, "standard_error": errors, "low": values - 2 * errors, "high": values + 2 * errors}
     return pd.DataFrame(columns, index=index)
+
+
+def components_frame(fit: PCAFit) -> Any:
+    """Explained variances with standard errors, then the loadings, one row per component."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError("components_frame needs pandas. Install it: pip install pandas.") from None
+    k, spectrum = fit.n_components, fit.spectrum
+    index = pd.RangeIndex(k, name="component")
+    variances = {
+        "explained_variance": spectrum.variances[:k],
+        "explained_variance_ratio": spectrum.shares[:k],
+        "standard_error": np.full(k, spectrum.standard_error),
+    }
+    loadings = pd.DataFrame(spectrum.components[:k], index=index, columns=list(fit.labels))
+    return pd.concat([pd.DataFrame(variances, index=index), loadings], axis=1)
 
 
 def logits_frame(logits: Logits, classes: Any) -> Any:

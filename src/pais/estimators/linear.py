@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from pais.estimators.supervised import Labelled, SupervisedEstimator
 from pais.planning import Fit
 from pais.planning.coefficients import LinearFit
 from pais.planning.linear import LinearSettings, regression_schema
+from pais.report import RegressionResults, Step, penalty_in_words
 
 
 class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[misc]  # untyped base
@@ -170,6 +171,24 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     def _linear_fit(self) -> LinearFit:
         assert isinstance(self.fit_, LinearFit)
         return self.fit_
+
+    def _results(self) -> RegressionResults:
+        coefficients, features = self._linear_fit.coefficients, self._features
+        plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).coefficients.vector
+        steps = tuple(step for column in features.columns for step in Step.of(column))
+        has_intercept = bool(self.fit_intercept)
+        return RegressionResults(
+            target=coefficients.target,
+            names=coefficients.labels,
+            values=coefficients.values[None, :],
+            standard_errors=coefficients.standard_errors[None, :],
+            intercepts=np.array([coefficients.intercept]) if has_intercept else None,
+            intercept_errors=np.array([coefficients.intercept_error]) if has_intercept else None,
+            steps=steps,
+            penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
+            counted=coefficients.vector.noisy_count,
+            caution=self.fit_.concern,
+        )
 
     def coefficients_frame(self) -> Any:
         """Coefficients as a pandas frame, in the units of the columns.

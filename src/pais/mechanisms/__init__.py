@@ -17,6 +17,8 @@ from pais.mechanisms.kmeans import (
 from pais.mechanisms.logistic import LogisticRounds, LogisticValue
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
+from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
+from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.mechanisms.regression import LinearValue, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
@@ -25,11 +27,14 @@ from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 __all__ = [
     "AdaptiveRounds",
     "CellModel",
+    "Clipping",
     "Elbow",
     "ElbowPoint",
     "Extent",
     "GaussianNoise",
     "GeometricNoise",
+    "Grid",
+    "GridQuantiles",
     "Joint",
     "KMeans",
     "KMeansValue",
@@ -42,6 +47,8 @@ __all__ = [
     "MomentSum",
     "MomentValue",
     "NoiseLaw",
+    "PrincipalComponents",
+    "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
     "Round",
@@ -56,4 +63,5 @@ __all__ = [
     "geometric_noise",
     "laplace_noise",
     "linear_regression",
+    "principal_components",
 ]

@@ -8,6 +8,7 @@ from pais.data.ball import Ball
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
+from pais.mechanisms.quantiles import GridQuantiles
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vectors import VectorSum
 from pais.privacy.rules import Rule, UniformRule
@@ -31,6 +32,8 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
         return _added([_quotient(1.0, mechanism.count_noise), _quotient(ball.radius, mechanism.sum_noise)])
     if type(mechanism) is VectorSum and not callable(mechanism.bound):
         return _quotient(mechanism.bound, mechanism.noise)
+    if type(mechanism) is GridQuantiles:
+        return mechanism.exact_price
     if type(mechanism) is Joint:
         return _added([exact_epsilon(part, rule, ball) for part in mechanism.parts])
     return None

@@ -11,7 +11,7 @@ import numpy as np
 from pais._base import validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
-from pais._base.numerics import ULP, FloatArray, divide_up
+from pais._base.numerics import ULP, FloatArray, divide_up, multiply_up
 from pais._base.randomness import BitSource
 from pais.errors import ArgumentError
 from pais.mechanisms.noise import NoiseLaw, laplace_noise
@@ -69,11 +69,15 @@ class GeometricNoise(NoiseLaw):
         self, shape: tuple[int, int], lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
     ) -> IntArray:
         """Noise vectors in whole steps of any lattice, with exactly the right distribution on that lattice."""
-        if np.ndim(unit):
-            vectors = [self.draw_steps((1, shape[1]), lattice, bits, unit=float(factor)) for factor in np.asarray(unit)]
-            return np.concatenate(vectors) if vectors else np.empty(shape, dtype=np.int64)
-        steps = self.scale / lattice.step * float(unit)
-        return rounded_noise(replace(self, scale=steps, step=1.0), shape, steps, bits)
+        factors = np.broadcast_to(np.asarray(unit, dtype=np.float64), shape[:1])
+        noise = np.empty(shape, dtype=np.int64)
+        for factor in np.unique(factors):
+            # Rounded up, the direction of less privacy loss. Steps and a factor of 1 are exact.
+            scale = float(multiply_up(self.scale / lattice.step, factor))
+            places = np.flatnonzero(factors == factor)
+            law = replace(self, scale=scale, step=1.0)
+            noise[places] = rounded_noise(law, (places.size, shape[1]), scale, bits)
+        return noise
 
     # A tail t of the noise on the whole numbers holds all k with exp(-k / scale) > t (1 + exp(-1 / scale)). The largest
     # such k is the Laplace value of that tail, moved toward 0 by scale * log cosh(1 / (2 scale)), and rounded.

@@ -14,7 +14,7 @@ from pais.errors import ArgumentError
 from pais.mechanisms.moments import MomentValue
 
 # Penalties in units of the scale of the noise times the root of the number of coefficients.
-_FLOOR, _RIDGE = 0.5, 0.3
+_FLOOR, _RIDGE = 0.45, 0.2
 
 # Prior variances of the coefficients that are compared, as multiples of the natural one.
 _PRIORS = np.geomspace(1e-6, 30.0, 80)
@@ -119,6 +119,11 @@ class _Problem:
     def size(self) -> int:
         return int(self.vector.size)
 
+    @property
+    def chance(self) -> float:
+        """Variance of a target that is independent of the features, times the mean weight of the rows."""
+        return self.spread * max(self.square, self.scale) / self.n_rows
+
     def residual_variance(self, theta: FloatArray) -> float:
         """Mean squared residual, at least what the noise can hide, and at most that of no coefficients at all."""
         total = self.square - 2.0 * self.vector @ theta + theta @ self.matrix @ theta
@@ -146,7 +151,9 @@ def _problem(value: MomentValue, spread: float, n_rows: float | None) -> _Proble
 
 def _ridge(problem: _Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Ridge regression with a stated penalty, and the covariance due to noise, sampling and residuals."""
-    inverse = np.linalg.pinv(problem.matrix + alpha * np.eye(problem.size), hermitian=True)
+    # As in scikit-learn, there is no penalty on the intercept.
+    penalty = np.where(np.arange(problem.size) < problem.n_columns, alpha, 0.0)
+    inverse = np.linalg.pinv(problem.matrix + np.diag(penalty), hermitian=True)
     theta = inverse @ problem.vector
     # The noise of vector - matrix theta: half of the variance of the diagonal, since all entries are symmetric.
     noise = 0.5 * problem.scale**2 * ((1.0 + theta @ theta) * np.eye(problem.size) + np.outer(theta, theta))
@@ -158,9 +165,10 @@ def _ridge(problem: _Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
 def _noise_aware(problem: _Problem) -> tuple[FloatArray, FloatArray]:
     """The mixture of three estimates, and a covariance that includes what the penalty may hide."""
     theta, covariance = _by_evidence(problem)
-    products = problem.vector[: problem.n_columns]
-    # Expected square of the products of features and target if there is only noise.
-    noise = 0.5 * problem.n_columns * problem.scale**2
+    columns = slice(0, problem.n_columns)
+    products, squares = problem.vector[columns], np.maximum(np.diag(problem.matrix)[columns], 0.0)
+    # Expected square of the products of features and target if they are independent.
+    noise = 0.5 * problem.n_columns * problem.scale**2 + problem.chance * float(squares.sum())
     signal = max(0.0, 1.0 - noise / max(float(products @ products), 1e-300))
     mean = 0.5 * (_by_raised_eigenvalues(problem) + _by_joint_shrinkage(problem))
     return signal * mean + (1.0 - signal) * theta, covariance
@@ -206,8 +214,7 @@ def _by_evidence(problem: _Problem) -> tuple[FloatArray, FloatArray]:
     natural = max(problem.square, scale) / max(float(values.mean()), scale) / k
     # One row for each prior variance.
     prior = (_PRIORS * natural)[:, None]
-    residuals = max(problem.square, scale) / problem.n_rows
-    noise = 0.5 * scale**2 * (1.0 + k * prior) + residuals * values
+    noise = 0.5 * scale**2 * (1.0 + k * prior) + problem.chance * values
     variance = prior * values**2 + noise
     likelihood = -0.5 * (np.log(variance) + entries**2 / variance).sum(axis=1)
     best = int(np.argmax(likelihood))

@@ -4,6 +4,7 @@ from pais.planning.facts import Facts, Survey
 from pais.planning.fit import Fit
 from pais.planning.kmeans import KMeansSettings, plan_kmeans
 from pais.planning.losses import losses_if_kept, record_losses
+from pais.planning.pca import PCASettings
 from pais.planning.plan import AT_COST, Plan
 from pais.planning.readability import Readability
 from pais.planning.settings import Settings
@@ -17,6 +18,7 @@ __all__ = [
     "Fit",
     "KMeansFit",
     "KMeansSettings",
+    "PCASettings",
     "Plan",
     "Readability",
     "Settings",

@@ -30,7 +30,11 @@ _FEW_CATEGORIES = 0.05
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Fit(Carded):
-    """Value, certificate, plan and survey of a private fit. All of it may be published."""
+    """Value, certificate, plan and survey of a private fit. All of it may be published.
+
+    A value may describe itself: `in_words()` names it in a few words, `verdict` says how far it can be read above the
+    noise, and `concern` is the text of a warning.
+    """
 
     value: Any
     certificate: Certificate
@@ -41,7 +45,8 @@ class Fit(Carded):
     def concern(self) -> str | None:
         """Text of a warning if noise hides clusters or features or costs much, from released values; else None."""
         if not isinstance(self.value, KMeansValue):
-            return None
+            concern: str | None = getattr(self.value, "concern", None)
+            return concern
         ratio = 1.0 if self.quality is None else self.quality.ratio
         concern = structure_concern(len(self.value.centers), self.value.effective_centers, predicted_ratio=ratio)
         if concern is not None or self.readability is None:
@@ -189,7 +194,7 @@ class Fit(Carded):
         """How far the value can be read: the verdict, the predicted cost and the concern, as far as they are known."""
         readable = self.readability
         findings = [
-            ("verdict", None if readable is None else readable.verdict),
+            ("verdict", getattr(self.value if readable is None else readable, "verdict", None)),
             ("predicted", None if self.quality is None else str(self.quality)),
             ("caution", self.concern),
         ]

@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from pais.report.header import DEFAULT_TITLE, ReportHeader, today
+from pais.report.components import ComponentResults
+from pais.report.header import ReportHeader, today
 from pais.report.page import report_html, write_report
+from pais.report.regression import RegressionResults, Step, penalty_in_words
+from pais.report.results import Results
+from pais.report.summary import StatisticResults
 
-__all__ = ["DEFAULT_TITLE", "ReportHeader", "report_html", "today", "write_report"]
+__all__ = [
+    "ComponentResults",
+    "RegressionResults",
+    "ReportHeader",
+    "Results",
+    "StatisticResults",
+    "Step",
+    "penalty_in_words",
+    "report_html",
+    "today",
+    "write_report",
+]

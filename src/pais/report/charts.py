@@ -1,4 +1,4 @@
-"""Small charts in inline SVG: a line and a stacked bar. The page's style sheet sets their colours."""
+"""Small charts in inline SVG: a line, bars and a stacked bar. The page's style sheet sets their colours."""
 
 from __future__ import annotations
 
@@ -66,32 +66,15 @@ class LineChart:
         ]
         line = " ".join(f"{x:.2f},{y:.2f}" for x, y, _ in points)
         marks = [f'<circle class="mark" cx="{x:.2f}" cy="{y:.2f}" r="6"/>' for x, y, at in points if at == self.mark]
-        note = f'<p class="axes">{escaped(self.note)}</p>' if self.note else ""
         parts = [
-            self._grid(ticks, top),
-            self._limit(top),
+            _levels(ticks),
+            _across_axis([(self._across(tick), f"{tick:g}") for tick in self.x_ticks], self.x_name),
+            "" if self.limit is None else _limit(self.limit, top, self.limit_label),
             self._upright(),
             f'<polyline class="curve" points="{line}"/>',
             *marks,
         ]
-        return (
-            f'<figure><figcaption>{escaped(self.title)}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
-            f'role="img" aria-labelledby="{self.name}-title {self.name}-text">\n'
-            f'<title id="{self.name}-title">{escaped(self.title)}</title>\n'
-            f'<desc id="{self.name}-text">{escaped(self.description)}</desc>\n'
-            + "\n".join(parts)
-            + f"\n</svg>{note}</figure>"
-        )
-
-    def _limit(self, top: float) -> str:
-        if self.limit is None:
-            return ""
-        y = _down(self.limit / top)
-        return (
-            f'<line class="limit" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>\n'
-            f'<text class="limit-label" x="{_LEFT + 6:g}" y="{y + 16:.2f}">'
-            f"{escaped(self.limit_label)}</text>"
-        )
+        return _figure(self, parts)
 
     def _upright(self) -> str:
         if self.line is None:
@@ -104,26 +87,97 @@ class LineChart:
         share = (x - start) / (end - start) if end > start else 0.5
         return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
-    def _grid(self, ticks: Sequence[float], top: float) -> str:
-        lines = []
-        for tick in ticks:
-            y = _down(tick / top)
-            lines.append(
-                f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>'
-                f'<text x="{_LEFT - 8:g}" y="{y + 4:.2f}" text-anchor="end">{number(tick, 3)}</text>'
-            )
-        base, middle = _HEIGHT - _BOTTOM, (_LEFT + _WIDTH - _RIGHT) / 2.0
-        for tick in self.x_ticks:
-            x = self._across(tick)
-            lines.append(
-                f'<line class="axis" x1="{x:.2f}" x2="{x:.2f}" y1="{base:g}" y2="{base + 5:g}"/>'
-                f'<text x="{x:.2f}" y="{base + 19:g}" text-anchor="middle">{tick:g}</text>'
-            )
-        lines.append(
-            f'<text class="axis-name" x="{middle:.2f}" y="{_HEIGHT - 6:g}" text-anchor="middle">'
-            f"{escaped(self.x_name)}</text>"
+
+@dataclass(frozen=True, kw_only=True)
+class BarChart:
+    """Bars from zero with error bars, numbered from 1.
+
+    Attributes
+    ----------
+    name, title, description, limit, x_name, note
+        As in `LineChart`.
+    values, errors : array
+        Heights of the bars, and half lengths of the error bars.
+    strong : int
+        Number of bars with a colour; those after them are grey.
+    """
+
+    name: str
+    title: str
+    description: str
+    values: FloatArray
+    errors: FloatArray
+    strong: int
+    limit: float
+    x_name: str
+    note: str = ""
+
+    def svg(self) -> str:
+        n = len(self.values)
+        ticks = _ticks(max(float((self.values + self.errors).max()), self.limit))
+        top, width = ticks[-1], (_WIDTH - _LEFT - _RIGHT) / n
+        places = [_LEFT + (position + 0.5) * width for position in range(n)]
+        every = -(-n // 10)
+        bars = [
+            self._bar(x, width, float(value) / top, float(error) / top, weak=position >= self.strong)
+            for position, (x, value, error) in enumerate(zip(places, self.values, self.errors, strict=True))
+        ]
+        labels = [(places[position], str(position + 1)) for position in range(0, n, every)]
+        limit = _limit(self.limit, top)
+        return _figure(self, [_levels(ticks), _across_axis(labels, self.x_name), *bars, limit])
+
+    def _bar(self, x: float, width: float, value: float, error: float, *, weak: bool) -> str:
+        half = min(0.35 * width, 16.0)
+        high, low, base = _down(value + error), _down(max(value - error, 0.0)), _down(0.0)
+        return (
+            f'<rect class="column{" weak-column" * weak}" x="{x - half:.2f}" y="{_down(value):.2f}" '
+            f'width="{2.0 * half:.2f}" height="{base - _down(value):.2f}"/>'
+            f'<line class="whisker" x1="{x:.2f}" x2="{x:.2f}" y1="{high:.2f}" y2="{low:.2f}"/>'
         )
-        return "\n".join(lines)
+
+
+def _figure(chart: LineChart | BarChart, parts: Sequence[str]) -> str:
+    note = f'<p class="axes">{escaped(chart.note)}</p>' if chart.note else ""
+    return (
+        f'<figure><figcaption>{escaped(chart.title)}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" '
+        f'role="img" aria-labelledby="{chart.name}-title {chart.name}-text">\n'
+        f'<title id="{chart.name}-title">{escaped(chart.title)}</title>\n'
+        f'<desc id="{chart.name}-text">{escaped(chart.description)}</desc>\n'
+        + "\n".join(parts)
+        + f"\n</svg>{note}</figure>"
+    )
+
+
+def _limit(level: float, top: float, label: str = "") -> str:
+    """A dashed line, with a label below it."""
+    y = _down(level / top)
+    text = f'\n<text class="limit-label" x="{_LEFT + 6:g}" y="{y + 16:.2f}">{escaped(label)}</text>' if label else ""
+    return f'<line class="limit" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>{text}'
+
+
+def _levels(ticks: Sequence[float]) -> str:
+    """Horizontal lines at levels, with their numbers."""
+    lines = []
+    for tick in ticks:
+        y = _down(tick / ticks[-1])
+        lines.append(
+            f'<line class="grid" x1="{_LEFT:g}" x2="{_WIDTH - _RIGHT:g}" y1="{y:.2f}" y2="{y:.2f}"/>'
+            f'<text x="{_LEFT - 8:g}" y="{y + 4:.2f}" text-anchor="end">{number(tick, 3)}</text>'
+        )
+    return "\n".join(lines)
+
+
+def _across_axis(labels: Sequence[tuple[float, str]], name: str) -> str:
+    """Marks and numbers below the chart, and the name of the axis."""
+    base, middle = _HEIGHT - _BOTTOM, (_LEFT + _WIDTH - _RIGHT) / 2.0
+    lines = [
+        f'<line class="axis" x1="{x:.2f}" x2="{x:.2f}" y1="{base:g}" y2="{base + 5:g}"/>'
+        f'<text x="{x:.2f}" y="{base + 19:g}" text-anchor="middle">{escaped(label)}</text>'
+        for x, label in labels
+    ]
+    return "\n".join(lines) + (
+        f'\n<text class="axis-name" x="{middle:.2f}" y="{_HEIGHT - 6:g}" text-anchor="middle">{escaped(name)}</text>'
+    )
 
 
 def _down(share: float) -> float:

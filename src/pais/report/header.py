@@ -10,8 +10,6 @@ from pais.accounting.certificate import Certificate
 from pais.accounting.words import unit_of
 from pais.report.text import escaped
 
-DEFAULT_TITLE = "Private k-means"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReportHeader:
@@ -19,8 +17,8 @@ class ReportHeader:
 
     Attributes
     ----------
-    title : str
-        Heading of the page.
+    title : str, optional
+        Heading of the page; None = one that names the kind of result.
     data_name : str
         Name of the data.
     owner : str
@@ -29,14 +27,15 @@ class ReportHeader:
         Date of the report.
     """
 
-    title: str = DEFAULT_TITLE
+    title: str | None = None
     data_name: str = ""
     owner: str = ""
     date: str = ""
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            validate.instance(field.name, getattr(self, field.name), str, "Pass text.")
+            if field.name != "title" or self.title is not None:
+                validate.instance(field.name, getattr(self, field.name), str, "Pass text.")
 
 
 def today() -> str:

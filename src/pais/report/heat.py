@@ -26,8 +26,8 @@ _LONG_NAME = 16
 # A phone shows at most this many columns of numbers at once.
 _SHOWN_ON_A_PHONE = 4
 
-# A page of paper has room for this many columns.
-_PRINTED_TOGETHER = 10
+#: A page of paper has room for this many columns.
+PRINTED_TOGETHER = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +55,9 @@ class HeatMap:
         columns = self._order() if by_feature else list(range(d))
         whole, legend = table(columns), _legend() if k > 1 else ""
         screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
-        if len(columns) <= _PRINTED_TOGETHER:
+        if len(columns) <= PRINTED_TOGETHER:
             return legend + screen
-        n_blocks = -(-len(columns) // _PRINTED_TOGETHER)
+        n_blocks = -(-len(columns) // PRINTED_TOGETHER)
         blocks = "\n".join(table(block.tolist()) for block in np.array_split(columns, n_blocks))
         return f'{legend}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
 
@@ -78,7 +78,7 @@ class HeatMap:
             line = "".join(column[index] for column in cells)
             lines.append(f"<tr>{self._center_head(index, 'row')}{self._count(index)}{around}{line}</tr>")
         extra = '<th scope="col" class="count">Noise</th>' if noise else ""
-        return _table(
+        return table_of(
             "Centers, ordered by noisy count",
             f'<th scope="col">Center</th><th scope="col" class="count">Noisy count</th>{extra}{head}',
             lines,
@@ -96,7 +96,7 @@ class HeatMap:
         for j in sorted(range(len(self.view.names)), key=lambda j: not self.view.features[j]):
             cells = self._cells(j)
             lines.append(f"<tr>{self._feature_head(j, scope='row')}{''.join(cells[index] for index in centers)}</tr>")
-        return _table(
+        return table_of(
             "Features by center; centers ordered by noisy count",
             f'<th scope="col">Feature</th>{head}',
             lines,
@@ -184,12 +184,13 @@ def standardised(
     return np.where(flat, 0.0, away / np.where(flat, 1.0, spread))
 
 
-def _table(caption: str, head: str, lines: Sequence[str], *, n_columns: int) -> str:
+def table_of(caption: str, head: str, lines: Sequence[str], n_columns: int, kind: str = "") -> str:
+    """A table of coloured cells from the HTML of its heading and its lines."""
     body = "\n".join(lines)
     wide = " wide" if n_columns > _SHOWN_ON_A_PHONE else ""
     return (
-        f'<table class="heat{wide}"><caption><span>{caption}</span></caption>\n<thead><tr>{head}</tr></thead>\n'
-        f"<tbody>\n{body}\n</tbody></table>"
+        f'<table class="heat{wide}{kind}"><caption><span>{escaped(caption)}</span></caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     )
 
 

@@ -5,30 +5,34 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pais._base import validate
 from pais.accounting.words import units_of
 from pais.errors import ArgumentError
-from pais.planning import KMeansFit
-from pais.report import quality, rounds, sample, sections, segments
+from pais.mechanisms import KMeansValue
+from pais.planning import Fit
+from pais.report import sample, sections
 from pais.report.header import ReportHeader, header as head
+from pais.report.results import Plain, Results, verdict_box
+from pais.report.segments import Segments
 from pais.report.style import style_sheet
 from pais.report.text import escaped, price, whole
 from pais.report.view import view_of
 
 
-def report_html(
-    fit: KMeansFit, *, feature_names: Sequence[str] | None = None, header: ReportHeader | None = None
-) -> str:
+def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header: ReportHeader | None = None) -> str:
     """Render a fit as one self-contained HTML page: no network, no script, no other file.
 
     Parameters
     ----------
-    fit : KMeansFit
-        The result of `private_kmeans`.
+    fit : Fit
+        The result of `private_kmeans`, or of any other fit. If its value is a `Results`, such as `Coefficients`, the
+        page shows that.
     feature_names : sequence of str, optional
-        Names of the columns, public; default "feature 0", "feature 1", ... With a schema, its labels are used.
+        Names of the columns of k-means, public; default "feature 0", "feature 1", ... With a schema, its labels are
+        used.
     header : ReportHeader, optional
         Title, name of the data, owner and date, as the user states them.
 
@@ -37,23 +41,23 @@ def report_html(
     Guarantee. The page is a function of the fit, which contains released and public values only. The page forbids the
     browser to load anything: `tests/unit/report/test_report.py`.
     """
-    validate.instance("fit", fit, KMeansFit, "Get one from private_kmeans.")
+    validate.instance("fit", fit, Fit, "Get one from private_kmeans, or from fit_ of an estimator.")
+    results = _results(fit, feature_names)
     stated = ReportHeader() if header is None else header
     validate.instance("header", stated, ReportHeader, "Pass ReportHeader(title=..., data_name=..., owner=...).")
-    view = view_of(fit, feature_names)
+    title = stated.title if stated.title is not None else results.title
     body = [
-        sections.banner(fit),
-        segments.verdict(fit),
-        segments.centers(fit, view),
-        segments.pictures(fit, view),
-        sections.guarantee(fit),
-        sections.columns(fit),
-        quality.quality(fit),
+        sections.banner(fit, results),
+        verdict_box(results),
+        *results.sections(),
+        sections.guarantee(fit, results),
+        sections.columns(fit, results),
+        results.quality(),
         sections.budget(fit.certificate),
-        sample.curves(fit),
-        sample.sampling(fit),
-        rounds.noise(fit),
-        sections.limits(fit),
+        sample.curves(fit) if results.by_norm else "",
+        sample.sampling(fit, results),
+        results.noise() or sections.plan_in_words(fit.plan),
+        sections.limits(fit, results),
         sections.certificate_json(fit.certificate),
     ]
     return f"""<!DOCTYPE html>
@@ -63,13 +67,13 @@ def report_html(
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <meta name="generator" content="pais">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escaped(stated.title)}</title>
+<title>{escaped(title)}</title>
 <style>
 {style_sheet()}
 </style>
 </head>
 <body>
-{head(stated, fit.certificate, _subtitle(fit))}
+{head(replace(stated, title=title), fit.certificate, _subtitle(fit, results))}
 <main>
 {chr(10).join(part for part in body if part)}
 </main>
@@ -82,7 +86,7 @@ that were stated as public.</footer>
 
 def write_report(
     path: str | os.PathLike[str],
-    fit: KMeansFit,
+    fit: Fit,
     *,
     feature_names: Sequence[str] | None = None,
     header: ReportHeader | None = None,
@@ -115,15 +119,20 @@ def _umask() -> int:
     return mask
 
 
-def _subtitle(fit: KMeansFit) -> str:
-    k, d = fit.value.centers.shape
+def _results(fit: Fit, feature_names: Sequence[str] | None) -> Results:
+    """The part of the page that depends on the kind of value."""
+    if isinstance(fit.value, Results):
+        return fit.value
+    return Segments(fit, view_of(fit, feature_names)) if isinstance(fit.value, KMeansValue) else Plain(fit.value)
+
+
+def _subtitle(fit: Fit, results: Results) -> str:
     certificate, norms = fit.certificate, fit.plan.norms
     seen = fit.survey is None or fit.survey.above_noise
     rows = (
-        f" of about {whole(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
+        f" {results.of_rows} about {whole(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
         if norms is not None and seen
         else ""
     )
-    return (
-        f"{k} centers in {d} features{rows}, at epsilon {price(certificate.epsilon)}, delta {price(certificate.delta)}"
-    )
+    cost = f"at epsilon {price(certificate.epsilon)}, delta {price(certificate.delta)}"
+    return f"{escaped(results.in_words())}{rows}, {cost}"

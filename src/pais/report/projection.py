@@ -42,13 +42,17 @@ class Projection:
 
     def words(self, axis: int, names: Sequence[str], *, dates: Sequence[str] = (), most: int = 3) -> str:
         """The columns that dominate a direction, and whether they rise or fall along it; `dates` get later."""
-        weights = self.directions[axis]
-        size = np.abs(weights)
-        if size.max(initial=0.0) == 0.0:
-            return ""
-        order = [j for j in np.argsort(-size, kind="stable")[:most].tolist() if size[j] >= _NAMED_FROM * size.max()]
-        pairs = dict.fromkeys(dates, ("later", "earlier"))
-        return ", ".join(f"{pairs.get(names[j], ('more', 'less'))[int(weights[j] < 0.0)]} {names[j]}" for j in order)
+        return direction_in_words(self.directions[axis], names, dates=dates, most=most)
+
+
+def direction_in_words(weights: FloatArray, names: Sequence[str], *, dates: Sequence[str] = (), most: int = 3) -> str:
+    """The columns with the largest weights of a direction, and whether they rise or fall along it."""
+    size = np.abs(weights)
+    if size.max(initial=0.0) == 0.0:
+        return ""
+    order = [j for j in np.argsort(-size, kind="stable")[:most].tolist() if size[j] >= _NAMED_FROM * size.max()]
+    pairs = dict.fromkeys(dates, ("later", "earlier"))
+    return ", ".join(f"{pairs.get(names[j], ('more', 'less'))[int(weights[j] < 0.0)]} {names[j]}" for j in order)
 
 
 def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | None = None) -> Projection:

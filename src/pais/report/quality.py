@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pais.planning import KMeansFit
+from pais.planning import Fit
 from pais.report.text import TIMES, number, paragraph, percent, section, table
 
 _CAUSES = (
@@ -13,7 +13,7 @@ _CAUSES = (
 )
 
 
-def quality(fit: KMeansFit) -> str:
+def quality(fit: Fit) -> str:
     """Render the predicted cost over that of k-means without noise, by cause."""
     predicted = fit.quality
     if predicted is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pais.mechanisms import KMeans, NoiseLaw, ResidualRound, Round
-from pais.planning import KMeansFit
+from pais.planning import Fit
 from pais.report.text import TIMES, escaped, number, paragraph, section, table
 
 
-def noise(fit: KMeansFit) -> str:
+def noise(fit: Fit) -> str:
     """Render the standard deviations of the noise in each round."""
     mechanism = fit.plan.mechanism
     assert isinstance(mechanism, KMeans)

@@ -6,9 +6,9 @@ import numpy as np
 
 from pais._base.numerics import FloatArray
 from pais.accounting.words import units_of
-from pais.mechanisms import KMeans
-from pais.planning import KMeansFit, record_losses
+from pais.planning import Fit, record_losses
 from pais.report.charts import LineChart, stacked_bar, swatch
+from pais.report.results import Results
 from pais.report.text import details, escaped, number, paragraph, percent, price, section, table, whole
 
 _CURVE_POINTS = 201
@@ -23,7 +23,7 @@ _ALL_ROWS = 0.9995
 _FLAT = 1e-3
 
 
-def curves(fit: KMeansFit) -> str:
+def curves(fit: Fit) -> str:
     """Plot the sampling probability and the loss of a record by norm: properties of the plan, not of the rows."""
     plan = fit.plan
     share = np.linspace(0.0, 1.0, _CURVE_POINTS)
@@ -33,7 +33,7 @@ def curves(fit: KMeansFit) -> str:
     earlier = sum(part.epsilon for part in plan.spent)
     added = f" The earlier releases add {price(earlier)} to every record." if earlier > 0.0 else ""
     reading = (
-        "Survey and rounds have one price together, and it holds at all norms."
+        "Survey and release have one price together, and it holds at all norms."
         if plan.survey_shift > 0.0
         else "The sampling probabilities are as small as the guarantee allows, so the loss is the same at all norms."
         if losses.min() > 0.999 * plan.epsilon
@@ -104,28 +104,28 @@ def _charts(share: FloatArray, kept: FloatArray, losses: FloatArray, epsilon: fl
     return f'<div class="charts">\n{"".join(charts)}\n</div>' if charts else ""
 
 
-def sampling(fit: KMeansFit) -> str:
+def sampling(fit: Fit, results: Results) -> str:
     """Render the expected sample size and the noisy or stated number of rows."""
     norms = fit.plan.norms
     if norms is None:
         return ""
     n_rows, kept = norms.n_rows, norms.expected_size(fit.plan.rule)
-    rounds = len(_mechanism(fit).rounds)
+    rounds = getattr(fit.plan.mechanism, "rounds", None)
+    each = "The release" if rounds is None else f"Each of the {len(rounds)} rounds"
     source = "noisy, from the survey" if fit.survey is not None else "as stated"
     share, units = 1.0 if kept >= _ALL_ROWS * n_rows else kept / n_rows, escaped(units_of(fit.certificate.neighbours))
     text = (
-        f"Each of the {rounds} rounds uses about <strong>{whole(kept)}</strong> {units} instead of {whole(n_rows)}: "
+        f"{each} uses about <strong>{whole(kept)}</strong> {units} instead of {whole(n_rows)}: "
         f"the sample leaves out {percent(1.0 - share)}."
         if share < 1.0
-        else f"Each of the {rounds} rounds uses all {units}, about {whole(n_rows)} ({source}): this plan does not "
-        "sample."
+        else f"{each} uses all {units}, about {whole(n_rows)} ({source}): this plan does not sample."
     )
     return section(
         "sampling",
         "Sample size",
         paragraph(text),
         _kept_bar(kept, n_rows, units, source) if share < 1.0 else "",
-        _survey_note(fit, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.max_rows),
+        _survey_note(fit, results, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.max_rows),
     )
 
 
@@ -142,25 +142,17 @@ def _kept_bar(kept: float, n_rows: float, units: str, source: str) -> str:
     return f"{bar}\n{key}\n{note}"
 
 
-def _survey_note(fit: KMeansFit, n_rows: float) -> str:
+def _survey_note(fit: Fit, results: Results, n_rows: float) -> str:
     """Say how reliable the survey's number of rows is."""
     if fit.survey is None:
         return ""
-    counted = float(fit.value.noisy_counts.sum())
-    note = paragraph(
-        "The survey counts only norms above its noise, so it may miss rows. The noisy counts of the clusters add up to "
-        f"{whole(counted)}.",
-        "soft",
-    )
-    if n_rows >= _FOUND_SHARE * counted:
+    counted = results.noisy_count
+    also = "" if counted is None else f" {results.count_in_words} {whole(counted)}."
+    note = paragraph(f"The survey counts only norms above its noise, so it may miss rows.{also}", "soft")
+    if counted is None or n_rows >= _FOUND_SHARE * counted:
         return note
     return note + paragraph(
         "The survey found few of the rows above its noise, so radius, center and sample may be inaccurate. The "
         "guarantee still holds. Pass radius and norms, a larger epsilon, or more rows.",
         "warning",
     )
-
-
-def _mechanism(fit: KMeansFit) -> KMeans:
-    assert isinstance(fit.plan.mechanism, KMeans)
-    return fit.plan.mechanism

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from pais.accounting.certificate import Certificate
 from pais.accounting.words import columns_in_words, unit_of
-from pais.planning import KMeansFit, Plan, Survey
+from pais.planning import Fit, Plan, Survey
 from pais.planning.explain import assumption_lines
 from pais.report.charts import stacked_bar, swatch
+from pais.report.results import Results
 from pais.report.text import TIMES, details, escaped, paragraph, percent, price, section, table
 
 
-def banner(fit: KMeansFit) -> str:
+def banner(fit: Fit, results: Results) -> str:
     """Render a prominent warning if any random draw came from a seed."""
     if is_secure(fit):
         return ""
     return (
         '<div class="banner" role="alert"><strong>Seeded, not private</strong>'
         "<p>This run used a seed, and anyone who knows the seed can remove the noise. The numbers below describe the "
-        "same run without a seed. Do not publish the centers.</p></div>"
+        f"same run without a seed. Do not publish the {results.noun}.</p></div>"
     )
 
 
-def is_secure(fit: KMeansFit) -> bool:
+def is_secure(fit: Fit) -> bool:
     return fit.certificate.secure_randomness and (fit.survey is None or fit.survey.secure_randomness)
 
 
-def guarantee(fit: KMeansFit) -> str:
+def guarantee(fit: Fit, results: Results) -> str:
     """Explain (epsilon, delta): the factor on the odds, and the success of the best guess from even odds."""
     certificate = fit.certificate
     epsilon, delta, unit = certificate.epsilon, certificate.delta, unit_of(certificate.neighbours)
@@ -57,8 +60,9 @@ def guarantee(fit: KMeansFit) -> str:
         f'<dl class="facts">{boxes}</dl>',
         paragraph(kept_sentence(certificate)),
         paragraph(
-            f"Neighbours: {escaped(certificate.neighbours)}. Randomness: {escaped(certificate.note)}. The centers "
-            f"show what many rows have in common. The guarantee bounds what they reveal about one {escaped(unit)}.",
+            f"Neighbours: {escaped(certificate.neighbours)}. Randomness: {escaped(certificate.note)}. The "
+            f"{results.noun} show what many rows have in common. The guarantee bounds what they reveal about one "
+            f"{escaped(unit)}.",
             "soft",
         ),
     )
@@ -124,13 +128,17 @@ def _real(value: object) -> float:
 
 def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:
     """Whether the plan took its radius from the survey, which only offers the edges of its bins."""
-    return plan.ball.center == survey.ball.center and plan.ball.radius in survey.norms.norms
+    # Surveyed norms do not include the constant coordinate, if there is one.
+    radius = math.sqrt(plan.ball.radius**2 - plan.ball.constant**2)
+    return plan.ball.center == survey.ball.center and bool(np.isclose(survey.norms.norms, radius, rtol=1e-12).any())
 
 
-def limits(fit: KMeansFit) -> str:
+def limits(fit: Fit, results: Results) -> str:
     """Render the assumptions of the guarantee, and how to read the page."""
     plan = fit.plan
-    if fit.survey is None:
+    if not results.by_norm:
+        facts = "Stated bounds and categories must not come from these rows."
+    elif fit.survey is None:
         facts = "Center, radius and norms were stated. They must not come from these rows."
     else:
         surveyed = "radius and norms" if _has_surveyed_radius(plan, fit.survey) else "norms"
@@ -145,9 +153,7 @@ def limits(fit: KMeansFit) -> str:
         "scaler.",
         "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows, "
         "or use a ledger.",
-        "<strong>Labels are not protected.</strong> The cluster labels of training rows, and errors measured on "
-        "training rows, are not part of this release.",
-        "<strong>Small clusters.</strong> A count no larger than its noise is not evidence of a cluster.",
+        *(f"<strong>{escaped(words)}</strong> {escaped(text)}" for words, text in results.cautions),
         "<strong>Running time and memory</strong> depend on the rows and are not covered.",
     ]
     # Lines with a condition are not indented and become headings; lines about the condition are indented.
@@ -180,7 +186,7 @@ def _per_unit(unit: str) -> str:
     )
 
 
-def columns(fit: KMeansFit) -> str:
+def columns(fit: Fit, results: Results) -> str:
     """Render what is public about the columns, if a schema was stated."""
     if fit.schema is None:
         return ""
@@ -190,9 +196,19 @@ def columns(fit: KMeansFit) -> str:
         "Columns",
         paragraph(
             "Facts about the columns that were stated as public, or found privately and paid for. Rows are scaled with "
-            "them, and the centers are shown in the units of the columns."
+            f"them, {results.units.format(noun=results.noun)}"
         ),
         table("Public facts about the columns", ("Column", "Fact"), rows, n_text=2),
+    )
+
+
+def plan_in_words(plan: Plan) -> str:
+    """Render the stages of the plan, with the noise."""
+    return section(
+        "noise",
+        "Plan",
+        paragraph("Everything in the plan was decided before the rows were sampled, and all of it is public."),
+        details("Plan in words", f"<pre>{escaped(plan.explain())}</pre>"),
     )
 
 

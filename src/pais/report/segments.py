@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pais.data.kinds import Categories
-from pais.planning import KMeansFit
+from pais.planning import Fit
 from pais.report.heat import heat_map, noise_cells
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
-from pais.report.text import escaped, paragraph, section
+from pais.report.quality import quality
+from pais.report.results import Results
+from pais.report.rounds import noise
+from pais.report.text import paragraph, section
 from pais.report.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, View
 
 # With more released cells than this, the estimated costs take too long to compute for a page.
@@ -33,22 +36,61 @@ _ORDER = (
 _ONE_READABLE = "The segment is readable if its size is above the noise that was added for privacy."
 
 
-def verdict(fit: KMeansFit) -> str:
-    """Render the answer to the first question of a reader: how much of this can be read above the noise."""
-    readable = fit.readability
-    if readable is None:
-        return ""
-    share = min(sum(known) / len(known) for known in (readable.centers, readable.features))
-    mood = "good" if share >= 0.75 else "mixed" if share >= 0.25 else "poor"
-    meaning = paragraph(_READABLE if len(readable.centers) > 1 else _ONE_READABLE, "soft")
-    caution = "" if fit.concern is None else paragraph(escaped(as_sentence(fit.concern)))
-    return (
-        f'<div class="verdict {mood}" role="note"><p class="answer">{escaped(as_sentence(readable.verdict))}.</p>'
-        f"{meaning}{caution}</div>"
+class Segments(Results):
+    """The centers of k-means as a reader sees them."""
+
+    title = "Private k-means"
+    noun = "centers"
+    of_rows = "of"
+    cautions = (
+        (
+            "Labels are not protected.",
+            "The cluster labels of training rows, and errors measured on training rows, are not part of this release.",
+        ),
+        ("Small clusters.", "A count no larger than its noise is not evidence of a cluster."),
     )
 
+    count_in_words = "The noisy counts of the clusters add up to"
 
-def centers(fit: KMeansFit, view: View) -> str:
+    def __init__(self, fit: Fit, view: View) -> None:
+        self._fit, self._view = fit, view
+
+    def in_words(self) -> str:
+        k, d = self._fit.value.centers.shape
+        return f"{k} centers in {d} features"
+
+    @property
+    def verdict(self) -> str | None:
+        readable = self._fit.readability
+        return None if readable is None else readable.verdict
+
+    @property
+    def meaning(self) -> str:
+        return _READABLE if len(self._view.centers) > 1 else _ONE_READABLE
+
+    @property
+    def readable(self) -> float:
+        return min(sum(known) / len(known) for known in (self._view.centers, self._view.features))
+
+    @property
+    def concern(self) -> str | None:
+        return self._fit.concern
+
+    @property
+    def noisy_count(self) -> float:
+        return float(self._fit.value.noisy_counts.sum())
+
+    def sections(self) -> list[str]:
+        return [centers(self._fit, self._view), pictures(self._fit, self._view)]
+
+    def quality(self) -> str:
+        return quality(self._fit)
+
+    def noise(self) -> str:
+        return noise(self._fit)
+
+
+def centers(fit: Fit, view: View) -> str:
     """Render the table of the centers in the columns' own units."""
     k, d = view.values.shape
     return section(
@@ -79,7 +121,7 @@ def _all_noise(view: View) -> str:
     )
 
 
-def _shares(fit: KMeansFit, view: View) -> str:
+def _shares(fit: Fit, view: View) -> str:
     if SHARE not in view.kinds:
         return ""
     categories = fit.schema is not None and any(isinstance(column, Categories) for column in fit.schema.columns)
@@ -107,7 +149,7 @@ def _key(view: View) -> str:
     return text
 
 
-def pictures(fit: KMeansFit, view: View) -> str:
+def pictures(fit: Fit, view: View) -> str:
     """Render the map of the centers and the estimated cost by number of clusters; nothing if all of it is noise."""
     if _is_noise(view):
         return ""
@@ -135,7 +177,3 @@ def pictures(fit: KMeansFit, view: View) -> str:
             f"{circles}Costs are estimated. All of this is computed from released values and costs no privacy.", "soft"
         ),
     )
-
-
-def as_sentence(text: str) -> str:
-    return text[:1].upper() + text[1:]

@@ -128,6 +128,9 @@ svg .grid { stroke: var(--line); }
 svg .axis { stroke: var(--soft); }
 svg .curve { fill: none; stroke: var(--accent); stroke-width: 2.5; stroke-linejoin: round; }
 svg .limit { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; }
+svg .column { fill: var(--accent); fill-opacity: .75; }
+svg .weak-column { fill: var(--soft); fill-opacity: .4; }
+svg .whisker { stroke: var(--text); stroke-width: 1.5; }
 svg .empty { fill: var(--empty); }
 svg .mark { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
 svg .frame { fill: none; stroke: var(--line); }
@@ -175,10 +178,29 @@ tfoot th, tfoot td { font-weight: 650; border-bottom: 0; border-top: 2px solid v
   max-height: 14rem; text-align: left; line-height: 1.25; }
 .heat tbody th span { display: inline-block; white-space: normal; overflow-wrap: anywhere; width: max-content;
   max-width: min(24rem, 38vw); }
-.heat small { display: block; font-size: .74rem; line-height: 1.2; }
+.heat small { display: block; font-size: .74rem; line-height: 1.2; max-width: 8rem; margin: 0 auto;
+  white-space: normal; }
+.heat small span { white-space: nowrap; }
 .heat .drowned span { color: var(--soft); font-weight: 400; font-style: italic; }
 .weak { background: var(--weak); color: var(--weak-text); }
 .heat td.weak { border-radius: .25rem; min-width: 3.4rem; text-align: center; }
+.heat td.drawn, .heat th.drawn { padding: .2rem .3rem; width: 12rem; }
+.heat thead th.drawn .ends { display: flex; justify-content: space-between; width: auto; max-width: none;
+  min-width: 11rem; font-weight: 400; }
+.heat thead th.drawn .ends span { width: auto; white-space: nowrap; }
+.with-bars tbody th span { max-width: min(20rem, 30vw); }
+.wide-charts { grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); }
+.wide-charts .with-bars tbody th span { max-width: min(10rem, 30vw); }
+svg.bars { width: 11rem; height: 1.25rem; }
+svg.bars line { vector-effect: non-scaling-stroke; }
+svg.bars .zero { stroke: var(--edge); }
+svg.bars .span { stroke: var(--text); stroke-width: 1.5; }
+svg.bars .filled { fill: var(--accent); fill-opacity: .45; }
+svg.bars .dot { stroke: var(--accent); stroke-width: 9; stroke-linecap: round; }
+svg.weak-bars .span { stroke: var(--soft); }
+svg.weak-bars .dot { stroke: var(--soft); }
+svg.weak-bars .filled { fill: var(--soft); }
+.with-bars td.count { text-align: right; font-size: .88rem; }
 .doubt { font-size: .78rem; color: var(--alarm); display: block; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; font-size: .88rem;
   color: var(--soft); }
@@ -206,6 +228,9 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   .heat th, .heat td { padding: .35rem .3rem; }
   .heat .count { font-size: .8rem; }
   .legend .scale span { width: 1rem; }
+  .heat td.drawn, .heat th.drawn { width: 6rem; padding: .2rem 0; }
+  .heat thead th.drawn .ends { min-width: 6rem; }
+  svg.bars { width: 6rem; }
   .wide caption span::after { content: " (scroll sideways)"; }
   table:not(.heat) td.words, table:not(.heat) th { white-space: normal; }
   table:not(.heat) td.words { min-width: 6rem; }
@@ -233,6 +258,7 @@ _PAPER = """@media print {
   .heat th:first-child { position: static; }
   .heat thead { display: table-header-group; }
   .on-screen { display: none; }
+  svg.bars { width: 8rem; }
   .on-paper { display: block; }
   .on-paper table { margin-bottom: 1rem; }
   .charts { grid-template-columns: 1fr 1fr; }

@@ -14,7 +14,7 @@ from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.planning import KMeansFit
+from pais.planning import Fit
 from pais.planning.readability import CLEAR, Readability
 from pais.report.text import number
 
@@ -75,7 +75,7 @@ class View:
         errors = None if self.errors is None else self.errors[:, feature]
         kind = self.kinds[feature]
         if kind == DATE:
-            return [_date(value) for value in values], [] if errors is None else [_days(error) for error in errors]
+            return [date_text(value) for value in values], [] if errors is None else [_days(error) for error in errors]
         factor, unit = (100.0, "%") if kind == SHARE else (1.0, "")
         decimals = _decimals(factor * values, None if errors is None else factor * errors)
         shown = [_text(factor * value, decimals) + unit for value in values.tolist()]
@@ -84,7 +84,7 @@ class View:
         return shown, around
 
 
-def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
+def view_of(fit: Fit, feature_names: Sequence[str] | None = None) -> View:
     """The view of a fit. With a schema, names and units are those of its columns."""
     value, schema = fit.value, fit.schema
     centers = value.centers
@@ -159,6 +159,15 @@ def _text(value: float, decimals: int | None) -> str:
     return text.removeprefix("-") if float(text.replace(",", "")) == 0.0 else text
 
 
+def value_text(value: float, error: float) -> str:
+    """A value that is rounded like its standard error, which is shown with two digits."""
+    size = max(abs(value), error)
+    if not 1e-4 <= size < 1e9:
+        return number(value, 3)
+    decimals = 1 - math.floor(math.log10(max(error, 1e-5 * size)))
+    return _text(round(value, decimals), int(np.clip(decimals, 0, _MOST_DECIMALS)))
+
+
 def error_text(error: float) -> str:
     """A standard error with two digits, in full where powers of ten are not needed."""
     if not 1e-4 <= error < 1e9:
@@ -168,7 +177,7 @@ def error_text(error: float) -> str:
     return f"{rounded:,.0f}" if decimals <= 0 else f"{rounded:.{decimals}f}".rstrip("0").rstrip(".")
 
 
-def _date(days: float) -> str:
+def date_text(days: float) -> str:
     return str(np.datetime64(0, "D") + np.timedelta64(round(days), "D"))
 
 

@@ -1,5 +1,6 @@
-"""One-line statistics: private counts, sums, means, variances, histograms and covariances with a certificate."""
+"""One-line statistics with a certificate: counts, sums, means, variances, histograms, quantiles and covariances."""
 
+from pais.statistics.frames import Axis, Bin
 from pais.statistics.functions import (
     count,
     covariance,
@@ -9,7 +10,8 @@ from pais.statistics.functions import (
     sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance,
 )
-from pais.statistics.result import Axis, Bin, Statistic
+from pais.statistics.quantile import quantile
+from pais.statistics.result import Statistic
 
 __all__ = [
     "Axis",
@@ -20,6 +22,7 @@ __all__ = [
     "describe",
     "histogram",
     "mean",
+    "quantile",
     "sum",
     "variance",
 ]

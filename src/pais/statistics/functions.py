@@ -12,8 +12,9 @@ from pais.data.columns import Missing
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.privacy.rules import Rule
+from pais.statistics.planning import Request
 from pais.statistics.recipes import Counts, Covariance, Description, Histogram, Means, Sums, Variances
-from pais.statistics.release import Request, released
+from pais.statistics.release import released
 from pais.statistics.result import Statistic
 from pais.statistics.table import By
 
@@ -90,20 +91,7 @@ def mean(
     >>> bool(40 < result.value["age"] < 60)
     True
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Means(), request)
+    return released(rows, Means(), Request.of(locals()))
 
 
 @without_sizes
@@ -140,20 +128,7 @@ def count(
     >>> result.value.index.tolist()
     ['north', 'south']
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Counts(), request)
+    return released(rows, Counts(), Request.of(locals()))
 
 
 @without_sizes
@@ -184,20 +159,7 @@ def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
     >>> bool(0 < result.value < 5000)
     True
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Sums(), request)
+    return released(rows, Sums(), Request.of(locals()))
 
 
 @without_sizes
@@ -228,20 +190,7 @@ def variance(
     >>> bool(100 < result.value < 1000)
     True
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Variances(), request)
+    return released(rows, Variances(), Request.of(locals()))
 
 
 @without_sizes
@@ -281,20 +230,7 @@ def histogram(
     >>> len(result.value)
     4
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Histogram(bins=bins), request)
+    return released(rows, Histogram(bins=bins), Request.of(locals()))
 
 
 @without_sizes
@@ -326,20 +262,7 @@ def covariance(
     >>> result.value.shape
     (2, 2)
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Covariance(), request)
+    return released(rows, Covariance(), Request.of(locals()))
 
 
 @without_sizes
@@ -371,17 +294,4 @@ def describe(
     >>> result.value.index.tolist()
     ['count', 'mean', 'std', '25%', '50%', '75%']
     """
-    request = Request(
-        columns=columns,
-        by=by,
-        unit=unit,
-        max_rows_per_unit=max_rows_per_unit,
-        missing=missing,
-        epsilon=epsilon,
-        delta=delta,
-        sampling=sampling,
-        sample_size=sample_size,
-        ledger=ledger,
-        random_state=random_state,
-    )
-    return released(rows, Description(), request)
+    return released(rows, Description(), Request.of(locals()))

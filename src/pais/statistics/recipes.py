@@ -20,7 +20,16 @@ from pais._base.numerics import FloatArray
 from pais.data.scales import Dates
 from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Bins, Block, Line, Product, Rows, Split
-from pais.statistics.result import Axis, Bin
+from pais.statistics.estimates import (
+    equal_bins,
+    largest,
+    mean_and_variance,
+    mean_place,
+    pooled_rows,
+    quartiles_of,
+    shares,
+)
+from pais.statistics.frames import Axis, Bin
 from pais.statistics.table import Field, Fields
 
 #: A block, and its importance: the noise of a block is inversely proportional to it.
@@ -49,6 +58,14 @@ class Recipe(ABC):
     @abstractmethod
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
         """The values of each group, of shape (draws, groups, values), from the totals of each block."""
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        """Values within their natural limits, such as counts that are not negative."""
+        return values
+
+    def resolution(self, fields: Fields) -> FloatArray:
+        """Width of the cells in which each value of a group is known without noise; 0 if it is known exactly."""
+        return np.zeros(self.is_date(fields).size)
 
     def rows(self, fields: Fields) -> Axis | None:
         """Labels of the rows of the result of one group; None if it has one row."""
@@ -81,7 +98,10 @@ class Counts(Recipe):
         ]
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        return np.maximum(np.concatenate(parts, axis=-1), 0.0)
+        return np.concatenate(parts, axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        return np.maximum(values, 0.0)
 
 
 class Sums(Recipe):
@@ -97,14 +117,18 @@ class Sums(Recipe):
 
     def _line(self, field: Field) -> Line:
         half, middle = 0.5 * field.width, 0.5 * field.low + 0.5 * field.high
-        largest = _largest(field)
-        return Line(column=field.start, slope=half / largest, intercept=middle / largest)
+        size = largest(field)
+        return Line(column=field.start, slope=half / size, intercept=middle / size)
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
         pairs = zip(parts, fields.columns, strict=True)
-        return np.concatenate(
-            [np.maximum(part, 0.0) if field.is_listed else part * _largest(field) for part, field in pairs], axis=-1
-        )
+        return np.concatenate([part if field.is_listed else part * largest(field) for part, field in pairs], axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        least = [
+            0.0 if field.is_listed or field.low >= 0.0 else -np.inf for field in fields.columns for _ in field.labels
+        ]
+        return np.maximum(values, least)
 
 
 class Means(Recipe):
@@ -117,14 +141,14 @@ class Means(Recipe):
 
     def blocks(self, fields: Fields) -> list[Weighted]:
         return [
-            (field.levels(others=True) if field.is_listed else Split(column=field.start), 1.0)
+            (field.levels(others=False) if field.is_listed else Split(column=field.start), 1.0)
             for field in fields.columns
         ]
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        n = _pooled(parts) if fields.pooled else [None] * len(parts)
+        n = pooled_rows(parts) if fields.pooled else [None] * len(parts)
         means = [
-            _shares(part)[..., :-1] if field.is_listed else field.low + field.width * _place(part, cells)
+            shares(part) if field.is_listed else field.low + field.width * mean_place(part, cells)
             for part, field, cells in zip(parts, fields.columns, n, strict=True)
         ]
         return np.concatenate(means, axis=-1)
@@ -146,7 +170,7 @@ class Variances(Recipe):
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
         pairs = zip(parts, fields.columns, strict=True)
-        return np.concatenate([_mean_and_variance(part, field)[1] for part, field in pairs], axis=-1)
+        return np.concatenate([mean_and_variance(part, field)[1] for part, field in pairs], axis=-1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,7 +189,7 @@ class Histogram(Recipe):
             (
                 field.levels(others=False)
                 if field.is_listed or field.is_truth
-                else Bins(column=field.start, edges=_coordinates(field, self.edges(field)[1:-1])),
+                else Bins(column=field.start, edges=field.coordinates(self.edges(field)[1:-1])),
                 1.0,
             )
             for field in fields.columns
@@ -183,10 +207,13 @@ class Histogram(Recipe):
                     f"bound {field.high:g}. Pass such edges, or a number of bins."
                 )
             return edges
-        return np.linspace(field.low, field.high, validate.count("bins", bins) + 1)
+        return equal_bins(field, validate.count("bins", bins))
 
     def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        return np.maximum(np.concatenate(parts, axis=-1), 0.0)
+        return np.concatenate(parts, axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        return np.maximum(values, 0.0)
 
     def _labels(self, field: Field) -> list[Any]:
         if field.is_listed or field.is_truth:
@@ -258,7 +285,7 @@ _N_BINS = 64
 
 
 class Description(Recipe):
-    """Count, mean, standard deviation and quartiles of each column."""
+    """Count, mean, standard deviation and quartiles of each column. Quartiles are known up to a bin."""
 
     name, title = "description", "description"
 
@@ -278,15 +305,23 @@ class Description(Recipe):
         remaining, columns = iter(parts), []
         for field in fields.columns:
             part = next(remaining)
-            mean, variance = _mean_and_variance(part, field)
-            n = np.maximum(part.sum(axis=-1, keepdims=True), 0.0)
+            mean, variance = mean_and_variance(part, field)
+            n = part.sum(axis=-1, keepdims=True)
             quartiles = np.full((*mean.shape, 3), np.nan)
             if self._bins(field):
-                quartiles[..., 0, :] = field.low + field.width * _quartiles(next(remaining))
+                quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining))
             first = [np.broadcast_to(n, mean.shape), mean, np.sqrt(variance)]
             columns.append(np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1))
         table = np.concatenate(columns, axis=-2)
         return np.swapaxes(table, -1, -2).reshape(*table.shape[:-2], -1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        counts = np.arange(values.shape[-1]) < len(fields.labels)
+        return np.where(counts, np.maximum(values, 0.0), values)
+
+    def resolution(self, fields: Fields) -> FloatArray:
+        widths = [field.width / _N_BINS if self._bins(field) else 0.0 for field in fields.columns for _ in field.labels]
+        return np.concatenate([np.zeros(3 * len(widths)), np.tile(widths, 3)])
 
     def rows(self, fields: Fields) -> Axis | None:
         return Axis.of(_DESCRIBED)
@@ -299,68 +334,8 @@ class Description(Recipe):
         return np.concatenate([dates & (name not in ("count", "std")) for name in _DESCRIBED])
 
 
-def _largest(field: Field) -> float:
-    return max(abs(field.low), abs(field.high))
-
-
-def _coordinates(field: Field, values: FloatArray) -> tuple[float, ...]:
-    """Own units as coordinates in [-1, 1]."""
-    return tuple(((values - field.low) / field.width * 2.0 - 1.0).tolist())
-
-
-def _shares(part: FloatArray) -> FloatArray:
-    """Shares of noisy counts; equal shares if no count is positive."""
-    counts = np.maximum(part, 0.0)
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), 1.0 / part.shape[-1])
-
-
-def _place(part: FloatArray, n: FloatArray | None) -> FloatArray:
-    """Mean place between the bounds, from the two totals of a split, or from their difference if n is known better."""
-    if n is None:
-        return _shares(part)[..., 1:]
-    rows = np.maximum(n, 1.0)
-    return np.clip(0.5 + 0.5 * (part[..., 1:] - part[..., :1]) / rows, 0.0, 1.0)
-
-
-def _pooled(parts: list[FloatArray]) -> list[FloatArray]:
-    """The number of cells, which is the same in all columns, from all totals."""
-    # A block of k coordinates has k times the noise of one, so it has the weight 1 / k.
-    weights = np.array([1.0 / part.shape[-1] for part in parts])
-    sums = np.stack([part.sum(axis=-1, keepdims=True) for part in parts])
-    n = np.tensordot(weights / weights.sum(), sums, axes=1)
-    return [n] * len(parts)
-
-
 def _moments(field: Field) -> Block:
     """The block from which mean and variance of a column follow."""
     if field.is_listed:
-        return field.levels(others=True)
+        return field.levels(others=False)
     return Split(column=field.start, degree=1 if field.is_truth else 2)
-
-
-def _mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance in own units, from the totals of `_moments`."""
-    n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
-    if field.is_listed or field.is_truth:
-        share = _shares(part)[..., :-1] if field.is_listed else _shares(part)[..., 1:]
-        return share, share * (1.0 - share) * n / (n - 1.0)
-    mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
-    square = part[..., 2:] / n
-    variance = np.clip(square - mean * mean, 0.0, mean * (1.0 - mean)) * n / (n - 1.0)
-    return field.low + field.width * mean, field.width**2 * variance
-
-
-def _quartiles(part: FloatArray) -> FloatArray:
-    """Places of the quartiles between the bounds, from counts in bins of equal width."""
-    # The noisy distribution function, made to increase.
-    below = np.maximum.accumulate(np.cumsum(part, axis=-1), axis=-1)
-    below = np.concatenate([np.zeros_like(below[..., :1]), np.maximum(below, 0.0)], axis=-1)
-    quartiles = []
-    for level in (0.25, 0.5, 0.75):
-        target = level * below[..., -1:]
-        bin_of = np.clip((below[..., 1:] < target).sum(axis=-1, keepdims=True), 0, part.shape[-1] - 1)
-        low, high = (np.take_along_axis(below, bin_of + offset, axis=-1) for offset in (0, 1))
-        within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
-        quartiles.append((bin_of + np.clip(within, 0.0, 1.0)) / part.shape[-1])
-    return np.concatenate(quartiles, axis=-1)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,54 +15,16 @@ from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting import Certificate
 from pais.data.typed import times_of_days
+from pais.errors import ArgumentError
+from pais.planning import Fit, Plan
+from pais.report import ReportHeader, StatisticResults, today, write_report
+from pais.statistics.frames import Axis, labelled, short
 
 #: Lower and upper ends of intervals at a level.
 Interval = Callable[[float], tuple[FloatArray, FloatArray]]
 
 # A text or a card shows at most this many values.
 _MOST_LINES = 24
-
-
-class Bin(NamedTuple):
-    """A bin of a histogram: all values from `low` to below `high`. The last bin holds `high` too."""
-
-    low: Any
-    high: Any
-
-    def __str__(self) -> str:
-        return f"{_short(self.low)} to {_short(self.high)}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Axis:
-    """Labels along one side of a table: a name, and one label for each place, on each level."""
-
-    names: tuple[str | None, ...]
-    levels: tuple[tuple[Any, ...], ...]
-
-    @classmethod
-    def of(cls, labels: Any, name: str | None = None) -> Axis:
-        """An axis of one level."""
-        return cls(names=(name,), levels=(tuple(labels),))
-
-    def __len__(self) -> int:
-        return len(self.levels[0])
-
-    def texts(self) -> list[str]:
-        """One text for each place."""
-        return [", ".join(str(label) for label in labels) for labels in zip(*self.levels, strict=True)]
-
-    def index(self) -> Any:
-        """The axis as an index of pandas."""
-        import pandas as pd
-
-        levels = [
-            [pd.Interval(*label, closed="left") if isinstance(label, Bin) else label for label in level]
-            for level in self.levels
-        ]
-        if len(levels) == 1:
-            return pd.Index(levels[0], name=self.names[0])
-        return pd.MultiIndex.from_arrays(levels, names=self.names)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -88,6 +51,8 @@ class Statistic(Carded):
         The noise and the sampling behind the standard errors, in words.
     released : object
         The value that the mechanism released, to which the certificate belongs.
+    plan : Plan, optional
+        Everything decided before the rows were read; public.
     """
 
     name: str
@@ -101,6 +66,7 @@ class Statistic(Carded):
     is_date: NDArray[np.bool_] | None = None
     noise: str = ""
     released: Any = field(default=None)
+    plan: Plan | None = None
 
     @property
     def value(self) -> Any:
@@ -136,15 +102,7 @@ class Statistic(Carded):
         if self.rows is None and self.columns is None:
             number = numbers[0, 0]
             return float(number) if isinstance(number, float) else number
-        flat = numbers[:, 0] if self.columns is None else numbers[0] if self.rows is None else numbers
-        try:
-            import pandas as pd
-        except ImportError:
-            return flat
-        if self.rows is not None and self.columns is not None:
-            return pd.DataFrame(flat, index=self.rows.index(), columns=self.columns.index())
-        axis = self.columns if self.rows is None else self.rows
-        return pd.Series(flat, index=None if axis is None else axis.index(), name=self.name)
+        return labelled(numbers, self.rows, self.columns, self.name)
 
     def lines(self) -> list[tuple[str, str]]:
         """Label and text of each value with its 95 % interval, at most 24 of them."""
@@ -156,7 +114,7 @@ class Statistic(Carded):
             for column in ([""] if self.columns is None else self.columns.texts())
         ]
         lines = [
-            (label or self.name, f"{_short(value)}  (95 %: {_short(least)} to {_short(most)})")
+            (label or self.name, f"{short(value)}  (95 %: {short(least)} to {short(most)})")
             for label, value, least, most in zip(labels[:_MOST_LINES], values.flat, low.flat, high.flat, strict=False)
         ]
         left = len(labels) - _MOST_LINES
@@ -194,13 +152,47 @@ class Statistic(Carded):
         alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
         return f"{table}\n{self._guarantee}{alarm}"
 
+    def write_report(
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        data_name: str = "",
+        owner: str = "",
+        date: str | None = None,
+    ) -> Path:
+        """Write a self-contained HTML report about the statistic. It contains public values only.
+
+        Parameters
+        ----------
+        path : path
+            The file to write.
+        title, data_name, owner : str, optional
+            Heading of the page, name of the data, and who is responsible for it, as you want them to appear.
+        date : str, optional
+            Date of the report; None = today.
+        """
+        if self.plan is None:
+            raise ArgumentError("this statistic has no plan. Write the report of a statistic as it was released.")
+        low, high = self._ends(0.95)
+        results = StatisticResults(
+            name=self.name,
+            rows=()
+            if self.rows is None
+            else tuple(tuple(map(str, row)) for row in zip(*self.rows.levels, strict=True)),
+            columns=() if self.columns is None else tuple(self.columns.texts()),
+            values=self.estimates,
+            lows=low,
+            highs=high,
+            is_date=self.is_date,
+            noise_in_words=self.noise,
+            clipping=self.clipping,
+        )
+        header = ReportHeader(title=title, data_name=data_name, owner=owner, date=today() if date is None else date)
+        return write_report(
+            path, Fit(value=results, certificate=self.certificate, plan=self.plan, survey=None), header=header
+        )
+
     def explain(self) -> str:
         """Describe the statistic in words: its values, their errors, what clipping did, and the certificate."""
         return f"{self.name}\n\n{self}\n\n{self.noise} {self.clipping}\n\n{self.certificate.explain()}"
-
-
-def _short(value: Any) -> str:
-    """A number or a date in a few characters."""
-    if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[D]"))
-    return f"{value:,.6g}" if isinstance(value, (int, float)) else str(value)

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines import Engine
 from pais.data.kinds import Boolean, Categories, Column
-from pais.data.scales import Dates, Scale
+from pais.data.scales import Auto, Bounds, Dates, Scale
 from pais.data.schema import Schema
-from pais.data.tables import is_frame, is_series
+from pais.data.sources import names_of
+from pais.data.tables import is_series
 from pais.errors import ArgumentError, DataError
 from pais.mechanisms.blocks import Levels, Truth
-from pais.statistics.result import Axis
+from pais.statistics.frames import Axis
 
 By = str | Sequence[str] | Mapping[str, object] | None
 
@@ -70,6 +72,11 @@ class Field:
     def values(self) -> tuple[Any, ...]:
         """The categories, or false and true."""
         return self.column.values if isinstance(self.column, Categories) else (False, True)
+
+    def coordinates(self, values: FloatArray) -> tuple[float, ...]:
+        """Own units as the coordinates that cells with these values have."""
+        assert isinstance(self.column, (Auto, Bounds))
+        return tuple(self.column.scaled(values).tolist())
 
     def levels(self, *, others: bool, factor: float = 1.0) -> Levels:
         """The block that counts the categories, or false and true."""
@@ -194,6 +201,5 @@ def _as_table(column: Any, name: str) -> object:
 
 def _any_column(rows: Any, unit: object) -> dict[str, Column]:
     """One column of a table, as a category, so that its rows can be counted whatever they hold."""
-    names = rows.columns if is_frame(rows, "pandas", "polars", "pyspark.sql") else getattr(rows, "column_names", ())
-    others = [str(name) for name in names if name != unit]
-    return {name: Categories(name=name, values=("",)) for name in others[:1]}
+    others = [name for name in names_of(rows) if name != unit]
+    return {name: Categories(name=name, values=("-",)) for name in others[:1]}

@@ -8,7 +8,7 @@ their quantiles are the ends of intervals. All of this is post-processing with a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,6 +19,11 @@ from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
 from pais.mechanisms import NoiseLaw, VectorStatistic
 from pais.mechanisms.integer_noise import GeometricNoise
+from pais.statistics.recipes import Recipe
+from pais.statistics.table import Fields
+
+# A smaller surplus of weights is a rounding error.
+_TINY = 1e-12
 
 # Draws of each total, and numbers that are held at a time.
 _FEWEST_DRAWS, _MOST_DRAWS, _MOST_NUMBERS = 1_000, 10_000, 2_000_000
@@ -26,7 +31,7 @@ _FEWEST_DRAWS, _MOST_DRAWS, _MOST_NUMBERS = 1_000, 10_000, 2_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Uncertainty:
-    """Released totals, the law of their noise, and the function that computes a statistic from totals.
+    """Released totals, the law of their noise, and the recipe that computes a statistic from totals.
 
     Attributes
     ----------
@@ -38,25 +43,42 @@ class Uncertainty:
         Rows of a unit that count in full. Totals and noise were multiplied by it.
     spare : float
         1 / q - 1 for the smallest probability q with which a row was kept; 0 if all rows were used.
-    estimate : callable
-        Values of shape (draws, groups, values) from totals of shape (draws, groups, coordinates).
+    recipe, fields : Recipe and Fields
+        How values follow from totals.
     """
 
     totals: FloatArray
     mechanism: VectorStatistic
     max_rows: int
     spare: float
-    estimate: Callable[[FloatArray], FloatArray]
+    recipe: Recipe
+    fields: Fields
+
+    def estimates(self) -> FloatArray:
+        """The values, of shape (rows, columns)."""
+        return self._table(self.recipe.limited(self._values(self.totals[None])[0], self.fields))
 
     def standard_errors(self) -> FloatArray:
-        """Standard deviation of each value, of shape (groups, values)."""
-        return np.concatenate([values.std(axis=0) for values in self._draws()])
+        """Standard deviation of each value, of shape (rows, columns)."""
+        noise = np.concatenate([values.std(axis=0) for values in self._draws()])
+        # The true value and the estimate are anywhere in the same cell.
+        return self._table(np.hypot(noise, self.recipe.resolution(self.fields) / math.sqrt(6.0)))
 
     def bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
-        """Ends of intervals, each of shape (groups, values)."""
+        """Ends of intervals, each of shape (rows, columns)."""
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-        quantiles = [np.quantile(values, ends, axis=0) for values in self._draws()]
-        return np.concatenate([low for low, _ in quantiles]), np.concatenate([high for _, high in quantiles])
+        pairs = [np.quantile(values, ends, axis=0) for values in self._draws()]
+        low, high = (np.concatenate(several) for several in zip(*pairs, strict=True))
+        wide = self.recipe.resolution(self.fields)
+        low, high = (self.recipe.limited(end, self.fields) for end in (low - wide, high + wide))
+        return self._table(low), self._table(high)
+
+    def _values(self, totals: FloatArray) -> FloatArray:
+        return self.recipe.estimate([totals[..., place] for place in self.mechanism.places], self.fields)
+
+    def _table(self, values: FloatArray) -> FloatArray:
+        columns = self.recipe.columns(self.fields)
+        return values.reshape(-1, 1 if columns is None else len(columns))
 
     def _draws(self) -> Iterator[FloatArray]:
         """Possible values of a few groups at a time, of shape (draws, groups, values)."""
@@ -73,12 +95,12 @@ class Uncertainty:
             shape = (n_draws, *totals.shape)
             # Each quantile of the noise is used once for each total, in random order.
             drawn = totals - generator.permuted(np.broadcast_to(ladder, shape), axis=0)
-            if self.spare > 0.0:
+            if self.spare > _TINY:
                 # A total of shares of kept rows has at most the variance of a count of the same size.
                 sd = np.sqrt(self.spare * self.max_rows * np.abs(totals))
                 normal = np.broadcast_to(special.ndtri(levels)[:, None, None], shape)
                 drawn -= sd * generator.permuted(normal, axis=0)
-            yield self.estimate(drawn)
+            yield self._values(drawn)
 
 
 def _quantiles(law: NoiseLaw, factor: float, levels: FloatArray) -> FloatArray:
@@ -89,8 +111,3 @@ def _quantiles(law: NoiseLaw, factor: float, levels: FloatArray) -> FloatArray:
     unit, _ = law.evaluate(Tails(signs=np.where(levels > 0.5, 1.0, -1.0)[:, None], words=words[:, None]))
     noise = law.scale * unit[:, 0]
     return law.step * np.floor(noise / law.step + 0.5) if isinstance(law, GeometricNoise) else noise
-
-
-def kept_spare(smallest_probability: float) -> float:
-    """1 / q - 1, and 0 for a probability of 1."""
-    return max(0.0, 1.0 / smallest_probability - 1.0) if not math.isclose(smallest_probability, 1.0) else 0.0

@@ -52,7 +52,7 @@ def test_a_fit_is_one_entry_and_its_certificate_explains_the_survey(data: Path, 
     assert f"Survey and release have one price. The survey has the Gaussian shift {shift}." in text
     assert f"The release alone meets the same epsilon at delta {rounds}." in text
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "Survey and rounds have one price together" in page
+    assert "Survey and release have one price together" in page
 
 
 def test_plan_and_survey_of_a_fit_cost_the_joint_price_again(

@@ -148,6 +148,17 @@ def open_file(filesystem: pa_fs.FileSystem, path: str, columns: Columns) -> Data
     )
 
 
+def names_in(filesystem: pa_fs.FileSystem, path: str) -> list[str]:
+    """Return the names of the columns of a file. Public."""
+    opened = attempt(lambda: _schema(filesystem, path, None))
+    if opened is None:
+        raise DataError(f"{_where(path)} cannot be read as Parquet or CSV. Check the file.")
+    schema, metadata, _ = opened
+    if metadata is None:
+        require_header(schema.names, _where(path))
+    return list(schema.names)
+
+
 def _where(path: str) -> str:
     """Return the path for error messages, without values in directory names: in `city=Oslo`, Oslo is row data."""
     return "file " + re.sub(r"([^/=]+)=[^/]+", r"\1=...", path)

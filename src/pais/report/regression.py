@@ -1,0 +1,297 @@
+"""The part of a page about a regression: coefficients in own units, with error bars and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.data.kinds import Boolean, Categories, Column
+from pais.data.scales import Auto, Bounds
+from pais.planning.readability import CLEAR
+from pais.report.grid import Bars, Cell, Grid, around, bars_table, row_head
+from pais.report.results import Results
+from pais.report.text import escaped, number, paragraph, percent, section
+from pais.report.view import value_text
+
+# A page shows at most this many classes with drawings, and this many coefficients in the drawing of each.
+_MOST_CLASSES, _STRONGEST = 12, 6
+
+_NEVER_ZERO = 1e-300
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of a feature that makes coefficients in different units comparable.
+
+    Attributes
+    ----------
+    size : float
+        The change, in the unit of the feature.
+    words : str
+        What the change is, such as "its range".
+    """
+
+    size: float = 1.0
+    words: str = "one unit"
+
+    @classmethod
+    def of(cls, column: Column) -> tuple[Step, ...]:
+        """Steps of the coordinates of a column: its range, two deviations, or from false to true."""
+        if isinstance(column, (Boolean, Categories)):
+            return (cls(1.0, "no to yes"),) * len(column.labels)
+        if isinstance(column, Bounds):
+            return (cls(column.high - column.low, "its range"),)
+        if isinstance(column, Auto) and getattr(column, "standardized", False):
+            return (cls(2.0 * column.unit_scale, "two deviations"),)
+        return (cls(2.0 * column.unit_scale if isinstance(column, Auto) else column.unit_scale, "its scale"),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionResults(Results):
+    """Coefficients of a regression as a reader sees them.
+
+    Attributes
+    ----------
+    target : str
+        Name of the column that is predicted.
+    names : tuple of str
+        Names of the features.
+    values, standard_errors : array of shape (m, d)
+        Coefficients in the units of the columns: one line for a number, or one for each class.
+    intercepts, intercept_errors : array of shape (m,), optional
+        None if the model has no intercept.
+    classes : tuple of str
+        What each line predicts; empty if the target is a number.
+    steps : sequence of Step
+        A change of each feature, by which effects are compared; empty if all changes are one unit.
+    penalty : str
+        What the penalty did to the coefficients, in a sentence.
+    counted : float, optional
+        Noisy number of rows, from the release itself.
+    caution : str, optional
+        Text of a warning about the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pais.report import RegressionResults
+    >>> results = RegressionResults(
+    ...     target="income", names=("age", "visits"), values=np.array([[120.0, 3.0]]),
+    ...     standard_errors=np.array([[10.0, 5.0]])
+    ... )
+    >>> results.verdict
+    '1 of 2 coefficients is clearly different from zero'
+    """
+
+    noun = "coefficients"
+    cautions = (
+        (
+            "Errors of predictions are not protected.",
+            "Predictions for training rows, and errors measured on training rows, are not part of this release.",
+        ),
+        ("Association is not cause.", "A coefficient does not say what happens if a feature is changed."),
+    )
+
+    target: str
+    names: tuple[str, ...]
+    values: FloatArray
+    standard_errors: FloatArray
+    intercepts: FloatArray | None = None
+    intercept_errors: FloatArray | None = None
+    classes: tuple[str, ...] = ()
+    steps: Sequence[Step] = ()
+    penalty: str = ""
+    counted: float | None = None
+    caution: str | None = None
+
+    @property
+    def title(self) -> str:  # type: ignore[override]  # depends on the target
+        return "Private logistic regression" if self.classes else "Private linear regression"
+
+    def in_words(self) -> str:
+        d, k = len(self.names), len(self.classes)
+        several = f"{d} coefficient{'s' * (d != 1)}"
+        return f"{several} for {self.target}" if k < 2 else f"{several} for each of {k} classes of {self.target}"
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Which coefficients are more than two standard errors away from zero."""
+        return np.asarray(np.abs(self.values) > CLEAR * self.standard_errors)
+
+    @property
+    def verdict(self) -> str:
+        n_clear, total = int(self.clear.sum()), self.values.size
+        if total == 1:
+            return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
+        if n_clear in (0, total):
+            return f"{'all' if n_clear else 'none of the'} {total} coefficients are clearly different from zero"
+        return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
+
+    @property
+    def meaning(self) -> str:
+        return (
+            "A coefficient is clearly different from zero if it is more than two standard errors away from it. By "
+            "chance, this also holds for about one in twenty coefficients that are zero."
+        )
+
+    @property
+    def readable(self) -> float:
+        return float(self.clear.mean())
+
+    @property
+    def concern(self) -> str | None:
+        return self.caution
+
+    @property
+    def noisy_count(self) -> float | None:
+        return self.counted
+
+    @property
+    def _sizes(self) -> FloatArray:
+        return np.array([step.size for step in self.steps]) if self.steps else np.ones(len(self.names))
+
+    @property
+    def _largest(self) -> float:
+        """The largest effect of a clear coefficient, or of any if none is clear."""
+        effects = np.abs(self.values * self._sizes)
+        return max(float(effects[self.clear].max() if self.clear.any() else effects.max()), _NEVER_ZERO)
+
+    def sections(self) -> list[str]:
+        by_class = len(self.values) > 1
+        return [
+            section(
+                "coefficients",
+                "Coefficients",
+                paragraph(self._introduction()),
+                self._grid() if by_class else self._bars_table(0, range(len(self.names)), "Coefficients"),
+                paragraph(self._key(), "soft"),
+                paragraph(escaped(self.penalty), "soft") if self.penalty else "",
+            ),
+            self._pictures() if by_class else "",
+        ]
+
+    def _introduction(self) -> str:
+        target = f"<b>{escaped(self.target)}</b>"
+        per_unit = "one more unit of a feature, in the units of the columns, or if a category or a boolean holds."
+        if not self.classes:
+            return f"A coefficient is the change of {target} for {per_unit}"
+        if len(self.classes) == 1:
+            return (
+                f"A coefficient is the change of the log odds of {target} = {escaped(self.classes[0])} for {per_unit}"
+            )
+        return f"A coefficient is the change of the score of a class of {target} for {per_unit}"
+
+    def _key(self) -> str:
+        text = "<b>\u00b1</b>: standard error. <b>Grey</b>: within two standard errors of zero."
+        if self.steps:
+            text += (
+                " <b>Effect</b>: coefficient times a change of the feature, such as its range, which makes features "
+                "comparable."
+            )
+        if len(self.values) == 1:
+            text += (
+                " Bars show two standard errors to each side; a bar without an end goes on. Clear coefficients come "
+                "first, the largest effect at the top."
+            )
+        return text + " Colours show sign and size of the effect: blue below zero, orange above."
+
+    def _cell(self, line: int, place: int) -> Cell:
+        value, error = float(self.values[line, place]), float(self.standard_errors[line, place])
+        weak = not self.clear[line, place]
+        return Cell(
+            text=value_text(value, error),
+            small=(around(error),),
+            level=value * float(self._sizes[place]) / self._largest,
+            weak=weak,
+            hint="within two standard errors of zero" if weak else "",
+        )
+
+    def _order(self, line: int) -> list[int]:
+        """Features with clear coefficients first, then by the size of the effect."""
+        effects = np.abs(self.values[line] * self._sizes)
+        return sorted(range(len(self.names)), key=lambda j: (not self.clear[line, j], -float(effects[j])))
+
+    def _bars_table(self, line: int, places: Sequence[int], caption: str, *, brief: bool = False) -> str:
+        """Coefficients of one line, each with an error bar of its effect."""
+        sizes, values, errors = self._sizes, self.values[line], self.standard_errors[line]
+        reach = np.abs(values * sizes) + CLEAR * errors * sizes
+        clear = self.clear[line]
+        # An uncertain coefficient must not make all others too small to see.
+        top = float(reach[clear].max() if clear.any() else reach.max())
+        bars = Bars.over(-top, top)
+        chosen = set(places)
+        lines = []
+        for j in self._order(line):
+            if j not in chosen:
+                continue
+            effect, spread = float(values[j] * sizes[j]), float(CLEAR * errors[j] * sizes[j])
+            drawn = bars.cell(effect, effect - spread, effect + spread, weak=not clear[j])
+            step = "" if brief or not self.steps else self._step(j, effect, float(errors[j] * sizes[j]))
+            lines.append(f"<tr>{row_head(self.names[j])}{drawn}{self._cell(line, j).html()}{step}</tr>")
+        if not brief and self.intercepts is not None and self.intercept_errors is not None:
+            error = float(self.intercept_errors[line])
+            text = escaped(value_text(float(self.intercepts[line]), error))
+            extra = '<td class="count"></td>' * (2 * bool(self.steps))
+            lines.append(
+                f'<tr class="counts"><th scope="row">intercept</th><td></td><td>{text}'
+                f"<small>{escaped(around(error))}</small></td>{extra}</tr>"
+            )
+        compared = ("for a change of", "effect") if self.steps and not brief else ()
+        axis = bars.axis("effect" if self.steps else "")
+        return bars_table(caption, ("Feature", axis, "coefficient", *compared), lines)
+
+    def _step(self, place: int, effect: float, error: float) -> str:
+        step = self.steps[place]
+        words = step.words if step.size == 1.0 else f"{number(step.size, 3)} ({step.words})"
+        return f'<td class="count">{escaped(words)}</td><td class="count">{value_text(effect, error)}</td>'
+
+    def _grid(self) -> str:
+        """Features by class."""
+        rows = list(self.names)
+        cells = [[self._cell(line, j) for line in range(len(self.values))] for j in range(len(rows))]
+        if self.intercepts is not None and self.intercept_errors is not None:
+            rows.append("intercept")
+            cells.append(
+                [
+                    Cell(text=value_text(value, error), small=(around(error),))
+                    for value, error in zip(self.intercepts.tolist(), self.intercept_errors.tolist(), strict=True)
+                ]
+            )
+        return Grid(
+            caption="Coefficients by class", corner="Feature", rows=rows, columns=self.classes, cells=cells
+        ).html()
+
+    def _pictures(self) -> str:
+        """The strongest coefficients of each class, with error bars."""
+        figures = []
+        for line, name in enumerate(self.classes[:_MOST_CLASSES]):
+            strongest = [j for j in self._order(line) if self.clear[line, j]][:_STRONGEST]
+            if strongest:
+                caption = f"{self.target} = {name}"
+                figures.append(f"<figure>{self._bars_table(line, strongest, caption, brief=True)}</figure>")
+        if not figures:
+            return ""
+        return section(
+            "pictures",
+            "Strongest coefficients by class",
+            f'<div class="charts wide-charts">\n{"".join(figures)}\n</div>',
+            paragraph(f"At most {_STRONGEST} clear coefficients of each class. Bars show two standard errors.", "soft"),
+        )
+
+
+def penalty_in_words(alpha: object, penalised: FloatArray, plain: FloatArray) -> str:
+    """What a penalty did, from coefficients with and without it, in the coordinates in which it holds."""
+    if alpha == 0.0:
+        return "There is no penalty on large coefficients (alpha = 0)."
+    source = "follows from the known noise (alpha = 'noise')" if alpha == "noise" else f"was stated (alpha = {alpha})"
+    before, after = float(np.linalg.norm(plain)), float(np.linalg.norm(penalised))
+    shorter = 1.0 - after / max(before, _NEVER_ZERO)
+    change = f"{percent(shorter)} shorter than" if shorter > 0.005 else "about as long as"
+    return (
+        f"The penalty on large coefficients {source}. It draws coefficients toward zero where the noise hides them: "
+        f"together, and on scaled columns, they are {change} without a penalty."
+    )

@@ -1,0 +1,184 @@
+"""The part of a page about statistics: a table with intervals, or bars for counts and other single columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.report.grid import Bars, Cell, Grid, bars_table, row_head
+from pais.report.results import Results, as_sentence
+from pais.report.text import escaped, paragraph, section
+from pais.report.view import date_text, value_text
+
+# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone.
+_MOST_COLUMNS, _FEW_ROWS = 4, 8
+
+# Values are rounded like the length of their interval, but no further than to whole numbers.
+_COARSEST = 10.0
+
+# Statistics whose bars start at zero.
+_COUNTS = ("count", "histogram")
+
+# Values with an interval that reaches further than this share of the value are grey.
+_WIDE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticResults(Results):
+    """Released statistics as a reader sees them.
+
+    Attributes
+    ----------
+    name : str
+        What was computed, such as "mean".
+    rows : tuple of tuples of str
+        Labels of each row of the table, from the outer to the inner level.
+    columns : tuple of str
+        Labels of the columns; empty if there is one column without a name.
+    values, lows, highs : array of shape (rows, columns)
+        Values in own units and the ends of their 95 % intervals; NaN where there is none.
+    is_date : array of bool, optional
+        Which values are dates, as days since 1970-01-01.
+    noise_in_words, clipping : str
+        What the noise, the sampling and clipping did, in sentences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pais.report import StatisticResults
+    >>> results = StatisticResults(
+    ...     name="count", rows=(("north",), ("south",)), columns=(), values=np.array([[200.0], [100.0]]),
+    ...     lows=np.array([[196.0], [96.0]]), highs=np.array([[204.0], [104.0]])
+    ... )
+    >>> results.verdict
+    'half of the 2 values are known to within 3%, or better'
+    """
+
+    by_norm = False
+    cautions = (
+        (
+            "Each interval by itself.",
+            "An interval holds its value with a probability of 95 %. That all of them do is less likely.",
+        ),
+    )
+
+    name: str
+    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]
+    values: FloatArray
+    lows: FloatArray
+    highs: FloatArray
+    is_date: NDArray[np.bool_] | None = None
+    noise_in_words: str = ""
+    clipping: str = ""
+
+    @property
+    def title(self) -> str:  # type: ignore[override]  # depends on the statistic
+        return f"Private {self.name}"
+
+    def in_words(self) -> str:
+        n = int(np.isfinite(self.values).sum())
+        return f"{n} value{'s' * (n != 1)} ({self.name})"
+
+    @property
+    def _dates(self) -> NDArray[np.bool_]:
+        return np.zeros(self.values.shape, dtype=bool) if self.is_date is None else self.is_date
+
+    @property
+    def _precision(self) -> FloatArray:
+        """Half of the length of each interval over the value; NaN for dates and where there is no value."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = 0.5 * (self.highs - self.lows) / np.abs(self.values)
+        return np.where(self._dates, np.nan, shares)
+
+    @property
+    def verdict(self) -> str | None:
+        shares = self._precision[~np.isnan(self._precision)]
+        if shares.size == 0:
+            return None
+        middle = float(np.median(shares))
+        within = f"known to within {100.0 * middle:.2g}%" if middle < 10.0 else "hidden by the noise"
+        if shares.size == 1:
+            return f"the value is {within}"
+        return f"half of the {shares.size} values are {within}{', or better' if middle < 10.0 else ''}"
+
+    @property
+    def meaning(self) -> str:
+        return (
+            "The interval of a value reaches this far to each side, relative to the value. Intervals are for noise and "
+            "sampling, at 95 %; clipping is not part of them."
+        )
+
+    @property
+    def readable(self) -> float:
+        shares = self._precision[~np.isnan(self._precision)]
+        return float((shares <= _WIDE).mean()) if shares.size else 1.0
+
+    def sections(self) -> list[str]:
+        drawn = self.values.shape[1] == 1 and len(self.rows) > 1 and not self._dates.any()
+        return [
+            section(
+                "values",
+                "Values",
+                self._single() if self.values.size == 1 else self._bars() if drawn else self._table(),
+                paragraph(self._key(drawn=drawn), "soft") if self.values.size > 1 else "",
+                *(paragraph(escaped(text), "soft") for text in (self.noise_in_words, self.clipping) if text),
+            )
+        ]
+
+    def _key(self, *, drawn: bool) -> str:
+        text = "Small numbers are the ends of the 95 % interval of each value."
+        if drawn:
+            text += " Lines show the intervals."
+        if (self._precision > _WIDE).any():
+            text += " <b>Grey</b>: the interval reaches further than half of the value, so the noise hides most of it."
+        return text
+
+    def _cell(self, row: int, column: int) -> Cell:
+        value, low, high = (float(array[row, column]) for array in (self.values, self.lows, self.highs))
+        if np.isnan(value):
+            return Cell(text="\u2013", weak=True, hint="not defined for this column")
+        if self._dates[row, column]:
+            texts = [date_text(number) for number in (value, low, high)]
+        else:
+            texts = [value_text(number, min(high - low, _COARSEST)) for number in (value, low, high)]
+        return Cell(text=texts[0], small=(f"{texts[1]} to", texts[2]), weak=bool(self._precision[row, column] > _WIDE))
+
+    def _single(self) -> str:
+        """One value in large type."""
+        cell = self._cell(0, 0)
+        facts = ((self.name, cell.text), ("95 % interval", " ".join(cell.small)))
+        boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>" for label, text in facts)
+        return f'<dl class="facts">{boxes}</dl>'
+
+    def _table(self) -> str:
+        rows = [", ".join(labels) for labels in self.rows] or [self.name]
+        columns = list(self.columns) or [self.name]
+        cells = [[self._cell(i, j) for j in range(len(columns))] for i in range(len(rows))]
+        corner = ""
+        if len(columns) > _MOST_COLUMNS and len(rows) <= _FEW_ROWS:
+            rows, columns, cells = columns, rows, [list(line) for line in zip(*cells, strict=True)]
+            corner = "Column"
+        return Grid(caption=as_sentence(self.name), corner=corner, rows=rows, columns=columns, cells=cells).html()
+
+    def _bars(self) -> str:
+        """One table of bars for each outer label, all on one axis."""
+        low, high = float(np.nanmin(self.lows)), float(np.nanmax(self.highs))
+        # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
+        filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
+        bars = Bars.over(0.0 if filled else low, high, filled=filled)
+        tables = []
+        for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
+            lines = [self._line(row, bars) for row in group]
+            caption = ", ".join(outer) or as_sentence(self.name)
+            tables.append(bars_table(caption, ("", bars.axis(""), self.name), lines))
+        return "\n".join(tables)
+
+    def _line(self, row: int, bars: Bars) -> str:
+        cell = self._cell(row, 0)
+        ends = (float(array[row, 0]) for array in (self.values, self.lows, self.highs))
+        return f"<tr>{row_head(self.rows[row][-1])}{bars.cell(*ends, weak=cell.weak)}{cell.html()}</tr>"

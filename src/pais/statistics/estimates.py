@@ -1,0 +1,70 @@
+"""Means, variances and quartiles from noisy totals. All totals are arrays whose last axis holds the coordinates."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pais._base.numerics import FloatArray
+from pais.statistics.table import Field
+
+
+def largest(field: Field) -> float:
+    return max(abs(field.low), abs(field.high))
+
+
+def equal_bins(field: Field, n_bins: int) -> FloatArray:
+    """Edges of bins of equal width, without digits that are rounding errors."""
+    edges = np.linspace(field.low, field.high, n_bins + 1)
+    inner = [float(f"{edge:.12g}") for edge in edges[1:-1]]
+    return np.array([field.low, *inner, field.high])
+
+
+def shares(part: FloatArray) -> FloatArray:
+    """Shares of noisy counts; equal shares if no count is positive."""
+    counts = np.maximum(part, 0.0)
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), 1.0 / part.shape[-1])
+
+
+def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
+    """Mean place between the bounds, from the two totals of a split, or from their difference if n is known better."""
+    if n is None:
+        return shares(part)[..., 1:]
+    rows = np.maximum(n, 1.0)
+    return np.clip(0.5 + 0.5 * (part[..., 1:] - part[..., :1]) / rows, 0.0, 1.0)
+
+
+def pooled_rows(parts: list[FloatArray]) -> list[FloatArray]:
+    """The number of cells, which is the same in all columns, from all totals."""
+    # A block of k coordinates has k times the noise of one, so it has the weight 1 / k.
+    weights = np.array([1.0 / part.shape[-1] for part in parts])
+    sums = np.stack([part.sum(axis=-1, keepdims=True) for part in parts])
+    n = np.tensordot(weights / weights.sum(), sums, axes=1)
+    return [n] * len(parts)
+
+
+def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance in own units, from the totals of a split or of categories."""
+    n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
+    if field.is_listed or field.is_truth:
+        share = shares(part) if field.is_listed else shares(part)[..., 1:]
+        return share, share * (1.0 - share) * n / (n - 1.0)
+    mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
+    square = part[..., 2:] / n
+    variance = np.clip(square - mean * mean, 0.0, mean * (1.0 - mean)) * n / (n - 1.0)
+    return field.low + field.width * mean, field.width**2 * variance
+
+
+def quartiles_of(part: FloatArray) -> FloatArray:
+    """Places of the quartiles between the bounds, from counts in bins of equal width."""
+    # The noisy distribution function, made to increase.
+    below = np.maximum.accumulate(np.cumsum(part, axis=-1), axis=-1)
+    below = np.concatenate([np.zeros_like(below[..., :1]), np.maximum(below, 0.0)], axis=-1)
+    quartiles = []
+    for level in (0.25, 0.5, 0.75):
+        target = level * below[..., -1:]
+        bin_of = np.clip((below[..., 1:] < target).sum(axis=-1, keepdims=True), 0, part.shape[-1] - 1)
+        low, high = (np.take_along_axis(below, bin_of + offset, axis=-1) for offset in (0, 1))
+        within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
+        quartiles.append((bin_of + np.clip(within, 0.0, 1.0)) / part.shape[-1])
+    return np.concatenate(quartiles, axis=-1)

@@ -1,0 +1,268 @@
+"""One-line statistics: values, errors, groups, missing cells, units, samples and ledgers."""
+
+from __future__ import annotations
+
+import datetime
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import pais
+from pais import ArgumentError, BudgetError, DataError, Statistic
+from pais.errors import PrivacyWarning
+
+N = 4000
+LARGE = {"epsilon": 1000.0, "delta": 0.0, "random_state": 0}
+pytestmark = pytest.mark.filterwarnings("ignore:epsilon=:pais.errors.PrivacyWarning")
+
+
+def frame(n: int = N, seed: int = 1) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "income": rng.lognormal(10.5, 0.5, n),
+            "region": rng.choice(["north", "south", "east"], n, p=[0.5, 0.3, 0.2]),
+            "premium": rng.random(n) < 0.4,
+            "joined": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 1000, n), unit="D"),
+            "customer": rng.integers(0, n // 3, n),
+        }
+    )
+
+
+TABLE = frame()
+COLUMNS: dict[str, Any] = {"age": (18, 100), "income": (0, 200_000), "premium": bool}
+REGIONS = ["north", "south", "east"]
+
+
+def test_every_statistic_is_right_if_there_is_hardly_any_noise() -> None:
+    ages, incomes = TABLE["age"], TABLE["income"].clip(0, 200_000)
+    numbers = pd.DataFrame({"age": ages, "income": incomes, "premium": TABLE["premium"].astype(float)})
+    assert pais.count(TABLE, **LARGE).value == N
+    assert np.allclose(pais.sum(TABLE, columns=COLUMNS, **LARGE).value, numbers.sum(), rtol=1e-4)
+    assert np.allclose(pais.mean(TABLE, columns=COLUMNS, **LARGE).value, numbers.mean(), rtol=1e-4)
+    assert np.allclose(pais.variance(TABLE, columns=COLUMNS, **LARGE).value, numbers.var(), rtol=1e-3)
+    assert np.allclose(pais.covariance(TABLE, columns=COLUMNS, **LARGE).value, numbers.cov(), rtol=0.05, atol=1.0)
+    described = pais.describe(TABLE, columns=COLUMNS, **LARGE).value
+    expected = numbers.describe().loc[["count", "mean", "std", "25%", "50%", "75%"]]
+    assert np.allclose(described["age"], expected["age"], rtol=0.05)
+    assert np.allclose(described["income"], expected["income"], rtol=0.05)
+
+
+def test_histograms_agree_with_numpy() -> None:
+    counts, edges = np.histogram(TABLE["age"], bins=8, range=(18, 98))
+    result = pais.histogram(TABLE, columns={"age": (18, 98)}, bins=8, **LARGE)
+    assert result.value.tolist() == counts.tolist()
+    assert [interval.left for interval in result.value.index] == edges[:-1].tolist()
+    uneven = pais.histogram(TABLE, columns={"age": (18, 98)}, bins=[18, 20, 50, 98], **LARGE)
+    assert uneven.value.tolist() == np.histogram(TABLE["age"], bins=[18, 20, 50, 98])[0].tolist()
+    several = pais.histogram(TABLE, columns={"region": REGIONS, "premium": bool}, **LARGE)
+    assert several.value["region"].tolist() == TABLE["region"].value_counts()[REGIONS].tolist()
+    assert several.value["premium"][True] == TABLE["premium"].sum()
+
+
+def test_shapes_and_labels() -> None:
+    one = pais.mean(TABLE, columns={"age": (18, 100)}, **LARGE)
+    assert isinstance(one.value, float)
+    assert isinstance(one.standard_error, float)
+    several = pais.mean(TABLE, columns=COLUMNS, **LARGE)
+    assert several.value.index.tolist() == list(COLUMNS)
+    by_region = pais.mean(TABLE, columns=COLUMNS, by={"region": REGIONS}, **LARGE)
+    assert by_region.value.shape == (3, 3)
+    assert by_region.value.index.tolist() == REGIONS
+    assert by_region.value.index.name == "region"
+    by_two = pais.count(TABLE, by={"region": REGIONS, "premium": bool}, **LARGE)
+    assert by_two.value["north"][True] == ((TABLE["region"] == "north") & TABLE["premium"]).sum()
+    described = pais.describe(TABLE, columns=COLUMNS, by={"region": REGIONS}, **LARGE)
+    assert described.value.loc[("south", "count"), "age"] == pytest.approx((TABLE["region"] == "south").sum(), abs=1)
+
+
+def test_groups_agree_with_pandas() -> None:
+    expected = TABLE.groupby("region")["age"].mean()[REGIONS]
+    columns = {"age": (18, 100), "region": REGIONS}
+    assert np.allclose(pais.mean(TABLE, columns=columns, by="region", **LARGE).value, expected, rtol=1e-3)
+    assert np.allclose(pais.mean(TABLE, columns=columns, by=["region"], **LARGE).value, expected, rtol=1e-3)
+
+
+def test_dates_are_dates() -> None:
+    columns = {"joined": (datetime.date(2020, 1, 1), datetime.date(2023, 1, 1))}
+    result = pais.mean(TABLE, columns=columns, **LARGE)
+    assert abs(pd.Timestamp(result.value) - TABLE["joined"].mean()) < pd.Timedelta(days=1)
+    assert 0.0 < result.standard_error < 1.0
+    described = pais.describe(TABLE, columns=columns, **LARGE)
+    assert abs(pd.Timestamp(described.value.loc["50%", "joined"]) - TABLE["joined"].median()) < pd.Timedelta(days=40)
+    with pytest.raises(ArgumentError, match="sum of dates"):
+        pais.sum(TABLE, columns=columns)
+
+
+def test_a_missing_cell_leaves_out_its_cell_alone() -> None:
+    table = TABLE.astype({"age": float})
+    table.loc[:999, "age"] = np.nan
+    result = pais.mean(table, columns=COLUMNS, **LARGE)
+    assert result.value["age"] == pytest.approx(table["age"].mean(), rel=1e-3)
+    assert result.value["income"] == pytest.approx(table["income"].clip(0, 200_000).mean(), rel=1e-3)
+    counts = pais.count(table, columns={"age": (18, 100), "premium": bool}, **LARGE)
+    assert counts.value.tolist() == [N - 1000, N]
+    filled = pais.mean(table, columns=COLUMNS, missing="midpoint", **LARGE)
+    assert filled.value["age"] == pytest.approx(table["age"].fillna(59.0).mean(), rel=1e-3)
+    with pytest.raises(DataError, match="age"):
+        pais.mean(table, columns=COLUMNS, missing="error", **LARGE)
+    pairs = pais.covariance(table, columns={"age": (18, 100), "premium": bool}, **LARGE)
+    complete = table[["age", "premium"]].dropna().astype(float).cov()
+    assert pairs.value.loc["age", "age"] == pytest.approx(complete.loc["age", "age"], rel=0.01)
+
+
+def test_a_category_that_is_missing_or_unknown_belongs_to_no_group() -> None:
+    table = TABLE.copy()
+    table.loc[:499, "region"] = None
+    table.loc[500:999, "region"] = "elsewhere"
+    counts = pais.count(table, by={"region": REGIONS}, **LARGE)
+    assert counts.value.sum() == N - 1000
+    shares = pais.mean(table, columns={"region": REGIONS}, **LARGE).value
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares["region=north"] == pytest.approx((table["region"] == "north").sum() / (N - 1000), abs=1e-3)
+
+
+def test_a_single_column_needs_no_name() -> None:
+    expected = TABLE["age"].mean()
+    for column in (TABLE["age"], TABLE["age"].to_numpy(), pa.array(TABLE["age"])):
+        assert pais.mean(column, columns=(18, 100), **LARGE).value == pytest.approx(expected, rel=1e-3)
+    flags = pais.mean(TABLE["premium"], columns=bool, **LARGE)
+    assert flags.value == pytest.approx(TABLE["premium"].mean(), abs=1e-3)
+
+
+def test_bounds_that_are_not_known_are_found_and_paid_for() -> None:
+    result = pais.mean(TABLE, columns={"age": (18, 100), "income": "auto"}, epsilon=4.0, random_state=0)
+    assert [part.what for part in result.certificate.parts] == ["survey", "means"]
+    assert result.certificate.epsilon == 4.0
+    assert "found privately" in result.clipping
+    assert result.value["income"] == pytest.approx(TABLE["income"].mean(), rel=0.05)
+
+
+def test_bounds_are_found_with_gaussian_noise_for_one_joint_price() -> None:
+    columns: dict[str, Any] = {f"x{j}": (0, 1) for j in range(11)} | {"income": "auto"}
+    table = pd.DataFrame(np.random.default_rng(0).random((N, 11)), columns=list(columns)[:11])
+    table["income"] = TABLE["income"]
+    ledger = pais.Ledger(epsilon=10.0, delta=1e-3)
+    result = pais.mean(table, columns=columns, epsilon=3.0, ledger=ledger, random_state=0)
+    assert result.certificate.survey_shift > 0.0
+    assert (result.certificate.epsilon, result.certificate.delta) == (3.0, 1e-6)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (3.0, 1e-6)
+    assert result.value["x0"] == pytest.approx(table["x0"].mean(), abs=0.1)
+
+
+def test_delta_decides_between_pure_and_gaussian_noise() -> None:
+    wide = {f"x{j}": (0, 1) for j in range(30)}
+    table = pd.DataFrame(np.random.default_rng(0).random((500, 30)), columns=list(wide))
+    assert pais.mean(table, columns=wide, random_state=0).certificate.delta == 1e-6
+    assert pais.mean(table, columns=wide, delta=0, random_state=0).certificate.delta == 0.0
+    assert pais.mean(table, columns={"x0": (0, 1)}, random_state=0).certificate.delta == 0.0
+    assert pais.mean(table, columns={"x0": (0, 1)}, delta=1e-6, random_state=0).certificate.delta == 0.0
+    smaller = pais.mean(table, columns=wide, random_state=0).standard_error
+    assert (smaller < pais.mean(table, columns=wide, delta=0, random_state=0).standard_error).all()
+
+
+def test_units_count_once_each() -> None:
+    people = pais.count(TABLE, unit="customer", **LARGE)
+    assert people.value == pytest.approx(TABLE["customer"].nunique(), abs=1.0)
+    assert people.certificate.neighbours == "one customer added or removed"
+    weighted = TABLE.groupby("customer")["age"].mean().mean()
+    assert pais.mean(TABLE, columns={"age": (18, 100)}, unit="customer", **LARGE).value == pytest.approx(
+        weighted, rel=1e-3
+    )
+    every = pais.count(TABLE, unit="customer", max_rows_per_unit=20, **LARGE)
+    assert every.value == pytest.approx(N, rel=1e-3)
+    assert every.standard_error == pytest.approx(20 * people.standard_error, rel=1e-6)
+
+
+def test_a_sample_has_more_error_and_says_so() -> None:
+    columns = {"age": (18, 100)}
+    whole = pais.mean(TABLE, columns=columns, epsilon=1.0, random_state=0)
+    part = pais.mean(TABLE, columns=columns, epsilon=1.0, sampling="uniform", sample_size=1000, random_state=0)
+    assert part.standard_error > 3.0 * whole.standard_error
+    assert "upper bound" in part.noise
+    assert [entry.what for entry in part.certificate.parts] == ["survey", "means"]
+    free = pais.mean(TABLE, columns=columns, epsilon=1.0, sampling="constrained", random_state=0)
+    assert free.value == whole.value
+    rule = pais.mean(TABLE, columns=columns, sampling=pais.UniformRule(rate=0.5), random_state=0)
+    assert rule.certificate.rule["probability"] == 0.5
+    with pytest.raises(ArgumentError, match="sample_size needs"):
+        pais.mean(TABLE, columns=columns, sample_size=1000)
+
+
+def test_a_ledger_is_charged_before_noise_is_drawn() -> None:
+    ledger = pais.Ledger(epsilon=1.5)
+    pais.mean(TABLE, columns={"age": (18, 100)}, epsilon=1.0, ledger=ledger, random_state=0)
+    assert ledger.spent.epsilon == 1.0
+    with pytest.raises(BudgetError):
+        pais.count(TABLE, epsilon=1.0, ledger=ledger)
+    assert ledger.spent.epsilon == 1.0
+    with ledger:
+        pais.count(TABLE, epsilon=0.5, random_state=0)
+    assert ledger.spent.epsilon == 1.5
+
+
+def test_a_second_call_without_a_ledger_warns() -> None:
+    from pais.privacy.guarantee import forget_fits
+
+    forget_fits()
+    pais.count(TABLE)
+    with pytest.warns(PrivacyWarning, match="second"):
+        pais.count(TABLE)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pais.mean(TABLE), "needs at least one column"),
+        (lambda: pais.mean(TABLE, columns={"age": 10.0}), "needs bounds"),
+        (lambda: pais.mean(TABLE, columns={"agee": (18, 100)}), "agee"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, by="age"), "public categories"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, by="region"), "public categories"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, by={"premium": bool}), "State it once"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, by=[3]), "must name columns"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, sampling="some"), "sampling='some'"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, epsilon=0.0), "epsilon"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, delta=2.0), "delta"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, missing="zero"), "missing='zero'"),
+        (lambda: pais.mean(TABLE.to_numpy(), columns=COLUMNS), "an array has no names"),
+        (lambda: pais.covariance(TABLE, columns={"region": REGIONS}), "covariance of categories"),
+        (lambda: pais.histogram(TABLE, columns={"age": (18, 100)}, bins=0), "bins"),
+        (lambda: pais.histogram(TABLE, columns={"age": (18, 100)}, bins=[18, 50]), "upper bound 100"),
+        (lambda: pais.mean(TABLE, columns=COLUMNS, random_state=0).interval(1.0), "level"),
+    ],
+)
+def test_errors_name_the_argument_and_no_value_of_a_row(call: Any, message: str) -> None:
+    with pytest.raises((ArgumentError, DataError), match=message):
+        call()
+
+
+def test_results_show_themselves() -> None:
+    result = pais.mean(TABLE, columns={"age": (18, 100), "region": REGIONS}, by="region", epsilon=1.0)
+    assert "3 values" in repr(result)
+    assert "<script" not in result._repr_html_()
+    assert "north" in result._repr_html_()
+    assert "95 %" in str(result)
+    text = result.explain()
+    assert "clipped" in text
+    assert "epsilon 1" in text
+    seeded = pais.count(TABLE, random_state=0)
+    assert "seeded, not private" in repr(seeded)
+    assert "seeded, not private" in str(seeded)
+
+
+def test_results_can_be_stored() -> None:
+    result = pais.describe(TABLE, columns=COLUMNS, random_state=0)
+    again: Statistic = pickle.loads(pickle.dumps(result))
+    assert again.value.equals(result.value)
+    assert again.interval(0.9)[0].equals(result.interval(0.9)[0])
+
+
+def test_plans_of_statistics_can_be_rebuilt_from_certificates() -> None:
+    result = pais.describe(TABLE, columns=COLUMNS, by={"region": REGIONS}, random_state=0)
+    described = result.certificate.mechanism
+    assert pais.Mechanism.from_dict(described).to_dict() == described
