@@ -30,6 +30,7 @@ OUTSIDE = {
 
 GUIDES = [
     "segments",
+    "means-and-counts",
     "people",
     "first-run",
     "choose-epsilon-and-size",
