@@ -40,6 +40,7 @@ GUIDES = [
     "spark",
     "scale",
     "sums-and-means",
+    "pca",
     "choose-a-rule",
     "bring-your-own-mechanism",
     "audit",

@@ -211,7 +211,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
 
     def _results(self) -> ComponentResults:
         return ComponentResults(
-            names=tuple(self._labels),
+            names=self._pca_fit.labels,
             loadings=self.components_,
             variances=self.explained_variance_,
             shares=self.explained_variance_ratio_,

@@ -74,8 +74,8 @@ def quantile(
     -------
     Statistic
         `value` has one row for each level if `q` is a sequence. An interval holds the quantile of the clipped rows with
-        *at least* its probability. Five percent of epsilon pay for the intervals. A standard error is half the width
-        of the interval at 68 %.
+        *at least* its probability, whatever the rows are, and is usually much wider than the error. A tenth of epsilon
+        pays for the intervals. A standard error is half the width of the interval at 68 %.
 
     Notes
     -----
