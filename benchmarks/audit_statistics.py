@@ -18,8 +18,8 @@ from pais._base.numerics import FloatArray
 from pais.mechanisms.blocks import Levels, Split
 
 # Two numbers and a column of two categories. The record has the largest numbers.
-_OTHERS = [[0.0, 0.0, 1.4, 0.0], [-1.0, 0.5, 0.0, 1.4]]
-_PAIR = pais.NeighbourPair(with_record=[*_OTHERS, [1.0, 1.0, 1.4, 0.0]], without_record=_OTHERS)
+_ROWS = np.array([[0.0, 0.0, 1.4, 0.0], [-1.0, 0.5, 0.0, 1.4], [1.0, 1.0, 1.4, 0.0]])
+_PAIR = pais.NeighbourPair(with_record=_ROWS, without_record=_ROWS[:2])
 _BY = (Levels(column=2, n_levels=2, others=False),)
 
 
