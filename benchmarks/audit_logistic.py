@@ -15,7 +15,6 @@ import numpy as np
 import pais
 from benchmarks.audit_cases import CLAIMED, Case, WeakGaussian
 from benchmarks.audit_sums import SUM_DELTA
-from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
 from pais.data.engines import WeightedRows
