@@ -49,7 +49,8 @@ class VectorSum(Mechanism):
     ----------
     vectors : callable
         ``vectors(rows)``: takes clipped rows relative to the ball's center, as an array of shape (n, n_features) that
-        cannot be written to, and returns one vector for each row, as an array of shape (n, width).
+        cannot be written to, and returns one vector for each row, as an array of shape (n, width). Several threads may
+        call it at a time.
     bound : float or callable
         Largest length of a vector, in the norm of the noise: a number, or ``bound(norm)``, a vectorised function of the
         norm of the row that never decreases. A longer vector is scaled back to its bound.
