@@ -86,7 +86,7 @@ def _means_arguments(mechanism: pais.VectorStatistic, delta: float) -> dict[str,
     """The record adds 1 to the upper totals of both columns, which are 0 without it."""
 
     def evidence(value: Any) -> float:
-        upper, size = value[0, [1, 3]], float(mechanism.scales[0])
+        upper, size = value[0, [1, 3]], mechanism.noise.scale * mechanism.blocks[0].factor
         if delta > 0.0:
             return float(upper.sum())
         return round(float(np.sum(np.abs(upper) - np.abs(upper - 1.0)) / size), 9)

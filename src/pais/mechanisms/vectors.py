@@ -277,6 +277,11 @@ class AdaptiveRounds(Mechanism):
         return profile.with_noise(float(divide_down(1.0, rounds)))  # [note: vectors-6]
 
     @property
+    def n_features(self) -> int:
+        """Number of columns of the rows, if the rounds state one; `hasattr` is false if they do not."""
+        return int(self._first.n_features)  # type: ignore[attr-defined]  # an AttributeError is what is wanted
+
+    @property
     def order(self) -> float | None:
         return self._first.order
 
