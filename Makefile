@@ -89,6 +89,8 @@ bench-pca: $(READY)  ## Captured and explained variance, and speed, of private p
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.peers.statistics
+	$(BIN)/python -m benchmarks.peers.models
 
 bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by rows, command line, Spark; up to 7 GB of disk
 	$(BIN)/python -m benchmarks.stream
