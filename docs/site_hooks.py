@@ -31,6 +31,7 @@ OUTSIDE = {
 GUIDES = [
     "segments",
     "people",
+    "regression",
     "first-run",
     "choose-epsilon-and-size",
     "read-a-certificate",
