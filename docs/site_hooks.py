@@ -30,6 +30,7 @@ OUTSIDE = {
 
 GUIDES = [
     "segments",
+    "means-and-counts",
     "people",
     "regression",
     "first-run",
@@ -40,6 +41,7 @@ GUIDES = [
     "spark",
     "scale",
     "sums-and-means",
+    "pca",
     "choose-a-rule",
     "bring-your-own-mechanism",
     "audit",
