@@ -292,7 +292,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         assert self.fit_.schema is not None
         rows = np.asarray(read(self._table(X), columns=Schema(self.fit_.schema.columns[-1:])).rows)
         classes = self.classes_.astype(object)[rows.argmax(axis=1)]
-        return np.where(rows.max(axis=1) > 0.0, classes, None)
+        return np.where(rows.max(axis=1) > 0.0, classes, np.array(None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -318,6 +318,6 @@ def _classes_of(y: Any) -> NDArray[Any]:
 
 def _in_order(classes: NDArray[Any]) -> NDArray[Any]:
     try:
-        return np.unique(classes)
+        return np.asarray(np.unique(classes))
     except TypeError:
         raise ArgumentError("the classes are of different types. Pass texts only, or numbers only.") from None

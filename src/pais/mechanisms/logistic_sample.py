@@ -128,7 +128,7 @@ class LogisticSample:
         logits *= self._stretch[:, None]
         if self._plan.n_classes == 2:
             # SciPy computes elements one by one, so the result does not depend on the place in the array.
-            return special.expit(logits) - self._label[:, None]
+            return np.asarray(special.expit(logits) - self._label[:, None])
         residuals: FloatArray = special.exp2((logits - logits.max(axis=1, keepdims=True)) * math.log2(math.e))
         sums = np.zeros(len(residuals))
         for column in residuals.T:

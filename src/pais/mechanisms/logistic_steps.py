@@ -30,7 +30,7 @@ _LEAST_SPREAD = 0.05
 _LEAST_FACTOR = 0.3
 
 # A direction of the mapped rows has at least this mean square in the model of the curvature.
-_LEAST_SQUARE = 0.3
+_LEAST_SQUARE = 0.4
 
 # Curvature along the coefficients over that across them, at least.
 _LEAST_ALONG = 0.3
@@ -40,10 +40,10 @@ _LEAST_ALONG = 0.3
 _STEP = 1.5
 
 # Share of what earlier gradients tell that is left after a round.
-_MEMORY = 0.95
+_MEMORY = 0.97
 
 # Penalty on the norm of the coefficients, over the root mean square of the norm of the noise.
-_PENALTY = 0.65
+_PENALTY = 0.7
 
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
@@ -210,7 +210,7 @@ class _Curvature:
 
     def times(self, point: FloatArray) -> FloatArray:
         inner = np.sum(self.directions * point, axis=0)
-        return self.squares[:, None] * self.across * point - self.directions * (self.along * inner)
+        return np.asarray(self.squares[:, None] * self.across * point - self.directions * (self.along * inner))
 
     def solve(self, target: FloatArray, strength: float, logit: int) -> FloatArray:
         """Solve (curvature + strength) x = target for one logit and one or more targets, the columns of `target`."""
@@ -218,7 +218,7 @@ class _Curvature:
         direction = self.directions[:, logit]
         plain, moved = (target.T / diagonal).T, direction / diagonal
         rest = 1.0 - self.along[logit] * float(direction @ moved)
-        return plain + np.multiply.outer(moved, self.along[logit] / rest * (moved @ target))
+        return np.asarray(plain + np.multiply.outer(moved, self.along[logit] / rest * (moved @ target)))
 
     def solve_all(self, target: FloatArray, strength: float) -> FloatArray:
         columns = [self.solve(target[:, logit], strength, logit) for logit in range(target.shape[1])]
