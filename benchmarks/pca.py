@@ -152,7 +152,7 @@ def _captured_row(data: Rows, epsilon: float, sampling: str, small: bool, models
         "epsilon": epsilon,
         "sampling": sampling,
         "size": "stated" if small else "free",
-        "share of rows": f"{100.0 * float(np.median(shares)):.1f} %",
+        "share of rows": "100 %" if sampling == "none" else f"{100.0 * float(np.median(shares)):.1f} %",
         "seeds": len(models),
     }
     has_goal = sampling == "constrained" and small == (epsilon < 1.0)

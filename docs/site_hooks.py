@@ -30,6 +30,7 @@ OUTSIDE = {
 
 GUIDES = [
     "segments",
+    "means-and-counts",
     "people",
     "first-run",
     "choose-epsilon-and-size",
@@ -39,6 +40,7 @@ GUIDES = [
     "spark",
     "scale",
     "sums-and-means",
+    "pca",
     "choose-a-rule",
     "bring-your-own-mechanism",
     "audit",

@@ -26,6 +26,7 @@ from pais.estimators.supervised import Labelled, SupervisedEstimator
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
+from pais.report import RegressionResults, Step
 
 
 class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]  # untyped base
@@ -215,6 +216,22 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         self.intercept_ = logistic.logits.intercepts
         self.coef_standard_errors_ = logistic.logits.standard_errors
         super()._keep(logistic)
+
+    def _results(self) -> RegressionResults:
+        assert isinstance(self.fit_, LogisticFit)
+        logits, classes = self.fit_.logits, tuple(map(str, self.classes_.tolist()))
+        return RegressionResults(
+            target=logits.target,
+            names=logits.labels,
+            values=logits.values,
+            standard_errors=logits.standard_errors,
+            intercepts=logits.intercepts,
+            intercept_errors=logits.intercept_errors,
+            classes=classes if len(classes) > 2 else classes[1:],
+            steps=tuple(step for column in self._features.columns for step in Step.of(column)),
+            sources="noise; sampling and clipping add further error",
+            caution=self.fit_.concern,
+        )
 
     def coefficients_frame(self) -> Any:
         """Coefficients as a pandas frame, in the units of the columns.

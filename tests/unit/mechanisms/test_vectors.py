@@ -152,30 +152,34 @@ def test_function_that_uses_other_rows_or_fails_is_refused(function: pais.mechan
         VectorSum(vectors=function, bound=1.0, noise=pais.gaussian_noise(1.0), n_features=3)
 
 
-def test_row_products_are_the_same_to_the_bit_in_any_company() -> None:
-    rows = rows_of(300, 17)
-    matrix = np.random.default_rng(1).normal(size=(17, 4))
-    whole = pais.row_products(rows, matrix)
-    assert np.allclose(whole, rows @ matrix, rtol=1e-12, atol=1e-12)
-    assert np.allclose(pais.row_products(rows, matrix[:, 0]), whole[:, 0], rtol=0.0, atol=0.0)
-    for start, size in [(0, 1), (5, 2), (17, 100), (299, 1)]:
-        assert np.array_equal(pais.row_products(rows[start : start + size], matrix), whole[start : start + size])
-    with pytest.raises(ValueError, match="zip"):
-        pais.row_products(rows, matrix[:5])
-
-
-@pytest.mark.parametrize("product", [lambda rows, slope: rows @ slope, pais.row_products], ids=["blas", "row_products"])
-def test_contribution_of_a_row_is_the_same_to_the_bit_in_any_company(product: object) -> None:
-    slope = np.random.default_rng(2).normal(size=9)
+@pytest.mark.parametrize("d", [2, 9, 54])
+@pytest.mark.parametrize("block", [1, 1024])
+def test_contribution_of_a_row_is_the_same_to_the_bit_in_any_company(d: int, block: int) -> None:
+    slope = np.random.default_rng(2).normal(size=d)
     mechanism = VectorSum(
-        vectors=lambda rows: rows * np.tanh(product(rows, slope))[:, None],  # type: ignore[operator]  # two functions
+        vectors=lambda rows: rows * np.tanh(rows @ slope)[:, None],
         bound=lambda norm: norm,
         noise=pais.gaussian_noise(1e-3),
-        n_features=9,
+        n_features=d,
     )
-    rows = rows_of(1500, 9)
+    object.__setattr__(mechanism, "_rows", dataclasses.replace(mechanism._rows, block=block))
+    rows = rows_of(1100, d)[-150:]
     alone = np.sum([steps(mechanism, row[None, :]) for row in rows], axis=0).tolist()
     assert steps(mechanism, rows) == alone == steps(mechanism, rows[::-1])
+
+
+def test_a_function_whose_last_bits_depend_on_the_place_of_a_row_is_called_for_one_row_at_a_time() -> None:
+    def placed(rows: Floats) -> Floats:
+        return rows * (1.0 + 1e-15 * (np.arange(len(rows)) % 4 == 3))[:, None]
+
+    arguments = {"bound": lambda norm: 2.0 * norm, "noise": pais.gaussian_noise(1e-12), "n_features": 3}
+    mechanism = VectorSum(vectors=placed, **arguments)
+    assert mechanism._rows.block == 1
+    rows = rows_of(101)
+    assert (
+        steps(mechanism, rows[1:]) == (np.array(steps(mechanism, rows)) - np.array(steps(mechanism, rows[:1]))).tolist()
+    )
+    assert VectorSum(vectors=lambda rows: rows, **arguments)._rows.block > 1
 
 
 # -- plans and certificates ------------------------------------------------------------------------------------
@@ -371,7 +375,7 @@ def test_least_squares_by_private_gradient_steps_finds_the_slope() -> None:
         slope = slope_of(values)
 
         def gradients(rows: Floats) -> Floats:
-            return rows[:, :2] * (rows[:, 2] - pais.row_products(rows[:, :2], slope))[:, None]
+            return rows[:, :2] * (rows[:, 2] - rows[:, :2] @ slope)[:, None]
 
         return VectorSum(vectors=gradients, bound=square, noise=pais.gaussian_noise(150.0), n_features=3)
 
