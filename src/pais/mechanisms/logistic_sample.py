@@ -126,6 +126,8 @@ class LogisticSample:
         whole = np.rint(point / size * 2.0**_POINT_BITS)
         logits = (self._short @ whole) * (self._step * size / 2.0**_POINT_BITS)
         logits *= self._stretch[:, None]
+        # Infinite logits have no differences, and a residual that is not a number has no bound.
+        logits = np.clip(np.nan_to_num(logits), -1e4, 1e4)  # [note: logistic-7]
         if self._plan.n_classes == 2:
             # SciPy computes elements one by one, so the result does not depend on the place in the array.
             return np.asarray(special.expit(logits) - self._label[:, None])
