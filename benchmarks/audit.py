@@ -20,6 +20,7 @@ import pais
 from benchmarks.audit_cases import CASES, DELTA, Case
 from benchmarks.audit_fits import FIT_CASES
 from benchmarks.audit_people import PEOPLE_CASES
+from benchmarks.audit_quantiles import QUANTILE_CASES
 from benchmarks.audit_statistics import STATISTIC_CASES
 from benchmarks.audit_sums import SUM_CASES, SUM_DELTA
 from benchmarks.kmeans import source_state
@@ -39,7 +40,9 @@ def main() -> None:
         name="audit", title="Audit: lower bounds on epsilon, 99 % confidence", shown=_SHOWN, prefix="", remarks=[]
     )
     for case in (
-        case for case in (*CASES, *SUM_CASES, *STATISTIC_CASES, *FIT_CASES, *PEOPLE_CASES) if options.only in case.name
+        case
+        for case in (*CASES, *SUM_CASES, *STATISTIC_CASES, *QUANTILE_CASES, *FIT_CASES, *PEOPLE_CASES)
+        if options.only in case.name
     ):
         console.print(f"{case.name} ...", markup=False)
         for broken, runs, seeds in (
