@@ -92,6 +92,8 @@ bench-regression: $(READY)  ## Test errors of private linear regression against 
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.peers.statistics
+	$(BIN)/python -m benchmarks.peers.models
 
 bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by rows, command line, Spark; up to 7 GB of disk
 	$(BIN)/python -m benchmarks.stream

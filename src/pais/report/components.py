@@ -162,9 +162,9 @@ class ComponentResults(Results):
         k = len(self.loadings)
         total = percent(min(float(self.shares.sum()), 1.0))
         text = (
-            f"The component explains about <strong>{total}</strong> of the variance."
+            f"The component explains an estimated <strong>{total}</strong> of the variance."
             if k == 1
-            else f"The {k} components explain about <strong>{total}</strong> of the variance together."
+            else f"The {k} components explain an estimated <strong>{total}</strong> of the variance together."
         )
         if self.captured is not None:
             text += (

@@ -259,6 +259,8 @@ _PAPER = """@media print {
   .heat th:first-child { position: static; }
   .heat thead { display: table-header-group; }
   .on-screen { display: none; }
+  .heat td.drawn, .heat th.drawn { width: 8.5rem; }
+  .heat thead th.drawn .ends { min-width: 8rem; }
   svg.bars { width: 8rem; }
   .on-paper { display: block; }
   .on-paper table { margin-bottom: 1rem; }
