@@ -37,6 +37,9 @@ _MOST_PLACES, _LEAST_PLACES, _TOTAL_BITS = 22, 4, 59
 # Exact sums of products stay below this power of two.
 _EXACT_BITS = 52
 
+# Entries of maps and coefficients beyond this, which only noise without any signal can give, count as zero.
+_LARGEST_ENTRY, _LEAST_SIZE = 1e140, 1e-140
+
 
 class LogisticSample:
     """The rows of a sample in the coordinates of a map. Secret; it exists only inside a mechanism.
@@ -75,10 +78,9 @@ class LogisticSample:
         """Map the rows (x, f) to (x, f) times a public or released matrix, and shorten them to their norms."""
         # The last row of the matrix belongs to the factor, which is in units of 1 instead of the radius.
         matrix = np.vstack([matrix[:-1], matrix[-1:] / self._plan.radius])
-        size = float(np.sqrt(np.square(matrix).sum(axis=0).max())) or 1.0
-        whole = np.trunc(matrix / size * 2.0**_MAP_BITS)
+        whole, unit = _whole(matrix, _MAP_BITS)
         mapped = self._grid @ whole  # [note: logistic-4]
-        mapped *= self._unit * size / 2.0**_MAP_BITS
+        mapped *= self._unit * unit
         length = norms_of(mapped, 2.0)
         share = np.where(length > self._norms, self._norms / np.where(length > 0.0, length, 1.0), 1.0)
         share *= 1.0 - MARGIN / 4.0
@@ -125,9 +127,8 @@ class LogisticSample:
 
     def _residuals(self, point: FloatArray) -> FloatArray:
         """Probability of each class minus 1 for the class of the row, at most 1 or sqrt(2) in norm."""
-        size = float(np.sqrt(np.square(point).sum(axis=0).max())) or 1.0
-        whole = np.rint(point / size * 2.0**_POINT_BITS)
-        logits = (self._short @ whole) * (self._step * size / 2.0**_POINT_BITS)
+        whole, unit = _whole(point, _POINT_BITS)
+        logits = (self._short @ whole) * (self._step * unit)
         logits *= self._stretch[:, None]
         # Infinite logits have no differences, and a residual that is not a number has no bound.
         logits = np.clip(np.nan_to_num(logits), -1e4, 1e4)  # [note: logistic-7]
@@ -145,3 +146,10 @@ class LogisticSample:
 
 def _noisy(steps: IntArray, noise: GaussianNoise, lattice: Lattice, bits: BitSource) -> FloatArray:
     return lattice.decode(steps + noise.draw_steps((1, steps.size), lattice, bits).reshape(steps.shape))
+
+
+def _whole(matrix: FloatArray, n_bits: int) -> tuple[FloatArray, float]:
+    """A released matrix as whole numbers of so many bits, and their unit. Both are finite for every matrix."""
+    finite = np.where(np.abs(matrix) <= _LARGEST_ENTRY, matrix, 0.0)
+    size = max(float(np.sqrt(np.square(finite).sum(axis=0).max())), _LEAST_SIZE)
+    return np.trunc(finite / size * 2.0**n_bits), size / 2.0**n_bits

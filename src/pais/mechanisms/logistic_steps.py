@@ -110,8 +110,9 @@ class Scaling:
         values = np.maximum(values, 0.0)
         raised = values + _RAISE * noise * math.sqrt(2.0 * len(values))
         squares = values / raised
-        reach = math.sqrt(_GRADIENT_REACH * float(squares.sum()) / max(float(values.sum()), 1e-300))
-        reach = max(reach, 1e-300)
+        # If no eigenvalue is positive, the quotient has this limit.
+        quotient = float(squares.sum() / values.sum()) if np.any(values) else 1.0 / float(raised[0])
+        reach = math.sqrt(_GRADIENT_REACH * quotient)
         return Scaling(
             matrix=self.matrix @ (vectors / np.sqrt(raised)) / reach, squares=squares, reach=reach, factor=self.factor
         )
