@@ -56,7 +56,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows in one pass,
         without holding them.
     sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise.
+        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, or all rows if
+        those would be more than half of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
     ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
