@@ -32,6 +32,7 @@ GUIDES = [
     "segments",
     "means-and-counts",
     "people",
+    "regression",
     "first-run",
     "choose-epsilon-and-size",
     "read-a-certificate",

@@ -265,3 +265,11 @@ def test_scales_are_rounded_up_and_too_large_ones_are_refused() -> None:
         selection_scale(2**40, Fraction(1, 10**6))
     with pytest.raises(pais.ArgumentError, match="too small"):
         mechanism((0.5,), epsilon=1e-9, step=2.0**-40)
+
+
+@pytest.mark.parametrize("step", [2.0, 0.7, 0.0, -1.0, float("nan")])
+def test_a_step_must_divide_a_row_into_a_whole_number_of_steps(step):
+    """The price of a choice is that of the whole number of steps in one row."""
+    grid = quantiles.Grid.over(0, 0.0, 1.0, most_points=20)
+    with pytest.raises(pais.ArgumentError, match="step"):
+        quantiles.GridQuantiles(epsilon=1.0, levels=(0.5,), grids=(grid,), step=step)

@@ -171,11 +171,13 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """The classes that are stated, or those of y with a warning, in ascending order."""
         classes = self._stated_classes(y)
         if classes is None:
-            if y is None:
+            if y is None and self.target is None:
                 raise ArgumentError(
-                    f"{type(self).__name__} requires y to be passed, or the classes of the target y to be stated. Pass "
-                    "classes, or list them in columns."
+                    f"{type(self).__name__} requires y to be passed, but the target y is None. Pass y, or name the "
+                    "column of the target in target."
                 )
+            if y is None:
+                raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
             classes = _classes_of(y)
             warnings.warn(
                 "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "

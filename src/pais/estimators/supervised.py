@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from pais._base.numerics import FloatArray
-from pais._base.validate import as_array
+from pais._base.validate import as_array, attempt
 from pais.data.columns import Columns
 from pais.data.engines import Engine
 from pais.data.engines.local import LocalEngine
@@ -161,7 +161,7 @@ def _table_of(rows: NDArray[np.generic], names: Sequence[str]) -> pa.Table:
 
 def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
     """A table with its targets as the last column."""
-    cells = as_array(y)
+    cells = _cells_of(y)
     if cells is None or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1) or cells.ndim == 0:
         raise DataError("y should be a 1d array. Pass one target for each row.")
     if cells.dtype.kind == "c":
@@ -175,5 +175,20 @@ def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
         cells = cells[:, 0]
     if len(cells) != table.num_rows:
         raise DataError("X and y have inconsistent numbers of rows. Pass one target for each row.")
-    target = column.cells_of_objects(cells) if cells.dtype.kind == "O" else pa.array(cells)
+    target = attempt(lambda: column.cells_of_objects(cells) if cells.dtype.kind == "O" else pa.array(cells))
+    if target is None:
+        raise DataError("y cannot be read as a column. Pass numbers, texts or booleans.")
     return table.append_column(column.name, target)
+
+
+def _cells_of(y: Any) -> NDArray[Any] | None:
+    """Targets as an array, or None. The cells of a list keep their types, so no cell decides how the others are read.
+
+    NumPy gives all cells of a list one type, so a single number would turn booleans into numbers.
+    """
+    if not isinstance(y, (list, tuple)):
+        return as_array(y)
+    cells = np.empty(len(y), dtype=object)
+    for place, cell in enumerate(y):
+        cells[place] = cell[0] if isinstance(cell, (list, tuple)) and len(cell) == 1 else cell
+    return cells

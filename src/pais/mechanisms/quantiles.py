@@ -163,6 +163,9 @@ class GridQuantiles(Mechanism):
             raise ArgumentError("levels must be increasing numbers between 0 and 1. Pass at least one.")
         if not self.grids:
             raise ArgumentError("grids is empty. Pass a grid for at least one column.")
+        object.__setattr__(self, "step", validate.positive("step", self.step))
+        if self.step > 1.0 or math.frexp(self.step)[0] != 0.5:
+            raise ArgumentError(f"step={self.step!r} must be a power of two, at most 1. Use 1 for rows.")
         for node in self._nodes:
             self._scale(node.level, node.price)  # Raises if epsilon is too small.
 

@@ -49,7 +49,8 @@ class VectorSum(Mechanism):
     ----------
     vectors : callable
         ``vectors(rows)``: takes clipped rows relative to the ball's center, as an array of shape (n, n_features) that
-        cannot be written to, and returns one vector for each row, as an array of shape (n, width).
+        cannot be written to, and returns one vector for each row, as an array of shape (n, width). Several threads may
+        call it at a time.
     bound : float or callable
         Largest length of a vector, in the norm of the noise: a number, or ``bound(norm)``, a vectorised function of the
         norm of the row that never decreases. A longer vector is scaled back to its bound.
@@ -274,6 +275,11 @@ class AdaptiveRounds(Mechanism):
             root = math.isqrt(self.n_rounds)
             rounds = root if root**2 == self.n_rounds else math.nextafter(math.sqrt(self.n_rounds), math.inf)
         return profile.with_noise(float(divide_down(1.0, rounds)))  # [note: vectors-6]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the rows, if the rounds state one; `hasattr` is false if they do not."""
+        return int(self._first.n_features)  # type: ignore[attr-defined]  # an AttributeError is what is wanted
 
     @property
     def order(self) -> float | None:

@@ -165,7 +165,8 @@ class Selection:
             columns = rows.schema
         elif _is_column(rows) and columns is not None and not isinstance(columns, (Mapping, Schema)):
             name = str(getattr(rows, "name", None) or "value")
-            rows, columns = _as_table(rows, name), {name: columns}
+            schema = Schema.of({name: columns})
+            rows, columns = _as_table(rows, schema.columns[0]), schema
         facts = {} if columns is None else {column.name: column for column in Schema.of(columns).columns}
         names = (by,) if isinstance(by, str) else tuple(by or ())
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
@@ -191,11 +192,12 @@ def _is_column(rows: object) -> bool:
     return is_series(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 1)
 
 
-def _as_table(column: Any, name: str) -> object:
-    """A single column of numbers, text or dates as a table."""
-    if hasattr(column, "to_frame"):
-        return column.to_frame(name)
-    table = attempt(lambda: pa.table({name: column}))
+def _as_table(cells: Any, column: Column) -> object:
+    """A single column of numbers, text or dates as a table. No cell of an array decides how the others are read."""
+    if hasattr(cells, "to_frame"):
+        return cells.to_frame(column.name)
+    is_mixed = isinstance(cells, np.ndarray) and cells.dtype.kind == "O"
+    table = attempt(lambda: pa.table({column.name: column.cells_of_objects(cells) if is_mixed else cells}))
     if table is None:
         raise DataError("the data cannot be read as one column. Pass a Series, or an array of numbers.")
     return table

@@ -273,6 +273,11 @@ def test_joint_release_of_vector_sums_has_the_root_of_their_squared_shifts() -> 
     shift = pais.Joint(parts=parts).profile(2.0, norm)
     assert np.all(shift >= 2.0 * exact)
     assert np.allclose(shift, 2.0 * exact, rtol=1e-13, atol=0.0)
+    assert not pais.Joint(parts=parts).streams
+    both = pais.Joint(parts=(parts[0], parts[0]))
+    assert both.streams
+    plan = pais.Plan(ball=BALL, rule=EVERY, mechanism=both, epsilon=50.0, delta=1e-6)
+    assert [value.shape for value in pais.run(plan, rows_of(100)).value] == [(3,), (3,)]
     pure = pais.Joint(
         parts=(
             VectorSum(vectors=lambda rows: rows[:, :1], bound=square, noise=pais.laplace_noise(3.0), n_features=3),
@@ -331,6 +336,9 @@ def test_rounds_see_the_values_before_them_and_cost_the_root_of_their_number() -
     values = pais.run(plan, rows_of(1000, 2)).value
     assert seen == [0, 1, 2, 3, 4]
     assert len(values) == 5
+    with pytest.raises(pais.ArgumentError, match="columns"):
+        pais.run(plan, rows_of(10, 3))
+    assert not pais.audit(plan, runs=20, random_state=0).violates
     pure = AdaptiveRounds(step=lambda _: pais.WeightedCount(noise=pais.laplace_noise(10.0)), n_rounds=5)
     assert float(pure.profile(1.0, 1.0)) == pytest.approx(0.5, rel=1e-13)
     assert pure.is_for_units

@@ -266,3 +266,13 @@ def test_plans_of_statistics_can_be_rebuilt_from_certificates() -> None:
     result = pais.describe(TABLE, columns=COLUMNS, by={"region": REGIONS}, random_state=0)
     described = result.certificate.mechanism
     assert pais.Mechanism.from_dict(described).to_dict() == described
+
+
+@pytest.mark.parametrize("facts", [(0, 10), [1, 2, 3], bool], ids=str)
+@pytest.mark.parametrize("cell", ["other", 2**70, 10**400, 1j, b"x", [1], object(), True], ids=repr)
+def test_an_odd_cell_of_an_array_does_not_decide_whether_it_is_read(facts, cell):
+    column = np.empty(40, dtype=object)
+    column[:] = [1, 2] * 20
+    column[3] = cell
+    table = pais.count(pd.DataFrame({"value": column}), {"value": facts}, epsilon=100.0, random_state=0)
+    assert np.array_equal(pais.count(column, facts, epsilon=100.0, random_state=0).value, table.value)

@@ -1,0 +1,64 @@
+"""One odd target changes nothing about how the other rows are read, and does not decide whether a fit succeeds."""
+
+import numpy as np
+import pytest
+
+import pais
+from pais.data.ball import Ball
+from pais.data.engines import AllRows
+from pais.estimators.supervised import Labelled
+
+N = 40
+X = np.linspace(-1.0, 1.0, 2 * N).reshape(N, 2)
+CLASSES = [[0, 1], [False, True], ["a", "b"], [0.0, 1.0]]
+ODD = ["other", None, 0.5, 7, 1j, b"x", [1, 2], float("nan"), 2**70, 10**400, np.datetime64("2020-01-01"), object()]
+
+
+def opened_sum(model, y):
+    """Sum of the rows as the engine reads them."""
+    if isinstance(model, pais.DPLogisticRegression):
+        model.classes_ = model._public_classes(y)
+    rows = AllRows(engine=model._opened(Labelled(X=X, y=y)), ball=Ball(radius=1e6), seeded=True)
+    return rows.total(lambda rows, weights: np.rint(rows * 2.0**20).astype(np.int64).sum(axis=0)[-2:])
+
+
+def with_cell(y, cell, kind):
+    cells = list(y)
+    cells[3] = cell
+    if kind is list:
+        return cells
+    array = np.empty(len(cells), dtype=object)
+    for place, value in enumerate(cells):
+        array[place] = value
+    return array
+
+
+@pytest.mark.parametrize("kind", [list, object])
+@pytest.mark.parametrize("cell", ODD, ids=repr)
+@pytest.mark.parametrize("classes", CLASSES, ids=str)
+def test_an_odd_class_counts_as_no_class(classes, cell, kind):
+    model = pais.DPLogisticRegression(classes=classes)
+    y = [classes[place % 2] for place in range(N)]
+    assert np.array_equal(opened_sum(model, with_cell(y, cell, kind)), opened_sum(model, with_cell(y, None, kind)))
+    assert np.all(opened_sum(model, with_cell(y, cell, kind)) > 0)
+
+
+@pytest.mark.parametrize("kind", [list, object])
+@pytest.mark.parametrize("cell", ["other", None, 1j, b"x", [1, 2], float("nan"), object()], ids=repr)
+@pytest.mark.parametrize("values", [[0.5, 2.0], [1, 2**60 + 1], [False, True]], ids=str)
+def test_an_odd_number_leaves_out_its_row_alone(values, cell, kind):
+    model = pais.DPLinearRegression(columns={"y": (0, 2**61)})
+    y = [values[place % 2] for place in range(N)]
+    assert np.array_equal(opened_sum(model, with_cell(y, cell, kind)), opened_sum(model, with_cell(y, None, kind)))
+
+
+def test_a_column_of_targets_in_lists_is_read_as_its_cells():
+    model = pais.DPLinearRegression(columns={"y": (0, 1)})
+    y = (np.arange(N) / N).tolist()
+    assert np.array_equal(opened_sum(model, [[cell] for cell in y]), opened_sum(model, y))
+
+
+@pytest.mark.parametrize("kind", [np.longdouble, "m8[D]", "V8"])
+def test_a_kind_of_numbers_that_cannot_be_read_is_refused_in_words(kind):
+    with pytest.raises(pais.DataError, match="y"):
+        pais.DPLinearRegression().fit(X, np.zeros(N).astype(kind))
