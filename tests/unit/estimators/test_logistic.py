@@ -70,7 +70,7 @@ def checks() -> list[Any]:
             id=f"{getattr(check, 'func', check).__name__}-{number}",
             marks=[
                 pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
-                # The tables of the checks are too small for a survey of their columns, and their classes are those of y.
+                # The tables of the checks are too small for a survey of columns, and their classes are those of y.
                 pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
                 pytest.mark.filterwarnings("ignore::pais.QualityWarning"),
                 pytest.mark.filterwarnings("ignore:the classes are:pais.PrivacyWarning"),
