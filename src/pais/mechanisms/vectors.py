@@ -335,7 +335,7 @@ class AdaptiveRounds(Mechanism):
 
 def _numbers(mechanism: Mechanism) -> list[Any]:
     """The numbers of a mechanism. They decide how fine its sums are, which is checked for the first round alone."""
-    values = [getattr(mechanism, each.name) for each in fields(mechanism)] if is_dataclass(mechanism) else []
+    values: list[Any] = [getattr(mechanism, each.name) for each in fields(mechanism)] if is_dataclass(mechanism) else []
     parts = [value for value in values if isinstance(value, tuple)]
     return [
         *(value for value in values if isinstance(value, (int, float))),
