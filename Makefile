@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -87,8 +87,13 @@ bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its go
 bench-pca: $(READY)  ## Captured and explained variance, and speed, of private principal components
 	$(BIN)/python -m benchmarks.pca
 
+bench-regression: $(READY)  ## Test errors of private linear regression against AdaSSP, sampling rules, and time
+	$(BIN)/python -m benchmarks.regression
+
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers
+	$(BIN)/python -m benchmarks.peers.statistics
+	$(BIN)/python -m benchmarks.peers.models
 
 bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by rows, command line, Spark; up to 7 GB of disk
 	$(BIN)/python -m benchmarks.stream

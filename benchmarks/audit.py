@@ -19,7 +19,10 @@ from rich.console import Console
 import pais
 from benchmarks.audit_cases import CASES, DELTA, Case
 from benchmarks.audit_fits import FIT_CASES
+from benchmarks.audit_logistic import LOGISTIC_CASES
 from benchmarks.audit_people import PEOPLE_CASES
+from benchmarks.audit_statistics import STATISTIC_CASES
+from benchmarks.audit_sums import SUM_CASES, SUM_DELTA
 from benchmarks.kmeans import source_state
 from benchmarks.peers.outside import DIFFPRIVLIB, environment
 from benchmarks.tables import Table
@@ -36,7 +39,8 @@ def main() -> None:
     table = Table(
         name="audit", title="Audit: lower bounds on epsilon, 99 % confidence", shown=_SHOWN, prefix="", remarks=[]
     )
-    for case in (case for case in (*CASES, *FIT_CASES, *PEOPLE_CASES) if options.only in case.name):
+    cases = (*CASES, *SUM_CASES, *STATISTIC_CASES, *LOGISTIC_CASES, *FIT_CASES, *PEOPLE_CASES)
+    for case in (case for case in cases if options.only in case.name):
         console.print(f"{case.name} ...", markup=False)
         for broken, runs, seeds in (
             (True, min(case.runs, options.runs), options.broken_seeds),
@@ -51,7 +55,7 @@ def main() -> None:
         "A broken version is caught when the lower bound is above the claim with every seed; a right one must not be "
         "above it with any. Shown is the smallest bound of a broken version and the largest of a right one.",
         "Runs are on each of two tables, half of them to choose pair and event, the other half to count. Gaussian "
-        f"cases have delta {DELTA}.",
+        f"cases have delta {DELTA}; second moments, vectors, statistics and gradients {SUM_DELTA}.",
         "A whole fit is `DPKMeans.fit`, survey included; the broken version replaces one step of the real code. The "
         "claim is the epsilon of its certificate, and delta is 0.",
         "The claim of a mean square norm read off the rows is the larger of what the two tables would certify.",

@@ -30,7 +30,9 @@ OUTSIDE = {
 
 GUIDES = [
     "segments",
+    "means-and-counts",
     "people",
+    "regression",
     "first-run",
     "choose-epsilon-and-size",
     "read-a-certificate",
@@ -39,6 +41,7 @@ GUIDES = [
     "spark",
     "scale",
     "sums-and-means",
+    "pca",
     "choose-a-rule",
     "bring-your-own-mechanism",
     "audit",

@@ -71,7 +71,7 @@ def environment(peer: Peer, cache: Path, console: Console) -> Environment:
         [str(python), "-m", "pip", "install", "--quiet", *peer.requirements],
     )
     for command in commands:
-        problem = _problem(command, Path.cwd(), INSTALL_LIMIT)
+        problem = problem_of(command, Path.cwd(), INSTALL_LIMIT)
         if problem is not None:
             return Environment(python=python, problem=f"not installable here: {problem}")
     ready.write_text(requirements, encoding="utf-8")
@@ -95,7 +95,7 @@ def run(peer: Peer, home: Environment, data: DataSet, directory: Path, call: Cal
     out.mkdir()
     script = Path(__file__).with_name(peer.script).resolve()
     arguments = (str(directory / f"rows.{peer.rows}"), str(out), str(call.n_clusters), str(call.seeds), call.word)
-    problem = _problem([str(home.python), "-I", str(script), *arguments], out, call.limit)
+    problem = problem_of([str(home.python), "-I", str(script), *arguments], out, call.limit)
     outcome = _collect(out, data, call.rows_used, problem)
     shutil.rmtree(out, ignore_errors=True)
     return outcome
@@ -121,7 +121,7 @@ def _collect(out: Path, data: DataSet, rows_used: int, problem: str | None) -> O
     )
 
 
-def _problem(command: list[str], directory: Path, limit: float) -> str | None:
+def problem_of(command: list[str], directory: Path, limit: float) -> str | None:
     """Run a command with all its children; None when it ended well, else a short line of why not."""
     process = subprocess.Popen(
         command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True

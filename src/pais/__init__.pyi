@@ -1,5 +1,4 @@
 from ._base.lattice import Lattice as Lattice
-from ._base.rowwise import row_products as row_products
 from ._version import __version__ as __version__
 from .accounting import (
     Budget as Budget,

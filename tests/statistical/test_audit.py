@@ -11,6 +11,9 @@ from scipy import stats
 
 import pais
 from benchmarks.audit_cases import CASES, Case
+from benchmarks.audit_logistic import LOGISTIC_CASES
+from benchmarks.audit_statistics import STATISTIC_CASES
+from benchmarks.audit_sums import SUM_CASES
 from pais.auditing import epsilon_lower_bound, measure_many
 from pais.auditing.many import measure_each
 from pais.mechanisms import Round
@@ -19,7 +22,7 @@ from tests.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plai
 SEEDS = range(20)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *SUM_CASES, *STATISTIC_CASES, *LOGISTIC_CASES], ids=lambda case: case.name)
 def test_audit_catches_known_mistakes_and_passes_the_correct_versions(case: Case) -> None:
     broken = case.audit(broken=True, seed=0, runs=case.runs // 2 if case.slow else case.runs)
     assert broken.violates

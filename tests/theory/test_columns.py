@@ -18,8 +18,9 @@ import pais
 from pais import GaussianNoise, LpNoise
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, bit_source
-from pais.column_survey import ColumnRange, _CellCounts, _CellSums, column_ranges
+from pais.column_survey import ColumnRange, _CellCounts, _CellSums, column_ranges, with_bounds
 from pais.data.engines import Engine, Fold
+from pais.data.scales import Auto
 from pais.data.sources import source
 from pais.planning.survey_noise import SurveyNoise
 
@@ -296,3 +297,46 @@ def test_bounds_of_all_columns_save_the_mean_of_the_survey() -> None:
     assert settings.for_rows(source(table, columns={**columns, "income": "auto"})).survey_passes == 4
     assert settings.for_rows(source(table, columns={**columns, "income": 1e4})).survey_passes == 3
     assert pais.survey(source(table, columns=columns), epsilon=1.0, random_state=0).ball.center == bounded.center
+
+
+def test_means_and_deviations_follow_from_the_same_counts() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.column_stack(
+        [
+            rng.normal(100.0, 5.0, 60_000),
+            rng.exponential(3.0, 60_000),
+            -1e6 * rng.random(60_000),
+            rng.normal(0.0, 1e-9, 60_000),
+        ]
+    )
+    ranges = found(rows, SurveyNoise(shift=0.05))
+    for cells, column in zip(rows.T, ranges, strict=True):
+        assert abs(column.mean - cells.mean()) < 0.3 * cells.std()
+        assert 0.7 < column.deviation / cells.std() < 1.5
+
+
+def test_rare_values_are_not_blown_up() -> None:
+    rng = np.random.default_rng(0)
+    rows = (rng.random((60_000, 3)) < [0.3, 1e-3, 1e-5]).astype(float)
+    for seed in range(10):
+        usual, *rare = found(rows, GAUSSIAN, seed)
+        assert 0.7 < usual.deviation / rows[:, 0].std() < 1.5
+        # Ones that are not seen have the deviation of the smallest share that would be.
+        assert all(0.03 < column.deviation <= 1.0 for column in rare)
+
+
+def test_standardized_columns_cost_the_same_and_are_not_clipped() -> None:
+    rows = pa.table({"a": np.random.default_rng(0).normal(50.0, 2.0, 20_000)})
+    schemas = [pais.Schema((Auto(name="a", standardized=standardized, factor=3.0),)) for standardized in (False, True)]
+    noise = SurveyNoise(shift=0.05)
+    results = [with_bounds(source(rows, columns=schema), noise, bit_source(1)) for schema in schemas]
+    (clipped, left, _), (standard, same, _) = results
+    assert left == same
+    assert clipped.schema is not None
+    assert standard.schema is not None
+    bounds, column = clipped.schema["a"], standard.schema["a"]
+    assert isinstance(column, Auto)
+    assert column.decode(np.array([-1e9, 1e9])).tolist() == pytest.approx(bounds.decode(np.array([-9.0, 9.0])))
+    assert column.encode(pa.array([50.0, 500.0]))[0] == pytest.approx([0.0, 3.0 * 450.0 / 2.0], rel=0.3, abs=0.3)
+    assert pais.Schema.from_dict(standard.schema.to_dict()) == standard.schema
+    assert standard.schema.stated == schemas[1]

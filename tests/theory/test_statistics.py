@@ -18,7 +18,8 @@ from pais._base.lattice import IntArray
 from pais.data.units import Unit
 from pais.mechanisms.blocks import Bins, Block, Levels, Line, Product, Rows, Split, Truth
 from pais.statistics import planning
-from pais.statistics.recipes import Counts, Covariance, Description, Histogram, Means, Recipe, Sums, Variances
+from pais.statistics.distributions import Covariance, Description, Histogram
+from pais.statistics.recipes import Counts, Means, Recipe, Sums, SumsOfSample, Variances
 from pais.statistics.table import Fields
 
 # Columns 0 to 2 are numbers, 3 to 5 categories, 6 is a boolean.
@@ -116,16 +117,28 @@ def test_too_small_factors_are_refused() -> None:
         )
 
 
-RECIPES: list[Recipe] = [Counts(), Sums(), Means(), Variances(), Histogram(bins=7), Covariance(), Description()]
-COLUMNS = {"a": (0, 10), "b": (-5, 3), "flag": bool, "kind": ["x", "y", "z"]}
+RECIPES: list[Recipe] = [
+    Counts(),
+    Sums(),
+    SumsOfSample(),
+    Means(),
+    Variances(),
+    Histogram(bins=7),
+    Covariance(),
+    Description(),
+]
+COLUMNS = {"a": (0, 10), "b": (-5, 3), "c": (0, 1), "flag": bool, "kind": ["x", "y", "z"]}
 
 
-@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.title)
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: type(recipe).__name__)
 @pytest.mark.parametrize("gaussian", [False, True])
-def test_the_blocks_of_every_statistic_share_the_price_of_one_count(recipe: Recipe, gaussian: bool) -> None:
+@pytest.mark.parametrize("pooled", [False, True])
+def test_the_blocks_of_every_statistic_share_the_price_of_one_count(
+    recipe: Recipe, gaussian: bool, pooled: bool
+) -> None:
     names = [name for name in COLUMNS if name != "kind" or not isinstance(recipe, Covariance)]
     schema = pais.Schema.of({name: COLUMNS[name] for name in names})
-    fields = Fields.of(schema, names, (), pooled=False)
+    fields = Fields.of(schema, names, (), pooled=pooled)
     blocks = planning._scaled(recipe.blocks(fields), gaussian=gaussian)
     shares = [1 / Fraction(block.factor) ** (2 if gaussian else 1) for block in blocks]
     assert 1 - Fraction(1, 10**9) <= sum(shares) <= 1

@@ -13,7 +13,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pais._base.numerics import ULP, FloatArray
 
@@ -53,38 +52,6 @@ def norms_of(rows: FloatArray, order: float) -> FloatArray:
         np.copyto(out, _power(out, order))
 
     return largest * _power(_sums(rows, terms), 1.0 / order)
-
-
-def row_products(rows: FloatArray, matrix: ArrayLike) -> FloatArray:
-    """Product of rows with a vector or a matrix, in which the result of a row does not depend on the other rows.
-
-    ``rows @ matrix`` adds in an order that depends on the number of rows, so its last bits do too. Use this function
-    instead in the function of a `VectorSum`.
-
-    Parameters
-    ----------
-    rows : array of shape (n, d)
-        Rows.
-    matrix : array of shape (d,) or (d, k)
-        Public or released numbers.
-
-    Returns
-    -------
-    array of shape (n,) or (n, k)
-        The products, as those of ``rows @ matrix`` up to rounding.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import pais
-    >>> pais.row_products(np.array([[1.0, 2.0], [3.0, 4.0]]), [10.0, 1.0])
-    array([12., 34.])
-    """
-    factors = np.asarray(matrix, dtype=np.float64)
-    total = np.zeros((len(rows), *factors.shape[1:]))
-    for column, factor in zip(rows.T, factors, strict=True):
-        total += column * factor if factors.ndim == 1 else column[:, None] * factor
-    return total
 
 
 def rough_square_sums(rows: FloatArray) -> FloatArray:

@@ -149,8 +149,9 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
         f"  {_rule_in_words(rule)}",
     ]
     rounds = mechanism.get("rounds")
-    if not isinstance(rounds, list):
-        return [*lines, f"  Then: {mechanism['mechanism']}, with noise."]
+    if "n_clusters" not in mechanism or not isinstance(rounds, list):
+        steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
+        return [*lines, f"  Then: {mechanism['mechanism']}{steps}, with noise."]
     counts, last = rounds[-1]["count_noise"], rounds[-1].get("sum_noise")
     most = "up to " if mechanism.get("choose") else ""
     lines.append(f"  Then {most}{mechanism['n_clusters']} clusters in {len(rounds)} rounds.")

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.data.ball import Ball
@@ -79,7 +78,7 @@ def measure_many(
     content, run_of = _samples(rows, ball, rule, runs, bits)
     released = []
     for part in parts:
-        lattice = Lattice.for_scale(part.noise.scale)
+        lattice = part.noise.lattice
         weights = content.weights[:, None]
         steps = lattice.encode(weights if part.counts else content.rows * weights)
         total = np.zeros((runs, 1 if part.counts else d), dtype=np.int64)

@@ -167,7 +167,7 @@ def n_columns(mechanism: Mechanism, ball: Ball, stated: int | None) -> int:
         return stated
     if ball.center is not None:
         return len(ball.center)
-    return mechanism.n_features if isinstance(mechanism, KMeans) else 2
+    return int(getattr(mechanism, "n_features", 2))
 
 
 def n_other_rows(mechanism: Mechanism) -> int:

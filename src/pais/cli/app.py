@@ -13,6 +13,7 @@ from pais.cli import options
 from pais.cli.guard import guarded
 from pais.cli.help import Command, Group
 from pais.cli.options import grouped
+from pais.cli.statistics import add_statistics
 
 app = typer.Typer(
     name="pais",
@@ -253,3 +254,6 @@ def ledger(
     from pais.cli import books
 
     books.ledger(file, epsilon, delta, as_json=as_json)
+
+
+add_statistics(app)

@@ -40,11 +40,14 @@ def explanation(path: Path) -> dict[str, Any]:
     if other is not None:
         return other
     content = read_json(path)
-    if isinstance(content.get("certificate"), dict):
-        content = content["certificate"]
     kind = "certificate" if "parts" in content else content.get("kind")
+    introduction = ""
+    if isinstance(content.get("certificate"), dict):
+        introduction = _statistic(content) if kind == "statistic" else ""
+        content, kind = content["certificate"], "statistic" if introduction else "certificate"
     try:
-        text = {"plan": _plan, "survey": survey_text, "certificate": certificate_text}[str(kind)](content)
+        words = {"plan": _plan, "survey": survey_text, "certificate": certificate_text, "statistic": certificate_text}
+        text = introduction + words[str(kind)](content)
         # A survey with a shift is not priced alone.
         epsilon, delta = (None, None) if kind == "survey" and content.get("shift") else price_of(content)
         return {
@@ -58,6 +61,17 @@ def explanation(path: Path) -> dict[str, Any]:
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
         pass
     raise ArgumentError(f"{path} is not a certificate, plan or survey of pais. Pass a file that pais wrote.")
+
+
+def _statistic(content: dict[str, Any]) -> str:
+    """What a file with a released statistic holds."""
+    values = content.get("values")
+    number = f"{len(values)} value(s)" if isinstance(values, list) else "values"
+    return (
+        f"This is a released statistic: {content.get('statistic')}, {number} with standard errors and intervals.\n"
+        "They are protected and may be published with the certificate, which the file holds too.\n"
+        f"{content.get('noise')} {content.get('clipping')}\n\n"
+    )
 
 
 def require_values(path: Path, values: Path) -> None:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
 from pais.data.cells import with_decimal_points
 from pais.data.checks import (
@@ -37,6 +38,9 @@ MISSING = 2.0
 
 # A chunk of type string holds fewer bytes than this.
 _MOST_TEXT_BYTES = 1 << 31
+
+# Columns become rows in pieces of this many rows, which stay in the cache.
+_PIECE_ROWS = 1 << 13
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,8 +259,13 @@ class Layout:
         if self.by_rows:
             return _vectors(batch.column(self.features[0]), self.widths[0])
         rows = np.empty((batch.num_rows, len(self.names)))
-        for position, numbers in enumerate(self.numbers(batch)):
-            rows[:, position] = numbers
+
+        def fill(start: int) -> None:
+            piece = slice(start, start + _PIECE_ROWS)
+            for position, numbers in enumerate(self.numbers(batch.slice(start, _PIECE_ROWS))):
+                rows[piece, position] = numbers
+
+        in_threads(fill, range(0, max(1, batch.num_rows), _PIECE_ROWS))
         return rows
 
     def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
@@ -307,6 +316,8 @@ def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
         # Arrow cannot combine dictionaries if one of them holds a null.
         decoded = [chunk.dictionary_decode() for chunk in column.chunks]
         column = pa.chunked_array(decoded, type=column.type.value_type)
+    if column.num_chunks == 1:
+        return column.chunk(0)
     merged = column.combine_chunks()
     return merged if isinstance(merged, pa.Array) else pa.concat_arrays(merged.chunks)
 

@@ -124,14 +124,22 @@ def source(
 
 @without_sizes
 def cells(
-    data: object, *, columns: Schema, unit: str | Unit | None, max_rows_per_unit: int, missing: Missing
+    data: object,
+    *,
+    columns: Schema,
+    unit: str | Unit | None,
+    max_rows_per_unit: int,
+    missing: Missing,
+    on_rows: Callable[[int], None] | None = None,
+    **csv: Any,
 ) -> Engine:
     """Open a table as `source` does, for statistics of single columns.
 
-    With ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as it is.
+    With ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as it is. `csv`
+    says how CSV files are written.
     """
-    selection = Columns.of(columns, unit=unit_of(unit, max_rows_per_unit), missing=missing, by_cell=missing == "drop")
-    return _opened(data, selection, columns, None)
+    own = {"unit": unit_of(unit, max_rows_per_unit), "missing": missing, "by_cell": missing == "drop"}
+    return _opened(data, Columns.of(columns, **own, **csv), columns, on_rows)
 
 
 def _opened(data: object, selection: Columns, columns: object, on_rows: Callable[[int], None] | None) -> Engine:

@@ -69,7 +69,7 @@ def components_frame(fit: PCAFit) -> Any:
 
 
 def logits_frame(logits: Logits, classes: Any) -> Any:
-    """Coefficients of the logits with standard errors, as `coefficients_frame`, by class if there are several logits."""
+    """Coefficients of the logits with standard errors and intervals, by class if there are several logits."""
     try:
         import pandas as pd
     except ImportError:

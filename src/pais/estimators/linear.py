@@ -187,6 +187,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             intercepts=np.array([coefficients.intercept]) if has_intercept else None,
             intercept_errors=np.array([coefficients.intercept_error]) if has_intercept else None,
             steps=steps,
+            sources="noise, sampling and the residuals of the rows; clipping adds further error",
             penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
             counted=coefficients.vector.noisy_count,
             caution=self.fit_.concern,

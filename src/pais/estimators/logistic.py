@@ -26,6 +26,7 @@ from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
+from pais.report import RegressionResults, Step
 
 
 class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignore[misc]  # untyped base
@@ -170,11 +171,13 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """The classes that are stated, or those of y with a warning, in ascending order."""
         classes = self._stated_classes(y)
         if classes is None:
-            if y is None:
+            if y is None and self.target is None:
                 raise ArgumentError(
-                    f"{type(self).__name__} requires y to be passed, or the classes of the target y to be stated. Pass "
-                    "classes, or list them in columns."
+                    f"{type(self).__name__} requires y to be passed, but the target y is None. Pass y, or name the "
+                    "column of the target in target."
                 )
+            if y is None:
+                raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
             classes = _classes_of(y)
             warnings.warn(
                 "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "
@@ -213,6 +216,22 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         self.intercept_ = logistic.logits.intercepts
         self.coef_standard_errors_ = logistic.logits.standard_errors
         super()._keep(logistic)
+
+    def _results(self) -> RegressionResults:
+        assert isinstance(self.fit_, LogisticFit)
+        logits, classes = self.fit_.logits, tuple(map(str, self.classes_.tolist()))
+        return RegressionResults(
+            target=logits.target,
+            names=logits.labels,
+            values=logits.values,
+            standard_errors=logits.standard_errors,
+            intercepts=logits.intercepts,
+            intercept_errors=logits.intercept_errors,
+            classes=classes if len(classes) > 2 else classes[1:],
+            steps=tuple(step for column in self._features.columns for step in Step.of(column)),
+            sources="noise; sampling and clipping add further error",
+            caution=self.fit_.concern,
+        )
 
     def coefficients_frame(self) -> Any:
         """Coefficients as a pandas frame, in the units of the columns.
@@ -276,7 +295,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         assert self.fit_.schema is not None
         rows = np.asarray(read(self._table(X), columns=Schema(self.fit_.schema.columns[-1:])).rows)
         classes = self.classes_.astype(object)[rows.argmax(axis=1)]
-        return np.where(rows.max(axis=1) > 0.0, classes, None)
+        return np.where(rows.max(axis=1) > 0.0, classes, np.array(None))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -302,6 +321,6 @@ def _classes_of(y: Any) -> NDArray[Any]:
 
 def _in_order(classes: NDArray[Any]) -> NDArray[Any]:
     try:
-        return np.unique(classes)
+        return np.asarray(np.unique(classes))
     except TypeError:
         raise ArgumentError("the classes are of different types. Pass texts only, or numbers only.") from None

@@ -210,18 +210,20 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         return self.fit_
 
     def _results(self) -> ComponentResults:
+        fit, k = self._pca_fit, self.n_components_
         return ComponentResults(
-            names=tuple(self._labels),
-            loadings=self.components_,
-            variances=self.explained_variance_,
-            shares=self.explained_variance_ratio_,
-            standard_error=self.explained_variance_se_,
-            noise_level=self.noise_level_,
-            above_noise=self.n_above_noise_,
-            scaled=self.fit_.schema is not None,
-            captured=self.captured_,
-            counted=self.fit_.value.noisy_count,
-            caution=self.fit_.concern,
+            names=fit.labels,
+            loadings=fit.spectrum.components[:k],
+            variances=fit.spectrum.variances[:k],
+            noisy_variances=fit.spectrum.noisy_variances[:k],
+            shares=fit.spectrum.shares[:k],
+            standard_error=fit.spectrum.standard_error,
+            noise_level=fit.spectrum.noise_level,
+            above_noise=fit.spectrum.above_noise,
+            scaled=fit.schema is not None,
+            captured=fit.spectrum.captured(k),
+            counted=fit.value.noisy_count,
+            caution=fit.concern,
         )
 
     def components_frame(self) -> Any:

@@ -51,6 +51,11 @@ class Block(ABC):
         """Number of coordinates."""
         return 1
 
+    @property
+    def is_signed(self) -> bool:
+        """Whether a row can add negative steps."""
+        return False
+
     @abstractmethod
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
         """What each row adds, given its whole steps."""
@@ -118,6 +123,10 @@ class Line(Block):
     slope: float
     intercept: float
 
+    @property
+    def is_signed(self) -> bool:
+        return self.intercept < abs(self.slope)
+
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
         place, whole = _present(rows[:, self.column], whole)
         return [(0, _share_of(self.intercept + self.slope * place, whole))]
@@ -130,6 +139,10 @@ class Product(Block):
 
     first: int
     second: int
+
+    @property
+    def is_signed(self) -> bool:
+        return self.first != self.second
 
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
         first, whole = _present(rows[:, self.first], whole)

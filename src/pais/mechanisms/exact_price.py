@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 from pais.data.ball import Ball
@@ -10,6 +11,7 @@ from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
 from pais.mechanisms.quantiles import GridQuantiles
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
+from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import VectorSum
 from pais.privacy.rules import Rule, UniformRule
 
@@ -32,6 +34,10 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
         return _added([_quotient(1.0, mechanism.count_noise), _quotient(ball.radius, mechanism.sum_noise)])
     if type(mechanism) is VectorSum and not callable(mechanism.bound):
         return _quotient(mechanism.bound, mechanism.noise)
+    if type(mechanism) is VectorStatistic:
+        # The noise of a block has the scale of the noise times its factor, rounded to a double.
+        laws = [replace(mechanism.noise, scale=scale) for scale in mechanism.block_scales]  # type: ignore[type-var]
+        return _added([_quotient(1.0, law) for law in laws])  # [note: statistics-6]
     if type(mechanism) is GridQuantiles:
         return mechanism.exact_price
     if type(mechanism) is Joint:

@@ -35,12 +35,10 @@ _SHORT_BITS, _POINT_BITS = 16, 36
 _MOST_PLACES, _LEAST_PLACES, _TOTAL_BITS = 22, 4, 59
 
 # Exact sums of products stay below this power of two.
-_EXACT_BITS = 53
+_EXACT_BITS = 52
 
 # Entries of maps and coefficients beyond this, which only noise without any signal can give, count as zero.
 _LARGEST_ENTRY, _LEAST_SIZE = 1e140, 1e-140
-
-_LARGEST_LOGIT = 1e300
 
 
 class LogisticSample:
@@ -74,7 +72,7 @@ class LogisticSample:
         """Noisy sum of the rows, with their labels."""
         lattice = Lattice.for_scale(noise.scale)
         steps = lattice.encode(self._whole * self._weights[:, None]).sum(axis=0)
-        return lattice.decode(steps + noise.draw_steps((1, steps.size), lattice, bits)[0])
+        return _noisy(steps, noise, lattice, bits)
 
     def apply(self, matrix: FloatArray) -> None:
         """Map the rows (x, f) to (x, f) times a public or released matrix, and shorten them to their norms."""
@@ -93,30 +91,33 @@ class LogisticSample:
 
     def moment(self, noise: GaussianNoise, bits: BitSource) -> FloatArray:
         """Noisy second moment of the mapped rows."""
+        steps, lattice = self.moment_steps(noise.scale)
+        return noisy_matrix(steps, noise, lattice, bits)
+
+    def moment_steps(self, scale: float) -> tuple[IntArray, Lattice]:
+        """Second moment of the mapped rows in whole steps, for noise of a scale."""
         radius = self._plan.radius
-        longest = math.sqrt(self._plan.largest * radius)
-        step = moment_step(noise.scale, longest, radius**2 * self._plan.n_rows)
+        step = moment_step(scale, math.sqrt(self._plan.largest * radius), radius**2 * self._plan.n_rows)
         factors = np.sqrt(self._weights) * (1.0 - MARGIN / 4.0) * (self._step / step)
-        moments = add_moments(self._short[:, :-1], factors, self._short[:, -1] * factors)
-        return noisy_matrix(moments, noise, Lattice(step=step * step), bits)
+        return add_moments(self._short[:, :-1], factors, self._short[:, -1] * factors), Lattice(step=step * step)
 
     def gradient(self, point: FloatArray, noise: GaussianNoise, bits: BitSource) -> FloatArray:
         """Noisy sum of the gradients of the mapped rows at coefficients of shape (d + 1, n_logits)."""
-        places = self._places
+        steps, lattice = self.gradient_steps(point)
+        return _noisy(steps, noise, lattice, bits)
+
+    def gradient_steps(self, point: FloatArray) -> tuple[IntArray, Lattice]:
+        """Sum of the gradients in whole steps: residuals, truncated toward zero, times mapped rows."""
+        lattice = Lattice(step=self._step * 2.0**-self._places)
+        residuals = self._residuals(point) * self._weights[:, None] * 2.0**self._places
+        np.trunc(residuals, out=residuals)  # [note: logistic-5]
         total = np.zeros(point.shape, dtype=np.int64)
         # Products of so many rows are exact.
-        most = self._plan.largest / self._step * 2.0**places
-        step = max(1, int(2.0**_EXACT_BITS / most))
-        residuals = self._residuals(point) * self._weights[:, None] * 2.0**places
-        np.trunc(residuals, out=residuals)  # [note: logistic-5]
-        for start in range(0, len(residuals), step):
-            piece = slice(start, start + step)
+        n_exact = max(1, int(2.0**_EXACT_BITS * lattice.step / self._plan.largest))
+        for start in range(0, len(residuals), n_exact):
+            piece = slice(start, start + n_exact)
             total += (self._short[piece].T @ residuals[piece]).astype(np.int64)
-        lattice = Lattice(step=self._step * 2.0**-places)
-        return self._noisy(total, noise, lattice, bits)
-
-    def _noisy(self, total: IntArray, noise: GaussianNoise, lattice: Lattice, bits: BitSource) -> FloatArray:
-        return lattice.decode(total + noise.draw_steps((1, total.size), lattice, bits).reshape(total.shape))
+        return total, lattice
 
     @property
     def _places(self) -> int:
@@ -129,11 +130,11 @@ class LogisticSample:
         whole, unit = _whole(point, _POINT_BITS)
         logits = (self._short @ whole) * (self._step * unit)
         logits *= self._stretch[:, None]
-        # The difference of two infinite logits is not a number.
-        np.clip(logits, -_LARGEST_LOGIT, _LARGEST_LOGIT, out=logits)
+        # Infinite logits have no differences, and a residual that is not a number has no bound.
+        logits = np.clip(np.nan_to_num(logits), -1e4, 1e4)  # [note: logistic-7]
         if self._plan.n_classes == 2:
             # SciPy computes elements one by one, so the result does not depend on the place in the array.
-            return special.expit(logits) - self._label[:, None]
+            return np.asarray(special.expit(logits) - self._label[:, None])
         residuals: FloatArray = special.exp2((logits - logits.max(axis=1, keepdims=True)) * math.log2(math.e))
         sums = np.zeros(len(residuals))
         for column in residuals.T:
@@ -141,6 +142,10 @@ class LogisticSample:
         residuals /= sums[:, None]
         residuals[np.arange(len(residuals)), self._label] -= 1.0
         return residuals
+
+
+def _noisy(steps: IntArray, noise: GaussianNoise, lattice: Lattice, bits: BitSource) -> FloatArray:
+    return lattice.decode(steps + noise.draw_steps((1, steps.size), lattice, bits).reshape(steps.shape))
 
 
 def _whole(matrix: FloatArray, n_bits: int) -> tuple[FloatArray, float]:

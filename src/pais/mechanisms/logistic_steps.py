@@ -30,7 +30,7 @@ _LEAST_SPREAD = 0.05
 _LEAST_FACTOR = 0.3
 
 # A direction of the mapped rows has at least this mean square in the model of the curvature.
-_LEAST_SQUARE = 0.3
+_LEAST_SQUARE = 0.4
 
 # Curvature along the coefficients over that across them, at least.
 _LEAST_ALONG = 0.3
@@ -40,10 +40,15 @@ _LEAST_ALONG = 0.3
 _STEP = 1.5
 
 # Share of what earlier gradients tell that is left after a round.
-_MEMORY = 0.95
+_MEMORY = 0.97
 
-# Penalty on the norm of the coefficients, over the root mean square of the norm of the noise.
-_PENALTY = 0.65
+# Penalty on the norm of the coefficients, over the root mean square of the norm of the noise. It is larger where the
+# noise is as large as the signal, so that noise alone leaves the coefficients at zero.
+_PENALTY, _PENALTY_IN_NOISE = 0.7, 0.7
+
+# Root mean square of the logits that is expected before anything is known. It limits coefficients where the noise is
+# larger than any gradient, so that no penalty in proportion to their norm would.
+_USUAL_LOGIT = 2.5
 
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
@@ -159,9 +164,12 @@ class Descent:
         self._gradient = expected + information / self._seen * (gradient - expected)
         self._last = self._point
         n_free = self._point.size - (len(self._point) if self._point.shape[1] > 1 else 0)
-        penalty = _PENALTY * math.sqrt(n_free / min(self._seen, sum(self._information)))
+        noise = math.sqrt(n_free / min(self._seen, sum(self._information)))
         target = curvature.times(self._point) - self._gradient
-        point, self._strength = _penalized(curvature, target, penalty)
+        ratio = noise / max(float(np.linalg.norm(target)), noise)
+        penalty = (_PENALTY + _PENALTY_IN_NOISE * ratio**2) * noise
+        least = (noise / _USUAL_LOGIT) ** 2 / float(curvature.across.mean())
+        point, self._strength = _penalized(curvature, target, penalty, least)
         self._point = self._balanced(point)
 
     @staticmethod
@@ -211,7 +219,7 @@ class _Curvature:
 
     def times(self, point: FloatArray) -> FloatArray:
         inner = np.sum(self.directions * point, axis=0)
-        return self.squares[:, None] * self.across * point - self.directions * (self.along * inner)
+        return np.asarray(self.squares[:, None] * self.across * point - self.directions * (self.along * inner))
 
     def solve(self, target: FloatArray, strength: float, logit: int) -> FloatArray:
         """Solve (curvature + strength) x = target for one logit and one or more targets, the columns of `target`."""
@@ -219,19 +227,19 @@ class _Curvature:
         direction = self.directions[:, logit]
         plain, moved = (target.T / diagonal).T, direction / diagonal
         rest = 1.0 - self.along[logit] * float(direction @ moved)
-        return plain + np.multiply.outer(moved, self.along[logit] / rest * (moved @ target))
+        return np.asarray(plain + np.multiply.outer(moved, self.along[logit] / rest * (moved @ target)))
 
     def solve_all(self, target: FloatArray, strength: float) -> FloatArray:
         columns = [self.solve(target[:, logit], strength, logit) for logit in range(target.shape[1])]
         return np.stack(columns, axis=1)
 
 
-def _penalized(curvature: _Curvature, target: FloatArray, penalty: float) -> tuple[FloatArray, float]:
-    """Minimum of x'Hx/2 - target'x + penalty * |x|, and the ridge penalty with the same minimum."""
+def _penalized(curvature: _Curvature, target: FloatArray, penalty: float, least: float) -> tuple[FloatArray, float]:
+    """Minimum of x'Hx/2 - target'x + penalty * |x|, and the ridge penalty with this minimum, at least `least`."""
     size = float(np.linalg.norm(target))
     if size <= penalty:
-        return np.zeros_like(target), 0.0
-    low, high = math.log(1e-12 * size), math.log(1e12 * size)
+        return np.zeros_like(target), least
+    low, high = math.log(max(least, 1e-12 * size)), math.log(1e12 * size + least)
     for _ in range(60):
         middle = 0.5 * (low + high)
         solution = curvature.solve_all(target, math.exp(middle))

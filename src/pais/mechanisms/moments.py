@@ -90,6 +90,11 @@ class MomentValue:
     scale: float
     constant: float = 0.0
 
+    def in_words(self) -> str:
+        """The value in a few words, for cards."""
+        d = len(self.moment) - (self.constant > 0.0)
+        return f"a second moment of {d} column{'s' * (d != 1)}"
+
     @property
     def noisy_count(self) -> float:
         """Noisy sum of the weights, a count of all rows, in which clipped rows count less. Needs a constant."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pais._base import validate
+from pais._base import files, validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray, exact
@@ -27,7 +27,7 @@ from pais.privacy.profiles import LinearProfile
 
 # Share of the price for the noisy counts from which intervals follow, and, if quantiles divide the rows, for the share
 # of the rows at a point that goes to either side.
-_COUNTS_SHARE, _DIVISION_SHARE = Fraction(1, 20), Fraction(1, 10)
+_COUNTS_SHARE, _DIVISION_SHARE = Fraction(1, 10), Fraction(1, 10)
 
 # The rows at a point are divided in this many parts.
 _PARTS = 1024
@@ -79,6 +79,10 @@ class Grid:
         if last - first >= 8 * most_points:
             raise ArgumentError(f"step={step:g} gives more than {8 * most_points} values. Pass a larger step.")
         return cls(column=column, center=center, scale=scale, step=step, first=float(first), n_points=last - first + 1)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Public description of the grid, for certificates and files."""
+        return files.to_dict(self, "grid")
 
     @property
     def n_cells(self) -> int:

@@ -151,7 +151,9 @@ def _problem(value: MomentValue, spread: float, n_rows: float | None) -> _Proble
 
 def _ridge(problem: _Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
     """Ridge regression with a stated penalty, and the covariance due to noise, sampling and residuals."""
-    inverse = np.linalg.pinv(problem.matrix + alpha * np.eye(problem.size), hermitian=True)
+    # As in scikit-learn, there is no penalty on the intercept.
+    penalty = np.where(np.arange(problem.size) < problem.n_columns, alpha, 0.0)
+    inverse = np.linalg.pinv(problem.matrix + np.diag(penalty), hermitian=True)
     theta = inverse @ problem.vector
     # The noise of vector - matrix theta: half of the variance of the diagonal, since all entries are symmetric.
     noise = 0.5 * problem.scale**2 * ((1.0 + theta @ theta) * np.eye(problem.size) + np.outer(theta, theta))

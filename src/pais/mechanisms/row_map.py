@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from pais._base.numerics import FloatArray
+from pais._base.threads import one_blas_thread
 from pais.errors import ArgumentError, AssumptionError
 
 #: Takes rows of shape (n, n_features) and returns vectors of shape (n, width).
 RowFunction = Callable[[FloatArray], FloatArray]
 
-# A function is called on at most this many rows, which is also the number of synthetic rows it is tried on.
-_PIECE = 1024
+# A function is always called on this many rows. Rows that are missing at the end are rows of zeros.
+_BLOCK = 1024
 
-# Numbers of rows that a function is tried on.
-_SIZES = (1, 2, 3, 7, 64, 257, 1000)
+# Number of synthetic rows of which a whole block is made, to see whether the place of a row in its block matters.
+_REPEATED = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,13 +30,13 @@ class RowMap:
     ----------
     width : int
         Number of coordinates of a vector.
-    alone : bool
-        Whether the last bits of a vector depend on the other rows of a call. It is then called for one row at a time.
+    block : int
+        Number of rows of each call: 1 if the last bits of a vector depend on the place of the row in a block.
     """
 
     function: RowFunction
     width: int
-    alone: bool
+    block: int
 
     @classmethod
     def probed(cls, function: RowFunction, n_features: int) -> RowMap:
@@ -44,51 +46,50 @@ class RowMap:
                 "vectors must be a function of rows. Pass a function that returns one vector for each row."
             )
         rows = _synthetic_rows(n_features)
-        whole = _tried(function, rows)
-        alone = False
-        for size in _SIZES:
-            for start in range(0, _PIECE - size + 1, max(size, _PIECE // 8)):
-                part, expected = _tried(function, rows[start : start + size]), whole[start : start + size]
-                if not np.array_equal(part, expected, equal_nan=True):
-                    _require_close(part, expected)
-                    alone = True
-        backward = _tried(function, rows[::-1])[::-1]
-        _require_close(backward, whole)
-        alone |= not np.array_equal(backward, whole, equal_nan=True)
-        return cls(function=function, width=whole.shape[1], alone=alone)
+        with one_blas_thread():
+            whole = _tried(function, rows)
+            differs = _differs(_tried(function, rows[::-1])[::-1], whole)
+            for place in range(0, _BLOCK, _BLOCK // _REPEATED):
+                row, vector = rows[place : place + 1], whole[place : place + 1]
+                differs |= _differs(_tried(function, np.repeat(row, _BLOCK, axis=0)), np.repeat(vector, _BLOCK, axis=0))
+                # A call on one row may differ in its last bits, because a block always has the same number of rows.
+                _differs(_tried(function, row), vector)
+        return cls(function=function, width=whole.shape[1], block=1 if differs else _BLOCK)
 
     def pieces(self, rows: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Slices of the rows, and their vectors: zero where they are not finite or the function fails."""
-        step = 1 if self.alone else _PIECE
-        for start in range(0, len(rows), step):
-            piece = slice(start, start + step)
-            yield piece, self._vectors(rows[piece])
+        with one_blas_thread():
+            for start in range(0, len(rows), self.block):
+                piece = slice(start, start + self.block)
+                yield piece, self._vectors(rows[piece])
 
     def _vectors(self, rows: FloatArray) -> FloatArray:
+        block = np.zeros((self.block, rows.shape[1]))
+        block[: len(rows)] = rows
         try:
-            vectors = _called(self.function, rows).reshape(len(rows), self.width)
+            vectors = _called(self.function, block).reshape(self.block, self.width)[: len(rows)]
         except MemoryError:
             raise
         except Exception:  # whatever a user's function raises; the text could show a row
             if len(rows) == 1:
                 return np.zeros((1, self.width))
             # A row that the function fails on must not change the vectors of the others.
-            return np.concatenate([self._vectors(rows[i : i + 1]) for i in range(len(rows))])  # [note: vectors-8]
+            half = len(rows) // 2
+            return np.concatenate([self._vectors(rows[:half]), self._vectors(rows[half:])])  # [note: vectors-8]
         finite = np.isfinite(vectors).all(axis=1, keepdims=True)
         return np.where(finite, vectors, 0.0)  # [note: vectors-9]
 
 
 def _called(function: RowFunction, rows: FloatArray) -> FloatArray:
-    """Call a function on a copy of the rows that it cannot write to."""
-    given = rows.copy()
-    given.flags.writeable = False
+    """Call a function on rows that it cannot write to."""
+    rows.flags.writeable = False
     with np.errstate(all="ignore"):
-        return np.asarray(function(given), dtype=np.float64)
+        return np.asarray(function(rows), dtype=np.float64)
 
 
 def _tried(function: RowFunction, rows: FloatArray) -> FloatArray:
     try:
-        vectors = _called(function, rows)
+        vectors = _called(function, rows.copy())
     except Exception as error:
         raise AssumptionError(
             f"vectors failed for synthetic rows of {rows.shape[1]} columns. Make it return one vector for every row."
@@ -101,18 +102,20 @@ def _tried(function: RowFunction, rows: FloatArray) -> FloatArray:
     return vectors
 
 
-def _require_close(part: FloatArray, expected: FloatArray) -> None:
-    """Raise unless the vectors differ by rounding errors only."""
-    if part.shape != expected.shape or not np.allclose(part, expected, rtol=1e-9, atol=1e-9, equal_nan=True):
+def _differs(vectors: FloatArray, expected: FloatArray) -> bool:
+    """Whether vectors differ by rounding errors. Raise if they differ by more."""
+    if vectors.shape != expected.shape or not np.allclose(vectors, expected, rtol=1e-9, atol=1e-9, equal_nan=True):
         raise AssumptionError(
-            "the vector of a row depends on the other rows of a call, or on earlier calls. Make it a "
-            "function of the row alone: no means, ranks or sums over rows."
+            "the vector of a row depends on the other rows of a call, or on earlier calls. Make it a function of the "
+            "row alone: no means, ranks or sums over rows."
         )
+    return not np.array_equal(vectors, expected, equal_nan=True)
 
 
+@lru_cache(maxsize=8)
 def _synthetic_rows(n_features: int) -> FloatArray:
     """Public rows of many lengths, among them rows of zeros and ones."""
     generator = np.random.default_rng(0)
-    rows = generator.normal(size=(_PIECE, n_features)) * 10.0 ** generator.integers(-3, 4, size=(_PIECE, 1))
+    rows = generator.normal(size=(_BLOCK, n_features)) * 10.0 ** generator.integers(-3, 4, size=(_BLOCK, 1))
     rows[::97], rows[1::97] = 0.0, 1.0
     return rows

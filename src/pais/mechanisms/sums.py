@@ -179,6 +179,10 @@ class Joint(Mechanism):
     def protects_units(self) -> bool:  # type: ignore[override]  # follows from the parts
         return all(part.is_for_units for part in self.parts)
 
+    @property
+    def streams(self) -> bool:  # type: ignore[override]  # follows from the parts
+        return all(part.streams for part in self.parts)
+
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return tuple(part.in_rows(each, max_rows) for part, each in zip(self.parts, value, strict=True))
 

@@ -118,9 +118,9 @@ class VectorStatistic(Mechanism):
         return [slice(end - block.size, end) for block, end in zip(self.blocks, ends, strict=True)]
 
     @property
-    def scales(self) -> FloatArray:
-        """Scale of the noise of each coordinate."""
-        return self.noise.scale * self._factors
+    def block_scales(self) -> list[float]:
+        """Scale of the noise of each block."""
+        return [self.noise.scale * block.factor for block in self.blocks]
 
     @property
     def _factors(self) -> FloatArray:

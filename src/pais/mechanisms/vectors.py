@@ -15,6 +15,7 @@ from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import ULP, FloatArray, divide_down, multiply_down
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
+from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball, norm_order
 from pais.errors import ArgumentError, AssumptionError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
@@ -48,12 +49,14 @@ class VectorSum(Mechanism):
     ----------
     vectors : callable
         ``vectors(rows)``: takes clipped rows relative to the ball's center, as an array of shape (n, n_features) that
-        cannot be written to, and returns one vector for each row, as an array of shape (n, width).
+        cannot be written to, and returns one vector for each row, as an array of shape (n, width). Several threads may
+        call it at a time.
     bound : float or callable
         Largest length of a vector, in the norm of the noise: a number, or ``bound(norm)``, a vectorised function of the
         norm of the row that never decreases. A longer vector is scaled back to its bound.
     noise : NoiseLaw
-        Noise of the sum. Gaussian noise measures vectors in the l2 norm, and an `LpNoise` in the l_p norm.
+        Noise of the sum. Gaussian noise measures vectors in the l2 norm, and an `LpNoise` in the l_p norm. With
+        `GeometricNoise`, vectors are truncated to whole multiples of its step.
     n_features : int
         Number of columns of the rows.
     order : float, optional
@@ -69,10 +72,10 @@ class VectorSum(Mechanism):
     zero: `tests/unit/mechanisms/test_vectors.py`. No row decides whether a release succeeds.
 
     Assumes. The vector of a row depends on that row, on public values and on released values alone. The constructor
-    searches for a counterexample on synthetic rows and raises an `AssumptionError` if it finds one. A function whose
-    last bits depend on the number of rows, as those of a matrix product do, is called for one row at a time; with
-    `row_products` instead of a matrix product it is called for many. The bound never decreases as the norm grows; a
-    plan checks this on a grid of norms.
+    searches for a counterexample on synthetic rows and raises an `AssumptionError` if it finds one. The function is
+    always called on blocks of 1024 rows, filled up with rows of zeros, so that a matrix product rounds every row in the
+    same way. If the last bits of a vector depend on the place of its row in the block, the function is called for one
+    row at a time. The bound never decreases as the norm grows; a plan checks this on a grid of norms.
 
     Examples
     --------
@@ -132,7 +135,7 @@ class VectorSum(Mechanism):
         return CustomProfile(_WeightTimes(self.bound), noise=scale)
 
     def require_lattice(self, extent: Extent) -> None:
-        lattice = Lattice.for_scale(self.noise.scale)
+        lattice = self.noise.lattice
         if not callable(self.bound):
             lattice.require(extent.weight * self.bound)
             return
@@ -154,8 +157,10 @@ class VectorSum(Mechanism):
                 f"the rows have {content.n_features} columns, but vectors was made for {self.n_features}. Pass the "
                 "number of columns as n_features."
             )
-        lattice = Lattice.for_scale(self.noise.scale)
-        steps = content.total(partial(self._steps, ball, lattice))
+        lattice = self.noise.lattice
+        # Set for all threads of this process. Workers of a cluster set it for themselves.
+        with one_blas_thread():
+            steps = content.total(partial(self._steps, ball, lattice))
         return lattice.decode(steps + self.noise.draw_steps((1, self.width), lattice, bits)[0])
 
     def _steps(self, ball: Ball, lattice: Lattice, rows: FloatArray, weights: FloatArray) -> IntArray:
@@ -289,6 +294,11 @@ class AdaptiveRounds(Mechanism):
             root = math.isqrt(self.n_rounds)
             rounds = root if root**2 == self.n_rounds else math.nextafter(math.sqrt(self.n_rounds), math.inf)
         return profile.with_noise(float(divide_down(1.0, rounds)))  # [note: vectors-6]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the rows, if the rounds state one; `hasattr` is false if they do not."""
+        return int(self._first.n_features)  # type: ignore[attr-defined]  # an AttributeError is what is wanted
 
     @property
     def order(self) -> float | None:

@@ -199,8 +199,11 @@ def _in_words(described: dict[str, Any]) -> str:
 
 
 def _noise_lines(described: dict[str, Any]) -> list[str]:
-    if "rounds" not in described:
-        return [f"5. mechanism  protected   {_in_words(described)}"]
+    if "exploring_rounds" not in described:
+        rounds = described.get("rounds", ())
+        ends = " to ".join(dict.fromkeys(f"{noise['scale']:.6g}" for noise in (*rounds[:1], *rounds[-1:])))
+        words = [f"              {len(rounds)} rounds, {_law_in_words(rounds[0])} noise {ends}"] if rounds else []
+        return [f"5. mechanism  protected   {_in_words(described)}", *words]
     lines = [f"5. mechanism  protected   {_phases_in_words(described)}"]
     lines += [f"              {line}" for line in (*moment_lines(described), *round_lines(described))]
     for number, noise in enumerate(described["rounds"], 1):

@@ -17,12 +17,10 @@ from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta
 
-# Share of the rows within the radius: few if there is much noise, since a row that is clipped as a whole keeps its
-# direction. Else more, so that norms differ and sampling by norm saves rows.
-_QUANTILE, _QUANTILE_IN_NOISE = 0.75, 0.1
-
-# Rows times allowed shift over features, below which noise limits the result.
-_MUCH_NOISE = 20.0
+# Share of the rows within the radius, by rows times allowed shift over features. If that is small, noise limits the
+# result, and the radius is small: a row that is clipped as a whole keeps its direction. If it is large, the noise
+# hardly matters, and norms differ more within a large radius, so that sampling by norm saves rows.
+_QUANTILES = ((200.0, 0.9), (20.0, 0.75), (0.0, 0.1))
 
 # Square of the constant coordinate for each feature, by kind of column: about a tenth of the square of the feature.
 _CONSTANT_PER_STATED, _CONSTANT_PER_AUTO = 0.06, 0.03
@@ -86,7 +84,7 @@ class LinearSettings(MomentSettings):
         n_units = most_units(facts.unit, facts.norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=True, n_rows=n_units, surveyed=True).used
         signal = facts.norms.n_rows * largest_shift(float(self.epsilon), delta) / max(d, 1)
-        return _QUANTILE_IN_NOISE if signal < _MUCH_NOISE else _QUANTILE
+        return next(quantile for least, quantile in _QUANTILES if signal >= least)
 
 
 def regression_schema(schema: Schema) -> Schema:

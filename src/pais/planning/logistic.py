@@ -30,7 +30,7 @@ S = TypeVar("S", bound="LogisticSettings")
 
 # Shares of the squared shift at the radius, for the sum of the rows and for the second moment. The gradients get the
 # rest, the later ones more.
-_MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.2
+_MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.12
 
 # More noise per coordinate means a smaller radius and fewer rounds.
 _CLIPPED_PER_NOISE, _MOST_CLIPPED = 15.0, 0.5

@@ -98,6 +98,8 @@ class BarChart:
         As in `LineChart`.
     values, errors : array
         Heights of the bars, and half lengths of the error bars.
+    marks : array, optional
+        Levels at which a short line crosses the bars.
     strong : int
         Number of bars with a colour; those after them are grey.
     """
@@ -110,11 +112,13 @@ class BarChart:
     strong: int
     limit: float
     x_name: str
+    marks: FloatArray | None = None
     note: str = ""
 
     def svg(self) -> str:
         n = len(self.values)
-        ticks = _ticks(max(float((self.values + self.errors).max()), self.limit))
+        marks = np.empty(0) if self.marks is None else np.maximum(self.marks, 0.0)
+        ticks = _ticks(max(float((self.values + self.errors).max()), float(marks.max(initial=0.0)), self.limit))
         top, width = ticks[-1], (_WIDTH - _LEFT - _RIGHT) / n
         places = [_LEFT + (position + 0.5) * width for position in range(n)]
         every = -(-n // 10)
@@ -123,6 +127,11 @@ class BarChart:
             for position, (x, value, error) in enumerate(zip(places, self.values, self.errors, strict=True))
         ]
         labels = [(places[position], str(position + 1)) for position in range(0, n, every)]
+        half = min(0.45 * width, 20.0)
+        bars += [
+            f'<line class="released" x1="{x - half:.2f}" x2="{x + half:.2f}" y1="{y:.2f}" y2="{y:.2f}"/>'
+            for x, y in zip(places, [_down(float(mark) / top) for mark in marks], strict=False)
+        ]
         limit = _limit(self.limit, top)
         return _figure(self, [_levels(ticks), _across_axis(labels, self.x_name), *bars, limit])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base.numerics import FloatArray
+from pais.planning.readability import CLEAR
 from pais.report.charts import BarChart
 from pais.report.grid import Cell, Grid, around
 from pais.report.projection import direction_in_words
@@ -41,6 +42,8 @@ class ComponentResults(Results):
         Number of components above this level.
     scaled : bool
         Whether the features are scaled columns.
+    noisy_variances : array of shape (k,), optional
+        Variances as released, which the noise spreads. They decide what stands above the noise.
     captured : float, optional
         Predicted variance along these components over that along the best of their number.
     counted : float, optional
@@ -82,6 +85,7 @@ class ComponentResults(Results):
     noise_level: float
     above_noise: int
     scaled: bool = False
+    noisy_variances: FloatArray | None = None
     captured: float | None = None
     counted: float | None = None
     caution: str | None = None
@@ -94,6 +98,10 @@ class ComponentResults(Results):
     def _clear(self) -> int:
         """Number of the components on this page that stand above the noise."""
         return min(self.above_noise, len(self.loadings))
+
+    def _is_readable(self, place: int) -> bool:
+        """Whether to read the loadings of a component: it is above the noise, and its estimated variance is too."""
+        return place < self._clear and float(self.variances[place]) > CLEAR * self.standard_error
 
     @property
     def verdict(self) -> str:
@@ -154,9 +162,9 @@ class ComponentResults(Results):
         k = len(self.loadings)
         total = percent(min(float(self.shares.sum()), 1.0))
         text = (
-            f"The component explains about <strong>{total}</strong> of the variance."
+            f"The component explains an estimated <strong>{total}</strong> of the variance."
             if k == 1
-            else f"The {k} components explain about <strong>{total}</strong> of the variance together."
+            else f"The {k} components explain an estimated <strong>{total}</strong> of the variance together."
         )
         if self.captured is not None:
             text += (
@@ -175,12 +183,26 @@ class ComponentResults(Results):
             f"{number(self.noise_level, 3)}.",
             values=self.variances[:shown],
             errors=np.full(shown, 2.0 * self.standard_error),
+            marks=None if self.noisy_variances is None else self.noisy_variances[:shown],
             strong=self._clear,
             limit=self.noise_level,
             x_name="component",
-            note=f"Dashed line: the noise level, {number(self.noise_level, 3)}. Lines on the bars show two standard "
-            "errors due to noise. Grey components do not stand above the noise.",
+            note=self._note(),
         ).svg()
+
+    def _note(self) -> str:
+        """What the lines in the chart mean."""
+        marks = (
+            ""
+            if self.noisy_variances is None
+            else " Short lines: variances as released. The noise spreads them, and the bars are without this bias. A "
+            "component stands above the noise if its short line is above the dashed line."
+        )
+        grey = " Grey components do not stand above the noise." if self._clear < len(self.loadings) else ""
+        return (
+            f"Dashed line: the noise level, {number(self.noise_level, 3)}. Upright lines show two standard errors due "
+            f"to noise.{marks}{grey}"
+        )
 
     def _table(self) -> str:
         cumulative = np.minimum(np.cumsum(self.shares), 1.0)
@@ -202,6 +224,7 @@ class ComponentResults(Results):
             f"<li><b>Component {j + 1}</b> ({percent(float(self.shares[j]))} of the variance): "
             f"{breakable(direction_in_words(self.loadings[j], self.names))}</li>"
             for j in range(min(self._clear, _MOST_WORDS))
+            if self._is_readable(j)
         ]
         return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
 
@@ -213,8 +236,8 @@ class ComponentResults(Results):
                 Cell(
                     text=f"{self.loadings[j, feature]:.2f}".replace("-0.00", "0.00"),
                     level=float(self.loadings[j, feature] / largest[j]),
-                    weak=j >= self._clear,
-                    hint="the component does not stand above the noise" if j >= self._clear else "",
+                    weak=not self._is_readable(j),
+                    hint="" if self._is_readable(j) else "the noise hides this component",
                 )
                 for j in shown
             ]
@@ -226,14 +249,17 @@ class ComponentResults(Results):
             rows=self.names,
             columns=[str(j + 1) for j in shown],
             cells=cells,
-            drowned=[j >= self._clear for j in shown],
+            drowned=[not self._is_readable(j) for j in shown],
         ).html()
 
     def _key(self) -> str:
         text = "Colours compare the loadings of a component: orange for features that rise along it, blue for features "
         text += "that fall."
-        if self._clear < len(self.loadings):
-            text += " <b>Grey</b>: the component does not stand above the noise."
+        if not all(map(self._is_readable, range(len(self.loadings)))):
+            text += (
+                " <b>Grey</b>: the component does not stand above the noise, or its estimated variance is within two "
+                "standard errors of zero."
+            )
         if len(self.loadings) > _MOST_COLUMNS:
             text += f" The table shows the first {_MOST_COLUMNS} components."
         return text

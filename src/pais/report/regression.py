@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.data.kinds import Boolean, Categories, Column
-from pais.data.scales import Auto, Bounds
+from pais.data.scales import Auto, Bounds, Scale
 from pais.planning.readability import CLEAR
 from pais.report.grid import Bars, Cell, Grid, around, bars_table, row_head
 from pais.report.results import Results
@@ -45,9 +45,9 @@ class Step:
             return (cls(1.0, "no to yes"),) * len(column.labels)
         if isinstance(column, Bounds):
             return (cls(column.high - column.low, "its range"),)
-        if isinstance(column, Auto) and getattr(column, "standardized", False):
-            return (cls(2.0 * column.unit_scale, "two deviations"),)
-        return (cls(2.0 * column.unit_scale if isinstance(column, Auto) else column.unit_scale, "its scale"),)
+        if isinstance(column, Auto) and column.scale is not None:
+            return (cls(2.0 * column.scale, "two deviations" if column.standardized else "its range"),)
+        return (cls(column.scale, "its scale"),) if isinstance(column, Scale) else (cls(),)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +68,8 @@ class RegressionResults(Results):
         What each line predicts; empty if the target is a number.
     steps : sequence of Step
         A change of each feature, by which effects are compared; empty if all changes are one unit.
+    sources : str
+        What the standard errors are due to.
     penalty : str
         What the penalty did to the coefficients, in a sentence.
     counted : float, optional
@@ -104,6 +106,7 @@ class RegressionResults(Results):
     intercept_errors: FloatArray | None = None
     classes: tuple[str, ...] = ()
     steps: Sequence[Step] = ()
+    sources: str = "noise"
     penalty: str = ""
     counted: float | None = None
     caution: str | None = None
@@ -127,15 +130,19 @@ class RegressionResults(Results):
         n_clear, total = int(self.clear.sum()), self.values.size
         if total == 1:
             return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
-        if n_clear in (0, total):
-            return f"{'all' if n_clear else 'none of the'} {total} coefficients are clearly different from zero"
+        if n_clear == 0:
+            return f"not one of the {total} coefficients is clearly different from zero"
+        if n_clear == total:
+            return f"all {total} coefficients are clearly different from zero"
         return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
 
     @property
     def meaning(self) -> str:
         return (
             "A coefficient is clearly different from zero if it is more than two standard errors away from it. By "
-            "chance, this also holds for about one in twenty coefficients that are zero."
+            "chance, this also holds for about one in twenty coefficients that would be zero without noise. Standard "
+            "errors are due to "
+            f"{self.sources}."
         )
 
     @property

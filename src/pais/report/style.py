@@ -130,6 +130,7 @@ svg .curve { fill: none; stroke: var(--accent); stroke-width: 2.5; stroke-linejo
 svg .limit { stroke: var(--soft); stroke-width: 1.5; stroke-dasharray: 5 4; }
 svg .column { fill: var(--accent); fill-opacity: .75; }
 svg .weak-column { fill: var(--soft); fill-opacity: .4; }
+svg .released { stroke: #e69f00; stroke-width: 2.5; }
 svg .whisker { stroke: var(--text); stroke-width: 1.5; }
 svg .empty { fill: var(--empty); }
 svg .mark { fill: var(--accent); stroke: var(--card); stroke-width: 2; }
@@ -258,6 +259,8 @@ _PAPER = """@media print {
   .heat th:first-child { position: static; }
   .heat thead { display: table-header-group; }
   .on-screen { display: none; }
+  .heat td.drawn, .heat th.drawn { width: 8.5rem; }
+  .heat thead th.drawn .ends { min-width: 8rem; }
   svg.bars { width: 8rem; }
   .on-paper { display: block; }
   .on-paper table { margin-bottom: 1rem; }

@@ -20,7 +20,7 @@ _MOST_COLUMNS, _FEW_ROWS = 4, 8
 # Values are rounded like the length of their interval, but no further than to whole numbers.
 _COARSEST = 10.0
 
-# Statistics whose bars start at zero.
+# Statistics that are shown as whole numbers, with bars that start at zero.
 _COUNTS = ("count", "histogram")
 
 # Values with an interval that reaches further than this share of the value are grey.
@@ -145,7 +145,9 @@ class StatisticResults(Results):
         if self._dates[row, column]:
             texts = [date_text(number) for number in (value, low, high)]
         else:
-            texts = [value_text(number, min(high - low, _COARSEST)) for number in (value, low, high)]
+            counted = self.name in _COUNTS or (self.rows and self.rows[row][-1] in _COUNTS)
+            unit = _COARSEST if counted else min(high - low, _COARSEST)
+            texts = [value_text(number, unit) for number in (value, low, high)]
         return Cell(text=texts[0], small=(f"{texts[1]} to", texts[2]), weak=bool(self._precision[row, column] > _WIDE))
 
     def _single(self) -> str:
@@ -175,7 +177,7 @@ class StatisticResults(Results):
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
             lines = [self._line(row, bars) for row in group]
             caption = ", ".join(outer) or as_sentence(self.name)
-            tables.append(bars_table(caption, ("", bars.axis(""), self.name), lines))
+            tables.append(bars_table(caption, ("", bars.axis(""), escaped(self.name)), lines))
         return "\n".join(tables)
 
     def _line(self, row: int, bars: Bars) -> str:

@@ -27,20 +27,14 @@ def shares(part: FloatArray) -> FloatArray:
 
 
 def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
-    """Mean place between the bounds, from the two totals of a split, or from their difference if n is known better."""
+    """Mean place between the bounds, from the two totals of a split or from one total of coordinates in [-1, 1].
+
+    If the number of cells `n` is known from other totals too, only the difference of the two totals is used.
+    """
     if n is None:
         return shares(part)[..., 1:]
-    rows = np.maximum(n, 1.0)
-    return np.clip(0.5 + 0.5 * (part[..., 1:] - part[..., :1]) / rows, 0.0, 1.0)
-
-
-def pooled_rows(parts: list[FloatArray]) -> list[FloatArray]:
-    """The number of cells, which is the same in all columns, from all totals."""
-    # A block of k coordinates has k times the noise of one, so it has the weight 1 / k.
-    weights = np.array([1.0 / part.shape[-1] for part in parts])
-    sums = np.stack([part.sum(axis=-1, keepdims=True) for part in parts])
-    n = np.tensordot(weights / weights.sum(), sums, axes=1)
-    return [n] * len(parts)
+    total = part if part.shape[-1] == 1 else part[..., 1:] - part[..., :1]
+    return np.clip(0.5 + 0.5 * total / np.maximum(n, 1.0), 0.0, 1.0)
 
 
 def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:

@@ -12,8 +12,9 @@ from pais.data.columns import Missing
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.privacy.rules import Rule
+from pais.statistics.distributions import Covariance, Description, Histogram
 from pais.statistics.planning import Request
-from pais.statistics.recipes import Counts, Covariance, Description, Histogram, Means, Sums, Variances
+from pais.statistics.recipes import Counts, Means, Sums, SumsOfSample, Variances
 from pais.statistics.release import released
 from pais.statistics.result import Statistic
 from pais.statistics.table import By
@@ -159,7 +160,8 @@ def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
     >>> bool(0 < result.value < 5000)
     True
     """
-    return released(rows, Sums(), Request.of(locals()))
+    request = Request.of(locals())
+    return released(rows, SumsOfSample() if request.is_sampled else Sums(), request)
 
 
 @without_sizes

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pais._base import validate
+from pais._base.numerics import exact
 from pais._base.randomness import BitSource, PaidBits, bit_source
 from pais.accounting import Accounts, Part, new_name
 from pais.accounting.amounts import what_is_left
@@ -21,7 +22,16 @@ from pais.data.columns import Missing
 from pais.data.engines import AllRows, Engine
 from pais.data.units import Unit
 from pais.errors import ArgumentError, BudgetError, SurveyWarning
-from pais.mechanisms import GaussianNoise, GeometricNoise, LpNoise, NoiseLaw, VectorStatistic
+from pais.mechanisms import (
+    GaussianNoise,
+    LpNoise,
+    NoiseLaw,
+    VectorStatistic,
+    exact_epsilon,
+    gaussian_noise,
+    geometric_noise,
+    laplace_noise,
+)
 from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split
 from pais.planning import Plan
 from pais.planning.settings import SAMPLINGS
@@ -62,6 +72,15 @@ class Request:
     def of(cls, arguments: Mapping[str, Any]) -> Request:
         """Take the common arguments out of all arguments of a function."""
         return cls(**{field.name: arguments[field.name] for field in fields_of(cls)})
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a sample is drawn.
+
+        The loss of a row does not depend on its values, so that no row can be left out for free: without a sample size,
+        "constrained", "uniform" and "coreset" keep all rows.
+        """
+        return isinstance(self.sampling, Rule) or self.sample_size is not None
 
     def require(self) -> None:
         """Raise if an argument is not valid, before a row is read."""
@@ -200,17 +219,21 @@ def planned(
             raise BudgetError(f"nothing of epsilon={epsilon!r} is left after the survey. Raise epsilon.", cost=epsilon)
         epsilon = what_is_left(epsilon, survey.noise.epsilon)
     ball = wide_ball(engine)
-    blocks = _scaled(recipe.blocks(fields), gaussian=price.gaussian)
-    by = tuple(field.levels(others=False) for field in fields.by)
-    whole = engine.unit is None and not _is_sampled(request) and all(map(_is_whole, blocks))
-    unit_noise: NoiseLaw = GaussianNoise(scale=1.0) if price.gaussian else LpNoise(scale=1.0)
-    mechanism = VectorStatistic(name=recipe.name, blocks=blocks, noise=unit_noise, by=by)
-    rule, scale = _calibrated(request, mechanism, ball, epsilon, delta, n_rows)
-    noise: NoiseLaw = GeometricNoise(scale=scale) if whole and not price.gaussian else replace(unit_noise, scale=scale)  # type: ignore[type-var]
+    mechanism = VectorStatistic(
+        name=recipe.name,
+        blocks=_scaled(recipe.blocks(fields), gaussian=price.gaussian),
+        noise=GaussianNoise(scale=1.0) if price.gaussian else LpNoise(scale=1.0),
+        by=tuple(field.levels(others=False) for field in fields.by),
+    )
+    if request.is_sampled:
+        rule, mechanism = _calibrated(request, mechanism, ball, epsilon, delta, n_rows)
+    else:
+        whole = engine.unit is None and all(map(_is_whole, mechanism.blocks))
+        rule, mechanism = UniformRule(rate=1.0), _with_noise(mechanism, epsilon, delta, whole=whole)
     return Plan(
         ball=ball,
         rule=rule,
-        mechanism=replace(mechanism, noise=noise),
+        mechanism=mechanism,
         epsilon=epsilon,
         delta=price.delta,
         delta_basis=price.basis,
@@ -220,28 +243,29 @@ def planned(
     )
 
 
-def _is_sampled(request: Request) -> bool:
-    return isinstance(request.sampling, Rule) or request.sample_size is not None
+def _with_noise(mechanism: VectorStatistic, epsilon: float, delta: float, *, whole: bool) -> VectorStatistic:
+    """The mechanism with the noise that all rows need. Whole totals have geometric noise."""
+    if delta > 0.0:
+        return replace(mechanism, noise=gaussian_noise(epsilon=epsilon, delta=delta))
+    noise: NoiseLaw = geometric_noise(epsilon=epsilon) if whole else laplace_noise(epsilon=epsilon)
+    mechanism = replace(mechanism, noise=noise)
+    limit = min(Fraction(epsilon), exact(epsilon))
+    while (exact_epsilon(mechanism, UniformRule(rate=1.0), Ball(radius=1.0)) or 0) > limit:
+        # Products of the scale and the factors are rounded.
+        noise = replace(noise, scale=math.nextafter(noise.scale, math.inf))  # type: ignore[type-var]
+        mechanism = replace(mechanism, noise=noise)
+    return mechanism
 
 
 def _calibrated(
     request: Request, mechanism: VectorStatistic, ball: Ball, epsilon: float, delta: float, n_rows: float
-) -> tuple[Rule, float]:
-    """The sampling rule, and the scale of the noise that it needs.
-
-    The loss of a row does not depend on its values, so no row can be left out for free: without a sample size, all rows
-    are used.
-    """
+) -> tuple[Rule, VectorStatistic]:
+    """The sampling rule, and the mechanism with the noise that it needs."""
     norms = NormDistribution(norms=np.array([ball.radius]), masses=np.array([n_rows]), radius=ball.radius)
-    if isinstance(request.sampling, Rule):
-        solved = calibrate(request.sampling, mechanism.profile, norms, epsilon=epsilon, delta=delta)
-    elif request.sample_size is None:
-        solved = calibrate("none", mechanism.profile, norms, epsilon=epsilon, delta=delta)
-        return UniformRule(rate=1.0), solved.noise
-    else:
-        size = min(request.sample_size, n_rows)
-        solved = calibrate(request.sampling, mechanism.profile, norms, epsilon=epsilon, delta=delta, sample_size=size)
-    return solved.rule, solved.noise
+    size = None if request.sample_size is None else min(request.sample_size, n_rows)
+    solved = calibrate(request.sampling, mechanism.profile, norms, epsilon=epsilon, delta=delta, sample_size=size)
+    noise = replace(mechanism.noise, scale=mechanism.noise.scale * solved.noise)  # type: ignore[type-var]
+    return solved.rule, replace(mechanism, noise=noise)
 
 
 def _scaled(blocks: list[Weighted], *, gaussian: bool) -> tuple[Block, ...]:

@@ -74,8 +74,8 @@ def quantile(
     -------
     Statistic
         `value` has one row for each level if `q` is a sequence. An interval holds the quantile of the clipped rows with
-        *at least* its probability. Five percent of epsilon pay for the intervals. A standard error is half the width
-        of the interval at 68 %.
+        *at least* its probability, whatever the rows are, and is usually much wider than the error. A tenth of epsilon
+        pays for the intervals. A standard error is half the width of the interval at 68 %.
 
     Notes
     -----
@@ -139,8 +139,7 @@ def _released(
     )
     release = run(plan, engine, random_state=request.random_state, ledger=charged)
     order = np.searchsorted(mechanism.levels, levels)
-    max_rows = 1 if plan.unit is None else plan.unit.max_rows
-    return _statistic(fields, mechanism, release, max_rows, order, Axis.of(levels, "quantile") if listed else None)
+    return _statistic(fields, plan, release, order, Axis.of(levels, "quantile") if listed else None)
 
 
 def _levels(q: float | Sequence[float]) -> tuple[float, ...]:
@@ -186,10 +185,10 @@ def _grids(fields: Fields, steps: Mapping[str, float | None]) -> tuple[Grid, ...
     return tuple(grids)
 
 
-def _statistic(
-    fields: Fields, mechanism: GridQuantiles, release: Any, max_rows: int, order: Any, inner: Axis | None
-) -> Statistic:
+def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis | None) -> Statistic:
     """Values, intervals and labels, with the levels in the order of the user."""
+    mechanism, max_rows = plan.mechanism, 1 if plan.unit is None else plan.unit.max_rows
+    assert isinstance(mechanism, GridQuantiles)
     intervals = Intervals(value=release.value, mechanism=mechanism, order=order, max_rows=max_rows)
     estimates, (low, high) = intervals.table(release.value.values), intervals(0.6827)
     dates = np.array([field.is_date for field in fields.columns])
@@ -207,6 +206,7 @@ def _statistic(
         f"distance in rows. Noisy counts of scale {mechanism.count_noise.scale * max_rows:.4g} give the intervals, "
         "which hold with at least their probability. All rows were used.",
         released=release.value,
+        plan=plan,
     )
 
 

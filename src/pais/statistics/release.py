@@ -126,7 +126,7 @@ def _end(bound: object) -> str:
 
 
 def _noise_in_words(plan: Plan, mechanism: VectorStatistic) -> str:
-    scales = sorted(set(mechanism.scales.tolist()))
+    scales = sorted(set(mechanism.block_scales))
     laws = {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}
     law = laws.get(type(mechanism.noise), "Laplace")
     words = " and ".join(f"{scale:.4g}" for scale in scales)

@@ -81,8 +81,9 @@ class Statistic(Carded):
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Return the lower and upper ends of intervals for noise and sampling, each in the shape of `value`.
 
-        Each interval holds the value that clipped rows would give without noise with probability `level`. The level
-        is that of each interval alone, not of all of them together.
+        Each interval holds the value that clipped rows would give without noise with probability `level`, up to
+        rounding: the noise of whole counts is whole, so their intervals hold it a little more often. The level is that
+        of each interval alone, not of all of them together.
         """
         low, high = self._ends(level)
         return self._labelled(self._in_units(low)), self._labelled(self._in_units(high))

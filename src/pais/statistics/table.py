@@ -158,7 +158,9 @@ class Selection:
 
     @classmethod
     def of(cls, rows: object, columns: Any, by: By, unit: object) -> Selection:
-        """Combine what the user states. A single column needs no name."""
+        """Combine what the user states. A single column needs no name. A selection is returned as it is."""
+        if isinstance(rows, cls):
+            return rows
         if isinstance(rows, Engine) and columns is None:
             columns = rows.schema
         elif _is_column(rows) and columns is not None and not isinstance(columns, (Mapping, Schema)):

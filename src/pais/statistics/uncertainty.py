@@ -18,6 +18,7 @@ from scipy import special
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
 from pais.mechanisms import NoiseLaw, VectorStatistic
+from pais.mechanisms.blocks import Rows
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.statistics.recipes import Recipe
 from pais.statistics.table import Fields
@@ -60,15 +61,23 @@ class Uncertainty:
 
     def standard_errors(self) -> FloatArray:
         """Standard deviation of each value, of shape (rows, columns)."""
-        noise = np.concatenate([values.std(axis=0) for values in self._draws()])
+        if self._is_linear:
+            # One standard deviation more in a total is one standard error more in its value.
+            more = self.totals + self._ladder(None)
+            noise = np.abs(self._values(more) - self._values(self.totals))
+        else:
+            noise = np.concatenate([values.std(axis=0) for values in self._draws()])
         # The true value and the estimate are anywhere in the same cell.
         return self._table(np.hypot(noise, self.recipe.resolution(self.fields) / math.sqrt(6.0)))
 
     def bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
         """Ends of intervals, each of shape (rows, columns)."""
         ends = [0.5 - 0.5 * level, 0.5 + 0.5 * level]
-        pairs = [np.quantile(values, ends, axis=0) for values in self._draws()]
-        low, high = (np.concatenate(several) for several in zip(*pairs, strict=True))
+        if self._is_linear:
+            high, low = self._values(self.totals - self._ladder(np.array(ends))[:, None, :])
+        else:
+            pairs = [np.quantile(values, ends, axis=0) for values in self._draws()]
+            low, high = (np.concatenate(several) for several in zip(*pairs, strict=True))
         wide = self.recipe.resolution(self.fields)
         low, high = (self.recipe.limited(end, self.fields) for end in (low - wide, high + wide))
         return self._table(low), self._table(high)
@@ -80,6 +89,35 @@ class Uncertainty:
         columns = self.recipe.columns(self.fields)
         return values.reshape(-1, 1 if columns is None else len(columns))
 
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the distribution of each value is that of the noise of one total."""
+        return self.recipe.is_linear and self.spare <= _TINY
+
+    def _ladder(self, levels: FloatArray | None) -> FloatArray:
+        """Quantiles of the noise of each total, one row for each level; without levels, its standard deviation."""
+        noise = {}
+        for factor in {block.factor for block in self.mechanism.blocks}:
+            law = replace(self.mechanism.noise, scale=self.mechanism.noise.scale * factor)  # type: ignore[type-var]
+            noise[factor] = np.array([law.deviation(1)]) if levels is None else _quantiles(law, levels)
+        columns = [noise[block.factor] for block in self.mechanism.blocks for _ in range(block.size)]
+        ladder = self.max_rows * np.stack(columns, axis=1)
+        return ladder[0] if levels is None else ladder
+
+    def _sampling_deviation(self) -> FloatArray:
+        """Upper bound on the deviation of each total from sampling.
+
+        A row adds v with |v| <= 1, so the sum of v^2 is at most that of |v|, which is the total itself if no v is
+        negative. Otherwise it is at most the number of rows, which is released too.
+        """
+        sizes = np.abs(self.totals)
+        blocks, places = self.mechanism.blocks, self.mechanism.places
+        signed = [place for block, place in zip(blocks, places, strict=True) if block.is_signed]
+        for place in signed:
+            rows = next(place for block, place in zip(blocks, places, strict=True) if isinstance(block, Rows))
+            sizes[:, place] = np.abs(self.totals[:, rows])
+        return np.sqrt(self.spare * self.max_rows * sizes)
+
     def _draws(self) -> Iterator[FloatArray]:
         """Possible values of a few groups at a time, of shape (draws, groups, values)."""
         generator = np.random.default_rng(0)
@@ -87,25 +125,20 @@ class Uncertainty:
         n_draws = int(np.clip(_MOST_NUMBERS // width, _FEWEST_DRAWS, _MOST_DRAWS))
         step = max(1, _MOST_NUMBERS // (n_draws * width))
         levels = (np.arange(n_draws) + 0.5) / n_draws
-        factors = np.array([block.factor for block in self.mechanism.blocks for _ in range(block.size)])
-        noise = {factor: _quantiles(self.mechanism.noise, factor, levels) for factor in set(factors.tolist())}
-        ladder = self.max_rows * np.stack([noise[factor] for factor in factors.tolist()], axis=1)[:, None, :]
+        ladder, normal = self._ladder(levels)[:, None, :], special.ndtri(levels)[:, None, None]
+        deviations = self._sampling_deviation() if self.spare > _TINY else None
         for start in range(0, len(self.totals), step):
             totals = self.totals[start : start + step]
             shape = (n_draws, *totals.shape)
             # Each quantile of the noise is used once for each total, in random order.
             drawn = totals - generator.permuted(np.broadcast_to(ladder, shape), axis=0)
-            if self.spare > _TINY:
-                # A total of shares of kept rows has at most the variance of a count of the same size.
-                sd = np.sqrt(self.spare * self.max_rows * np.abs(totals))
-                normal = np.broadcast_to(special.ndtri(levels)[:, None, None], shape)
-                drawn -= sd * generator.permuted(normal, axis=0)
+            if deviations is not None:
+                drawn -= deviations[start : start + step] * generator.permuted(np.broadcast_to(normal, shape), axis=0)
             yield self._values(drawn)
 
 
-def _quantiles(law: NoiseLaw, factor: float, levels: FloatArray) -> FloatArray:
-    """Quantiles of a factor times the noise, at levels in (0, 1)."""
-    law = replace(law, scale=law.scale * factor)  # type: ignore[type-var]  # all laws are dataclasses
+def _quantiles(law: NoiseLaw, levels: FloatArray) -> FloatArray:
+    """Quantiles of noise at levels in (0, 1)."""
     tails = np.minimum(levels, 1.0 - levels)
     words: NDArray[np.uint64] = (tails * 2.0**64).astype(np.uint64)
     unit, _ = law.evaluate(Tails(signs=np.where(levels > 0.5, 1.0, -1.0)[:, None], words=words[:, None]))

@@ -152,30 +152,34 @@ def test_function_that_uses_other_rows_or_fails_is_refused(function: pais.mechan
         VectorSum(vectors=function, bound=1.0, noise=pais.gaussian_noise(1.0), n_features=3)
 
 
-def test_row_products_are_the_same_to_the_bit_in_any_company() -> None:
-    rows = rows_of(300, 17)
-    matrix = np.random.default_rng(1).normal(size=(17, 4))
-    whole = pais.row_products(rows, matrix)
-    assert np.allclose(whole, rows @ matrix, rtol=1e-12, atol=1e-12)
-    assert np.allclose(pais.row_products(rows, matrix[:, 0]), whole[:, 0], rtol=0.0, atol=0.0)
-    for start, size in [(0, 1), (5, 2), (17, 100), (299, 1)]:
-        assert np.array_equal(pais.row_products(rows[start : start + size], matrix), whole[start : start + size])
-    with pytest.raises(ValueError, match="zip"):
-        pais.row_products(rows, matrix[:5])
-
-
-@pytest.mark.parametrize("product", [lambda rows, slope: rows @ slope, pais.row_products], ids=["blas", "row_products"])
-def test_contribution_of_a_row_is_the_same_to_the_bit_in_any_company(product: object) -> None:
-    slope = np.random.default_rng(2).normal(size=9)
+@pytest.mark.parametrize("d", [2, 9, 54])
+@pytest.mark.parametrize("block", [1, 1024])
+def test_contribution_of_a_row_is_the_same_to_the_bit_in_any_company(d: int, block: int) -> None:
+    slope = np.random.default_rng(2).normal(size=d)
     mechanism = VectorSum(
-        vectors=lambda rows: rows * np.tanh(product(rows, slope))[:, None],  # type: ignore[operator]  # two functions
+        vectors=lambda rows: rows * np.tanh(rows @ slope)[:, None],
         bound=lambda norm: norm,
         noise=pais.gaussian_noise(1e-3),
-        n_features=9,
+        n_features=d,
     )
-    rows = rows_of(1500, 9)
+    object.__setattr__(mechanism, "_rows", dataclasses.replace(mechanism._rows, block=block))
+    rows = rows_of(1100, d)[-150:]
     alone = np.sum([steps(mechanism, row[None, :]) for row in rows], axis=0).tolist()
     assert steps(mechanism, rows) == alone == steps(mechanism, rows[::-1])
+
+
+def test_a_function_whose_last_bits_depend_on_the_place_of_a_row_is_called_for_one_row_at_a_time() -> None:
+    def placed(rows: Floats) -> Floats:
+        return rows * (1.0 + 1e-15 * (np.arange(len(rows)) % 4 == 3))[:, None]
+
+    arguments = {"bound": lambda norm: 2.0 * norm, "noise": pais.gaussian_noise(1e-12), "n_features": 3}
+    mechanism = VectorSum(vectors=placed, **arguments)
+    assert mechanism._rows.block == 1
+    rows = rows_of(101)
+    assert (
+        steps(mechanism, rows[1:]) == (np.array(steps(mechanism, rows)) - np.array(steps(mechanism, rows[:1]))).tolist()
+    )
+    assert VectorSum(vectors=lambda rows: rows, **arguments)._rows.block > 1
 
 
 # -- plans and certificates ------------------------------------------------------------------------------------
@@ -269,6 +273,11 @@ def test_joint_release_of_vector_sums_has_the_root_of_their_squared_shifts() -> 
     shift = pais.Joint(parts=parts).profile(2.0, norm)
     assert np.all(shift >= 2.0 * exact)
     assert np.allclose(shift, 2.0 * exact, rtol=1e-13, atol=0.0)
+    assert not pais.Joint(parts=parts).streams
+    both = pais.Joint(parts=(parts[0], parts[0]))
+    assert both.streams
+    plan = pais.Plan(ball=BALL, rule=EVERY, mechanism=both, epsilon=50.0, delta=1e-6)
+    assert [value.shape for value in pais.run(plan, rows_of(100)).value] == [(3,), (3,)]
     pure = pais.Joint(
         parts=(
             VectorSum(vectors=lambda rows: rows[:, :1], bound=square, noise=pais.laplace_noise(3.0), n_features=3),
@@ -327,6 +336,9 @@ def test_rounds_see_the_values_before_them_and_cost_the_root_of_their_number() -
     values = pais.run(plan, rows_of(1000, 2)).value
     assert seen == [0, 1, 2, 3, 4]
     assert len(values) == 5
+    with pytest.raises(pais.ArgumentError, match="columns"):
+        pais.run(plan, rows_of(10, 3))
+    assert not pais.audit(plan, runs=20, random_state=0).violates
     pure = AdaptiveRounds(step=lambda _: pais.WeightedCount(noise=pais.laplace_noise(10.0)), n_rounds=5)
     assert float(pure.profile(1.0, 1.0)) == pytest.approx(0.5, rel=1e-13)
     assert pure.is_for_units
@@ -371,7 +383,7 @@ def test_least_squares_by_private_gradient_steps_finds_the_slope() -> None:
         slope = slope_of(values)
 
         def gradients(rows: Floats) -> Floats:
-            return rows[:, :2] * (rows[:, 2] - pais.row_products(rows[:, :2], slope))[:, None]
+            return rows[:, :2] * (rows[:, 2] - rows[:, :2] @ slope)[:, None]
 
         return VectorSum(vectors=gradients, bound=square, noise=pais.gaussian_noise(150.0), n_features=3)
 

@@ -7,7 +7,6 @@ import html
 import json
 import os
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from pais.report import ReportHeader, report_html, write_report
 from pais.report.sections import best_guess
 from pais.report.style import DARK, DARK_HEAT, LIGHT, LIGHT_HEAT
 from pais.report.text import number, price
+from tests.unit.report.pages import parsed
 
 NAMES = ["age", "<b>&", '"quoted" onload=x', "height"]
 ROWS = np.random.default_rng(0).normal(size=(40_000, 4)) + 4.0 * np.repeat(np.eye(4), 10_000, axis=0)
@@ -48,54 +48,6 @@ def variants() -> dict[str, dict]:
         "one cluster": {"n_clusters": 1},
         "no privacy to speak of": {"epsilon": 900.0, "mechanism": "l2", "delta": 0.0},
     }
-
-
-VOID = {"meta", "br", "hr", "img", "link", "input", "wbr"}
-DRAWN = {"line", "rect", "polyline", "circle", "ellipse"}
-
-
-class Balanced(HTMLParser):
-    """Every tag that opens is closed, in order; ids are used once and what is referred to exists."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.wanted: list[str] = []
-        self.tags: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self._seen(tag, attrs)
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        assert tag in DRAWN, f"<{tag}/> closes itself, and HTML does not know that"
-        self._seen(tag, attrs)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] != "style":
-            self.text.append(data)
-
-    def _seen(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        for name, value in attrs:
-            assert not name.startswith("on"), f"{tag} has a handler {name}"
-            if name == "id":
-                self.ids.append(value or "")
-            if name == "aria-labelledby":
-                self.wanted += (value or "").split()
-
-
-def parsed(page: str) -> Balanced:
-    parser = Balanced()
-    parser.feed(page)
-    parser.close()
-    return parser
 
 
 @pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")

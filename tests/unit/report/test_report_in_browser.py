@@ -17,6 +17,7 @@ import pytest
 from pais.pipeline import private_kmeans
 from pais.planning import KMeansFit, KMeansSettings
 from pais.report import ReportHeader, report_html, write_report
+from tests.unit.report.pages import every_kind, with_results
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 pytestmark = pytest.mark.skipif(
@@ -51,6 +52,14 @@ def pages() -> dict[str, str]:
         names = [LONG if j % 4 == 0 else f"column {j} of the table" for j in range(d)]
         made[name] = report_html(fitted(k, d), feature_names=names, header=HEADER)
     return made
+
+
+KINDS = ("linear", "classes", "many components", "description", "histogram")
+
+
+@pytest.fixture(scope="module")
+def pages_of_kinds() -> dict[str, str]:
+    return {kind: report_html(with_results(every_kind()[kind]), header=HEADER) for kind in KINDS}
 
 
 def chromium(page: Path, folder: Path, *options: str) -> bytes:
@@ -144,3 +153,26 @@ def test_page_prints_on_few_sheets(pages: dict[str, str], tmp_path: Path, shape:
     chromium(page, tmp_path, f"--print-to-pdf={paper}", "--no-pdf-header-footer")
     sheets = len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
     assert 2 <= sheets <= 8
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+@pytest.mark.parametrize("kind", KINDS)
+def test_page_of_every_kind_fits_the_screen_and_cuts_no_name(
+    pages_of_kinds: dict[str, str], tmp_path: Path, kind: str, width: int
+) -> None:
+    layout = measured(pages_of_kinds[kind], tmp_path, width)
+    assert layout["width"] <= width
+    assert layout["wide"] == []
+    assert layout["cut"] == []
+    assert LONG in layout["names"] or kind == "histogram"
+    assert layout["smallest"] >= 11.0
+    assert layout["smallest_in_pictures"] is None or layout["smallest_in_pictures"] >= 11.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_page_of_every_kind_prints_on_few_sheets(pages_of_kinds: dict[str, str], tmp_path: Path, kind: str) -> None:
+    page, paper = tmp_path / "page.html", tmp_path / "page.pdf"
+    page.write_text(pages_of_kinds[kind], encoding="utf-8")
+    chromium(page, tmp_path, f"--print-to-pdf={paper}", "--no-pdf-header-footer")
+    sheets = len(re.findall(rb"/Type\s*/Page\b", paper.read_bytes()))
+    assert 2 <= sheets <= (12 if kind == "many components" else 8)

@@ -1,0 +1,156 @@
+"""The work of the commands of statistics: open the table, release, print and write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pais import statistics
+from pais._base import files as formats
+from pais._base.numerics import raised
+from pais.accounting import Part
+from pais.cli import books, files, options, show
+from pais.cli.columns import columns_of, names_of
+from pais.cli.commands import warn_of_seed
+from pais.cli.options import EngineName
+from pais.cli.rows import found, numbers, passes
+from pais.cli.statistics import Histogram, Quantile, Statistic, Table
+from pais.data.engines import Engine
+from pais.data.schema import Schema
+from pais.data.sources import cells, source
+from pais.errors import ArgumentError
+from pais.statistics.table import Selection
+
+#: The kind of a file with a released statistic.
+KIND = "statistic"
+
+
+def statistic(
+    name: str, wanted: Table, run: options.Run, ledger: Path | None, out: Path | None, *, overwrite: bool
+) -> None:
+    """Release a statistic; then print or write its values with the certificate."""
+    warn_of_seed(run.seed)
+    if out is not None:
+        files.require_free([out], overwrite=overwrite)
+    elif run.quiet and not run.as_json:
+        raise ArgumentError("--quiet would hide a result that is paid for. Pass --out or --json, or leave it out.")
+    more, schema, by = _arguments(wanted), _schema(wanted), _by(wanted)
+    book = books.opened(ledger, Part(what=name, epsilon=wanted.epsilon, unit=wanted.unit or ""))
+    with books.reporting_charges(book), show.watch(quiet=run.quiet) as bar:
+        bar.begin("open")
+        data, csv = found(wanted)
+        selection = Selection.of(data, schema, by, wanted.unit)
+        # A row with a missing value has no covariances; other statistics leave out the cell alone.
+        open_table: Callable[..., Engine] = source if name == "covariance" else cells
+        engine = open_table(
+            data,
+            columns=selection.schema,
+            unit=wanted.unit,
+            max_rows_per_unit=wanted.max_rows_per_unit,
+            missing=wanted.missing.value,
+            on_rows=bar.rows,
+            **csv,
+        )
+        engine = engine.held() if wanted.engine is EngineName.memory else engine
+        opened = Selection(rows=engine, schema=selection.schema, columns=selection.columns, by=selection.by)
+        bar.begin(name)
+        bar.expect(passes(engine, surveys=3 if engine.schema is not None and engine.schema.open else 0, samples=1))
+        function: Callable[..., statistics.Statistic] = getattr(statistics, name)
+        result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=run.seed, **more)
+        bar.begin("write")
+        if out is not None:
+            files.write_json(out, described(result))
+    if run.as_json:
+        show.print_json(described(result))
+    elif not run.quiet:
+        _print(result, out)
+
+
+def _schema(wanted: Table) -> Schema | None:
+    """What --columns and --by state about columns."""
+    stated = [columns_of(wanted.columns), columns_of(wanted.by) if "=" in (wanted.by or "") else None]
+    names = stated[0] if isinstance(stated[0], tuple) else ()
+    if names:
+        raise ArgumentError(f"--columns states nothing about {names[0]!r}. Write bounds, such as {names[0]}=18:100.")
+    columns = [column for schema in stated if isinstance(schema, Schema) for column in schema.columns]
+    return Schema(tuple(columns)) if columns else None
+
+
+def _by(wanted: Table) -> tuple[str, ...]:
+    """Names of the columns that form groups."""
+    schema = columns_of(wanted.by) if "=" in (wanted.by or "") else None
+    return schema.names if isinstance(schema, Schema) else names_of("--by", wanted.by) or ()
+
+
+def _arguments(wanted: Table) -> dict[str, Any]:
+    """The arguments that only some statistics have."""
+    more: dict[str, Any] = {"missing": wanted.missing.value}
+    if isinstance(wanted, Statistic):
+        more |= {"delta": wanted.delta, "sampling": wanted.sampling.value, "sample_size": wanted.sample_size}
+    if isinstance(wanted, Histogram):
+        bins = wanted.bins.strip()
+        more["bins"] = int(bins) if bins.isdecimal() else list(numbers("--bins", bins))
+    if isinstance(wanted, Quantile):
+        levels = numbers("--q", wanted.q)
+        more |= {"q": levels[0] if len(levels) == 1 else levels, "step": wanted.step}
+    return more
+
+
+def described(result: statistics.Statistic) -> dict[str, Any]:
+    """A released statistic with its certificate, for files: one entry for each value, with its 95 % interval."""
+    rows, columns = result.rows, result.columns
+    places = [
+        {**_labels(rows, row, "row"), **_labels(columns, column, "column")}
+        for row in range(result.estimates.shape[0])
+        for column in range(result.estimates.shape[1])
+    ]
+    low, high = result.interval(0.95)
+    numbers_of = {"value": result.value, "standard_error": result.standard_error, "low": low, "high": high}
+    cells_of = {key: np.asarray(value, dtype=object).ravel().tolist() for key, value in numbers_of.items()}
+    return {
+        "kind": KIND,
+        "format": formats.FORMAT,
+        "statistic": result.name,
+        "values": [
+            place | {key: _plain(values[number]) for key, values in cells_of.items()}
+            for number, place in enumerate(places)
+        ],
+        "level": 0.95,
+        "noise": result.noise,
+        "clipping": result.clipping,
+        "certificate": json.loads(result.certificate.to_json()),
+    }
+
+
+def _labels(axis: Any, place: int, other: str) -> dict[str, str]:
+    """The labels of a place on an axis, by the names of its levels."""
+    if axis is None:
+        return {}
+    return {name or other: str(level[place]) for name, level in zip(axis.names, axis.levels, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    """A number or a date as JSON holds it; a value that is not defined is null."""
+    if isinstance(value, (int, float, np.number)):
+        return float(value) if np.isfinite(value) else None
+    return None if value is None or str(value) == "NaT" else str(value)
+
+
+def _print(result: statistics.Statistic, out: Path | None) -> None:
+    certificate = result.certificate
+    parts = [(f"  {part.what}", show.price(part.to_dict())) for part in certificate.parts]
+    facts = [
+        *result.lines(),
+        ("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"),
+        *(parts if len(parts) > 1 else []),
+        ("neighbours", certificate.neighbours),
+        ("randomness", certificate.note),
+        ("noise", result.noise),
+        ("clipping", result.clipping),
+        *([] if out is None else [("file", str(out))]),
+    ]
+    show.facts_table(f"Private {result.name}", facts)

@@ -1,0 +1,228 @@
+"""Logistic regression: the size of residuals, of what a record adds to each release, and the profile of all of them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from numpy.typing import NDArray
+from scipy import optimize
+
+from pais import Ball, GaussianNoise, GaussianProfile, LogisticRounds, MismatchError
+from pais._base.lattice import Lattice
+from pais._base.randomness import bit_source
+from pais.data.engines import WeightedRows
+from pais.mechanisms import Extent
+from pais.mechanisms.logistic_sample import LogisticSample
+
+Floats = NDArray[np.float64]
+RADIUS = 3.0
+LABEL = math.sqrt(2.0)
+
+
+def mechanism(n_inputs: int = 3, n_classes: int = 2, *, largest: float = RADIUS, **changes: Any) -> LogisticRounds:
+    facts: dict[str, Any] = {
+        "n_features": n_inputs + n_classes,
+        "n_classes": n_classes,
+        "mean_noise": GaussianNoise(scale=20.0),
+        "moment_noise": GaussianNoise(scale=30.0),
+        "rounds": (GaussianNoise(scale=40.0), GaussianNoise(scale=10.0)),
+        "radius": RADIUS,
+        "n_rows": 1000.0,
+        "mean_square_norm": 4.0,
+        "largest": largest,
+        **changes,
+    }
+    return LogisticRounds(**facts)
+
+
+def labelled(features: Any, classes: Any, n_classes: int) -> tuple[Floats, Floats]:
+    """Rows with their labels, clipped to the ball, and the norms that decide about their probabilities."""
+    ball = Ball(radius=RADIUS)
+    rows = ball.shift(np.column_stack([np.asarray(features), LABEL * np.eye(n_classes)[np.asarray(classes)]]))
+    return ball.clip(rows), ball.norms(rows)
+
+
+def prepared(plan: LogisticRounds, rows: Floats, weights: Floats, matrix: Any = None) -> LogisticSample:
+    sample = LogisticSample(plan, WeightedRows(rows=rows, weights=weights))
+    sample.apply(np.eye(plan.n_inputs + 1) if matrix is None else matrix)
+    return sample
+
+
+def exact_norm(steps: Any, lattice: Lattice) -> float:
+    """Length of a contribution, from exact integers, rounded up."""
+    square = sum((Fraction(int(entry)) ** 2 for entry in np.ravel(steps)), Fraction(0)) * Fraction(lattice.step) ** 2
+    return math.sqrt(square) * (1.0 + 1e-15)
+
+
+# -- residuals ----------------------------------------------------------------------------------------------------
+
+
+def residual(logits: Floats, label: int) -> Floats:
+    chances = np.exp(logits - logits.max())
+    return np.asarray(chances / chances.sum() - np.eye(len(logits))[label])
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 7])
+def test_largest_residual_of_several_classes_is_the_root_of_two(n_classes: int) -> None:
+    rng = np.random.default_rng(n_classes)
+    largest = 0.0
+    for _ in range(20):
+        found = optimize.minimize(
+            lambda logits: -np.linalg.norm(residual(logits, 0)), rng.normal(scale=3.0, size=n_classes)
+        )
+        largest = max(largest, -float(found.fun))
+    assert 1.41 < largest <= math.sqrt(2.0)
+
+
+def test_largest_residual_of_two_classes_with_one_logit_is_one() -> None:
+    plan = mechanism(1, 2)
+    rows, _ = labelled([[1.0], [1.0]], [0, 1], 2)
+    sample = prepared(plan, rows, np.ones(2))
+    for size in (-1e6, -3.0, 0.0, 3.0, 1e6):
+        residuals = sample._residuals(np.array([[size], [0.0]]))
+        assert np.abs(residuals).max() <= 1.0
+        assert np.abs(residuals[0] - residuals[1]) == pytest.approx(1.0)
+
+
+# -- the contribution of a record -----------------------------------------------------------------------------------
+
+records = {
+    "features": st.lists(st.floats(-30.0, 30.0), min_size=3, max_size=3),
+    "label": st.integers(0, 1),
+    "weight": st.floats(1.0, 1e4),
+    "seed": st.integers(0, 1000),
+    "size": st.sampled_from([1e-6, 0.1, 1.0, 30.0, 1e6]),
+}
+
+
+@settings(max_examples=150, deadline=None)
+@given(**records, n_classes=st.sampled_from([2, 3, 5]))
+def test_a_record_adds_no_more_than_its_price_to_a_gradient(
+    features: list[float], label: int, weight: float, seed: int, size: float, n_classes: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    plan = mechanism(3, n_classes, largest=weight * RADIUS)
+    rows, norms = labelled([features], [label], n_classes)
+    sample = prepared(plan, rows, np.array([weight]), rng.normal(size=(4, 4)) * size)
+    steps, lattice = sample.gradient_steps(rng.normal(size=(4, plan.n_logits)) / size * 10.0 ** rng.integers(-2, 4))
+    price = GaussianProfile(math.inf, plan._price_scale(GaussianNoise(scale=1.0)))
+    assert exact_norm(steps, lattice) <= float(price(weight, norms[0]))
+
+
+@settings(max_examples=100, deadline=None)
+@given(**records)
+def test_a_record_adds_no_more_than_its_price_to_the_second_moment(
+    features: list[float], label: int, weight: float, seed: int, size: float
+) -> None:
+    plan = mechanism(3, 2, largest=weight * RADIUS)
+    rows, norms = labelled([features], [label], 2)
+    matrix = np.random.default_rng(seed).normal(size=(4, 4)) * size
+    steps, lattice = prepared(plan, rows, np.array([weight]), matrix).moment_steps(plan.moment_noise.scale)
+    assert exact_norm(steps, lattice) <= weight * norms[0] ** 2
+
+
+@pytest.mark.parametrize(("n_classes", "largest"), [(2, 1.0), (3, math.sqrt(2.0))])
+def test_a_price_without_the_root_of_two_would_be_too_small(n_classes: int, largest: float) -> None:
+    """The bound of a gradient is met by a record that is certainly of another class than the coefficients say."""
+    rows, norms = labelled([[9.0, 0.0, 0.0]], [0], n_classes)
+    sample = prepared(mechanism(3, n_classes), rows, np.ones(1), 5.0 * np.eye(4))
+    point = np.zeros((4, 1 if n_classes == 2 else n_classes))
+    point[0, -1] = 100.0
+    steps, lattice = sample.gradient_steps(point)
+    assert exact_norm(steps, lattice) > 0.9999 * largest * norms[0]
+    profile = mechanism(3, n_classes).profile
+    assert float(profile(1.0, norms[0])) ** 2 > 0.9999 * largest**2 * norms[0] ** 2 * (1 / 40.0**2 + 1 / 10.0**2)
+
+
+def test_a_row_of_no_listed_class_adds_nothing() -> None:
+    rows, _ = labelled([[1.0, 2.0, -1.0]], [0], 2)
+    rows[:, 3:] = 0.0
+    plan = mechanism()
+    sample = LogisticSample(plan, WeightedRows(rows=rows, weights=np.ones(1)))
+    quiet = GaussianNoise(scale=1e-9)
+    assert np.abs(sample.total(quiet, bit_source(0))).max() < 1e-7
+    sample.apply(np.eye(4))
+    assert not sample.moment_steps(30.0)[0].any()
+    assert not sample.gradient_steps(np.ones((4, 1)))[0].any()
+
+
+# -- the profile ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("n_classes", "factor"), [(2, 1.0), (4, 2.0)])
+def test_profile_adds_the_squares_of_all_releases(n_classes: int, factor: float) -> None:
+    profile = mechanism(3, n_classes).profile
+    for weight, norm in ((1.0, 1.5), (7.0, 0.01), (2.0, 3.0)):
+        square = norm**2 / 20.0**2 + norm**4 / 30.0**2 + factor * norm**2 * (1 / 40.0**2 + 1 / 10.0**2)
+        exact = weight * math.sqrt(square)
+        assert exact <= float(profile(weight, norm)) <= exact * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_person_with_many_rows_adds_no_more_than_one_row(n_classes: int) -> None:
+    """The norm of a person is the root mean square, also for one far row and nine near ones."""
+    rng = np.random.default_rng(1)
+    plan = mechanism(3, n_classes, largest=5.0 * RADIUS)
+    for scale in ([9.0] + [0.0] * 9, rng.uniform(0.0, 3.0, 10)):
+        features = rng.normal(size=(10, 3)) * np.asarray(scale)[:, None]
+        rows, norms = labelled(features, rng.integers(0, n_classes, 10), n_classes)
+        weight, norm = 5.0, math.sqrt(np.square(norms).mean())
+        sample = prepared(plan, rows, np.full(10, weight / 10), rng.normal(size=(4, 4)))
+        steps, lattice = sample.gradient_steps(rng.normal(size=(4, plan.n_logits)) * 30.0)
+        largest = 1.0 if n_classes == 2 else math.sqrt(2.0)
+        assert exact_norm(steps, lattice) <= largest * weight * norm
+        steps, lattice = sample.moment_steps(30.0)
+        assert exact_norm(steps, lattice) <= weight * norm**2
+
+
+# -- other rows ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("d", [1, 7, 65])
+def test_contribution_of_a_row_is_the_same_to_the_bit_in_any_company(n_classes: int, d: int) -> None:
+    rng = np.random.default_rng(d)
+    plan = mechanism(d, n_classes, largest=8.0 * RADIUS)
+    rows, _ = labelled(rng.normal(size=(300, d)) * 3.0 / math.sqrt(d), rng.integers(0, n_classes, 300), n_classes)
+    weights = rng.uniform(1.0, 8.0, 300)
+    matrix, point = rng.normal(size=(d + 1, d + 1)), rng.normal(size=(d + 1, plan.n_logits))
+    whole = prepared(plan, rows, weights, matrix)
+    for part in (slice(0, 1), slice(3, 10), slice(10, 299)):
+        rest = np.setdiff1d(np.arange(300), np.arange(300)[part])
+        pieces = [prepared(plan, rows[index], weights[index], matrix) for index in (part, rest)]
+        gradients = [piece.gradient_steps(point)[0] for piece in pieces]
+        moments = [piece.moment_steps(30.0)[0] for piece in pieces]
+        np.testing.assert_array_equal(sum(gradients), whole.gradient_steps(point)[0])
+        np.testing.assert_array_equal(sum(moments), whole.moment_steps(30.0)[0])
+
+
+def test_another_ball_or_rule_than_the_planned_one_is_refused() -> None:
+    plan = mechanism()
+    plan.require_lattice(Extent(radius=RADIUS, weight=1.0, contribution=RADIUS))
+    for extent in (
+        Extent(radius=2.0, weight=1.0, contribution=2.0),
+        Extent(radius=RADIUS, weight=9.0, contribution=9.0 * RADIUS),
+    ):
+        with pytest.raises(MismatchError, match="planned for radius"):
+            plan.require_lattice(extent)
+
+
+def test_gradient_is_that_of_the_weighted_loss() -> None:
+    """A clipped row has the logit of the whole row, and counts with the share of it that clipping left."""
+    rng = np.random.default_rng(5)
+    features, classes = rng.normal(size=(200, 2)) * 2.0, rng.integers(0, 3, 200)
+    rows, _ = labelled(features, classes, 3)
+    plan = mechanism(2, 3, largest=2.0 * RADIUS)
+    matrix, point = np.diag([0.2, 0.1, 0.3]), rng.normal(size=(3, 3))
+    steps, lattice = prepared(plan, rows, np.full(200, 2.0), matrix).gradient_steps(point)
+    longer = np.column_stack([features, np.ones(200)]) @ matrix
+    share = np.minimum(1.0, RADIUS / np.sqrt(np.square(features).sum(axis=1) + LABEL**2))
+    logits = longer @ point
+    chances = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True) - np.eye(3)[classes]
+    expected = 2.0 * (longer * share[:, None]).T @ chances
+    np.testing.assert_allclose(lattice.decode(steps), expected, atol=0.02)

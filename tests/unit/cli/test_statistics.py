@@ -1,0 +1,149 @@
+"""The commands of the one-line statistics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+import pais as package
+from tests.unit.cli.commands import pais, strict_json
+
+COLUMNS = "age=18:100,premium=bool"
+REGIONS = "region=[north|south]"
+NAMES = ["mean", "sum", "count", "variance", "covariance", "describe", "histogram", "quantile"]
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("people") / "people.parquet"
+    pq.write_table(package.example_people(400, random_state=0), path)
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statistic_is_printed_with_its_guarantee(people: Path, name: str) -> None:
+    result = pais(name, people, "--columns", "age=18:100,income=0:200000", "--epsilon", 1)
+    assert result.exit_code == 0, result.stderr
+    assert "epsilon 1, delta" in result.stdout
+    assert "one row added or removed" in result.stdout
+    assert "95 %" in result.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_statistic_is_written_and_explained(people: Path, name: str, tmp_path: Path) -> None:
+    out = tmp_path / "result.json"
+    arguments = ["--columns", "age=18:100", "--by", REGIONS, "--unit", "customer_id", "--epsilon", 0.5, "--out", out]
+    result = pais(name, people, *arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    content = strict_json(out.read_text())
+    assert content == strict_json(result.stdout)
+    assert content["kind"] == "statistic"
+    assert content["certificate"]["epsilon"] <= 0.5
+    assert content["certificate"]["neighbours"] == "one customer_id added or removed"
+    assert {value["region"] for value in content["values"]} == {"north", "south"}
+    for value in content["values"]:
+        assert value["low"] <= value["value"] <= value["high"]
+        assert value["standard_error"] >= 0.0
+    explained = pais("explain", out)
+    assert explained.exit_code == 0, explained.stderr
+    assert explained.stdout.startswith("This is a released statistic: ")
+    assert "one customer_id added or removed" in explained.stdout
+    assert strict_json(pais("explain", out, "--json").stdout)["kind"] == "statistic"
+    again = pais(name, people, *arguments)
+    assert again.exit_code == 2
+    assert "--overwrite" in again.stderr
+
+
+def test_values_are_those_of_the_function(people: Path) -> None:
+    result = pais("mean", people, "--columns", COLUMNS, "--by", REGIONS, "--epsilon", 1, "--seed", 3, "--json")
+    assert "NOT PRIVATE" in result.stderr
+    content = strict_json(result.stdout)
+    columns = {"age": (18, 100), "premium": bool}
+    expected = package.mean(people, columns, by={"region": ["north", "south"]}, epsilon=1.0, random_state=3)
+    assert [value["value"] for value in content["values"]] == expected.value.to_numpy().ravel().tolist()
+    assert [(value["region"], value["column"]) for value in content["values"]] == [
+        ("north", "age"),
+        ("north", "premium"),
+        ("south", "age"),
+        ("south", "premium"),
+    ]
+    assert content["certificate"]["secure_randomness"] is False
+
+
+def test_groups_can_be_stated_among_the_columns(people: Path) -> None:
+    result = pais("count", people, "--columns", REGIONS, "--by", "region", "--epsilon", 1, "--json")
+    assert [value["region"] for value in strict_json(result.stdout)["values"]] == ["north", "south"]
+
+
+def test_rows_are_counted_without_columns_in_csv_files_of_any_dialect(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n" + "1,5;x\n" * 500 + ";y\n" * 500)
+    result = pais("count", path, "--epsilon", 20, "--separator", ";", "--decimal", ",", "--json")
+    assert result.exit_code == 0, result.stderr
+    assert strict_json(result.stdout)["values"][0]["value"] == pytest.approx(1000, abs=5)
+    arguments = ["--separator", ";", "--decimal", ",", "--columns", "a=0:10", "--epsilon", 20, "--json"]
+    mean = pais("mean", path, *arguments, "--engine", "memory")
+    assert strict_json(mean.stdout)["values"][0]["value"] == pytest.approx(1.5, abs=0.1)
+
+
+def test_quantiles_have_levels_and_steps(people: Path) -> None:
+    result = pais(
+        "quantile", people, "--columns", "age=18:100", "--q", "0.25,0.5", "--step", 1, "--epsilon", 1, "--json"
+    )
+    values = strict_json(result.stdout)["values"]
+    assert [value["quantile"] for value in values] == ["0.25", "0.5"]
+    assert all(value["value"] % 1 == 0 for value in values)
+
+
+def test_histograms_have_bins_or_edges(people: Path) -> None:
+    for bins, n_bins in (("4", 4), ("18,30,60,100", 3)):
+        result = pais("histogram", people, "--columns", "age=18:100", "--bins", bins, "--epsilon", 1, "--json")
+        assert len(strict_json(result.stdout)["values"]) == n_bins
+
+
+def test_dates_are_text_in_json(people: Path) -> None:
+    result = pais("mean", people, "--columns", "joined=2000-01-01:2030-01-01", "--epsilon", 5, "--json")
+    value = strict_json(result.stdout)["values"][0]
+    assert value["low"] <= value["value"] <= value["high"]
+    assert str(value["value"]).startswith("20")
+
+
+def test_a_sample_is_drawn_on_request(people: Path) -> None:
+    arguments = ["--sampling", "uniform", "--sample-size", 300, "--epsilon", 1]
+    result = pais("mean", people, "--columns", "age=18:100", *arguments)
+    assert result.exit_code == 0, result.stderr
+    assert "Rows were kept with probability" in " ".join(result.stdout.replace("│", " ").split())
+
+
+def test_a_ledger_is_charged(people: Path, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger.json"
+    assert pais("ledger", ledger, "--epsilon", 1).exit_code == 0
+    arguments = ["--columns", "age=18:100", "--epsilon", 0.75, "--ledger", ledger]
+    assert pais("quantile", people, *arguments).exit_code == 0
+    refused = pais("mean", people, *arguments)
+    assert refused.exit_code == 3
+    assert "epsilon" in refused.stderr
+    assert strict_json(pais("ledger", ledger, "--json").stdout)["spent"]["epsilon"] == 0.75
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["mean", "--columns", "age"], "states nothing about 'age'"),
+        (["mean"], "at least one column"),
+        (["mean", "--columns", "age=18:100", "--by", "region"], "categories"),
+        (["mean", "--columns", "height=0:3"], "do not exist"),
+        (["quantile", "--columns", "age=18:100", "--q", "0.5,x"], "--q"),
+        (["quantile", "--columns", "age=18:100", "--q", "1.5"], "q"),
+        (["histogram", "--columns", "age=18:100", "--bins", "many"], "--bins"),
+        (["mean", "--columns", "age=18:100", "--quiet"], "--quiet"),
+    ],
+)
+def test_arguments_that_cannot_be_used_are_named(people: Path, arguments: list[str], words: str) -> None:
+    name, *more = arguments
+    result = pais(name, people, "--epsilon", 1, *more)
+    assert result.exit_code == 2
+    assert words in result.stderr
+    assert result.stderr.count("\n") == 1

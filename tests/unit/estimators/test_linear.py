@@ -1,0 +1,324 @@
+"""The estimator `DPLinearRegression`: contract, inputs, units of the columns and guarantees."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import pais
+from pais import DPLinearRegression
+
+# Checks of scikit-learn that ask for what the guarantee forbids, or for an answer where there is none.
+EXPECTED_FAILURES = {
+    "check_dtype_object": "one cell that is no number must not decide whether fit succeeds",
+    "check_supervised_y_no_nan": "one target that is no number must not decide whether fit succeeds",
+    "check_estimators_empty_data_messages": "an error would tell an empty table from a table with one row",
+}
+
+N_ROWS = 20_000
+
+
+def people(n_rows: int = N_ROWS) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    age = rng.uniform(18.0, 90.0, n_rows)
+    visits = rng.poisson(4.0, n_rows).astype(float)
+    premium = rng.random(n_rows) < 0.3
+    region = rng.choice(["north", "south"], n_rows)
+    income = 20_000 + 500 * age - 1500 * visits + 9000 * premium + 4000 * (region == "south")
+    income = income + rng.normal(scale=6000.0, size=n_rows)
+    return {"age": age, "visits": visits, "premium": premium, "region": region, "income": income}
+
+
+PEOPLE = people()
+COLUMNS = {
+    "age": (18, 90),
+    "visits": (0, 15),
+    "premium": bool,
+    "region": ["north", "south"],
+    "income": (0, 100_000),
+}
+NUMBERS = np.column_stack([PEOPLE["age"], PEOPLE["visits"]])
+
+
+def table() -> pa.Table:
+    return pa.table({**PEOPLE, "id": np.arange(N_ROWS) // 2})
+
+
+def fitted(X: Any = None, y: Any = None, **changes: Any) -> DPLinearRegression:
+    settings: dict[str, Any] = {"epsilon": 1.0, "columns": COLUMNS, "target": "income", "random_state": 0, **changes}
+    return DPLinearRegression(**settings).fit(table() if X is None else X, y)
+
+
+def checks() -> list[Any]:
+    return [
+        pytest.param(
+            model,
+            check,
+            id=f"{getattr(check, 'func', check).__name__}-{number}",
+            marks=[
+                pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+                # The tables of the checks are too small for a survey of their columns.
+                pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
+                *(
+                    pytest.mark.xfail(reason=reason, strict=True)
+                    for name, reason in EXPECTED_FAILURES.items()
+                    if getattr(check, "func", check).__name__ == name
+                ),
+            ],
+        )
+        for number, (model, check) in enumerate(estimator_checks_generator(DPLinearRegression()))
+    ]
+
+
+@pytest.mark.parametrize(("model", "check"), checks())
+def test_scikit_learn_accepts_the_estimator(
+    model: DPLinearRegression, check: Callable[[DPLinearRegression], None]
+) -> None:
+    check(model)
+
+
+# -- coefficients ---------------------------------------------------------------------------------------------------
+
+
+def test_coefficients_are_in_the_units_of_the_columns() -> None:
+    model = fitted(epsilon=8.0, sampling="none")
+    frame = model.coefficients_frame()
+    assert frame.index.tolist() == ["age", "visits", "premium", "region=north", "region=south", "intercept"]
+    truth = {"age": 500.0, "visits": -1500.0, "premium": 9000.0}
+    for name, value in truth.items():
+        assert frame.loc[name, "coefficient"] == pytest.approx(value, rel=0.1)
+        assert frame.loc[name, "standard_error"] < 0.1 * abs(value)
+    between = frame.loc["region=south", "coefficient"] - frame.loc["region=north", "coefficient"]
+    assert between == pytest.approx(4000.0, rel=0.15)
+    assert model.coef_.tolist() == frame["coefficient"].tolist()[:-1]
+    assert model.intercept_ == frame.loc["intercept", "coefficient"]
+    assert model.coef_standard_errors_.tolist() == frame["standard_error"].tolist()[:-1]
+
+
+@pytest.mark.parametrize("columns", [None, {"x0": (18, 90), "x1": (0, 15), "y": (0, 100_000)}])
+def test_coefficients_of_an_array_are_those_of_least_squares(columns: Any) -> None:
+    exact = LinearRegression().fit(NUMBERS, PEOPLE["income"])
+    model = DPLinearRegression(epsilon=20.0, columns=columns, sampling="none", alpha=0.0, random_state=0)
+    with pytest.warns(pais.PrivacyWarning, match="weak"):
+        model.fit(NUMBERS, PEOPLE["income"])
+    # Clipped rows count less, so the coefficients are those of other weights.
+    assert model.coef_ == pytest.approx(exact.coef_, rel=0.05)
+    assert model.intercept_ == pytest.approx(exact.intercept_, rel=0.05)
+    assert model.fit_.coefficients.labels == ("x0", "x1")
+    assert model.fit_.coefficients.target == "y"
+
+
+def test_the_model_without_an_intercept_passes_through_zero() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.uniform(1.0, 3.0, size=(N_ROWS, 2))
+    y = X @ [2.0, -1.0] + rng.normal(scale=0.1, size=N_ROWS)
+    columns = {"x0": (1, 3), "x1": (1, 3), "y": (-2, 6)}
+    model = DPLinearRegression(epsilon=8.0, columns=columns, fit_intercept=False, alpha=0.0, random_state=0).fit(X, y)
+    assert model.intercept_ == 0.0
+    assert model.coef_ == pytest.approx([2.0, -1.0], abs=0.05)
+    assert model.coefficients_frame().loc["intercept", "standard_error"] == 0.0
+
+
+@pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform", "none"])
+def test_every_sampling_rule_predicts(sampling: str) -> None:
+    model = fitted(sampling=sampling, epsilon=2.0)
+    assert model.score(table()) > 0.7
+    assert model.certificate_.epsilon <= 2.0
+
+
+def test_a_small_sample_predicts() -> None:
+    model = fitted(sample_size=2000)
+    norms = model.plan_.norms
+    assert norms is not None
+    assert norms.expected_size(model.plan_.rule) <= 2000
+    assert model.score(table()) > 0.6
+
+
+def test_columns_that_are_not_stated_are_found() -> None:
+    model = fitted(columns=["age", "visits"], epsilon=2.0)
+    schema = model.fit_.schema
+    assert schema is not None
+    age, _, income = schema.columns
+    assert age.center == pytest.approx(54.0, abs=6.0)
+    assert age.unit_scale == pytest.approx(20.8, rel=0.3)
+    low, high = np.quantile(PEOPLE["income"], [0.0, 1.0])
+    assert model.fit_.coefficients.low > low - 20_000
+    assert model.fit_.coefficients.high < high + 20_000
+    assert income.name == "income"
+    assert model.score(table()) > 0.4
+
+
+# -- inputs ----------------------------------------------------------------------------------------------------------
+
+
+def test_tables_files_and_arrays_give_the_same_fit(tmp_path: Path) -> None:
+    names, columns = ["age", "visits"], {"age": (18, 90), "visits": (0, 15), "income": (0, 100_000)}
+    numbers = table().select([*names, "income"])
+    pq.write_table(numbers, tmp_path / "rows.parquet", row_group_size=3000)
+    frame = numbers.to_pandas()
+    settings: dict[str, Any] = {"columns": columns, "epsilon": 1.0, "random_state": 7}
+    models = [
+        DPLinearRegression(target="income", **settings).fit(numbers),
+        DPLinearRegression(target="income", **settings).fit(tmp_path / "rows.parquet"),
+        DPLinearRegression(target="income", **settings).fit(frame),
+        DPLinearRegression(**settings).fit(frame[names], frame["income"]),
+        DPLinearRegression(target="income", **settings).fit(pl.from_arrow(numbers)),
+        DPLinearRegression(**{**settings, "columns": {"x0": (18, 90), "x1": (0, 15), "y": (0, 100_000)}}).fit(
+            NUMBERS, PEOPLE["income"]
+        ),
+    ]
+    for model in models[1:]:
+        assert np.array_equal(model.coef_, models[0].coef_)
+        assert model.intercept_ == models[0].intercept_
+    for model in models[:5]:
+        assert model.feature_names_in_.tolist() == names
+        assert np.array_equal(model.predict(frame[names]), model.predict(numbers))
+        assert np.array_equal(model.predict(tmp_path / "rows.parquet"), model.predict(numbers))
+    assert not hasattr(models[5], "feature_names_in_")
+    assert np.array_equal(models[5].predict(NUMBERS), models[0].predict(numbers))
+
+
+def test_nothing_stated_gives_the_same_fit_from_files_and_tables(tmp_path: Path) -> None:
+    numbers = table().select(["age", "visits", "income"])
+    pq.write_table(numbers, tmp_path / "rows.parquet", row_group_size=3000)
+    frame = numbers.to_pandas()
+    settings: dict[str, Any] = {"epsilon": 1.0, "random_state": 7}
+    models = [
+        DPLinearRegression(target="income", **settings).fit(tmp_path / "rows.parquet"),
+        DPLinearRegression(target="income", **settings).fit(frame),
+        DPLinearRegression(**settings).fit(frame[["age", "visits"]], frame["income"]),
+        DPLinearRegression(**settings).fit(NUMBERS, PEOPLE["income"]),
+    ]
+    for model in models[1:]:
+        assert np.array_equal(model.coef_, models[0].coef_)
+
+
+def test_predictions_are_in_the_units_of_the_target_and_within_its_bounds() -> None:
+    model = fitted()
+    predicted = model.predict(table())
+    assert predicted.shape == (N_ROWS,)
+    frame = model.coefficients_frame()["coefficient"]
+    by_hand = (
+        frame["intercept"]
+        + PEOPLE["age"] * frame["age"]
+        + PEOPLE["visits"].clip(0, 15) * frame["visits"]
+        + PEOPLE["premium"] * frame["premium"]
+        + np.where(PEOPLE["region"] == "south", frame["region=south"], frame["region=north"])
+    )
+    assert predicted == pytest.approx(by_hand.clip(0, 100_000), rel=1e-9)
+    # A feature beyond its bounds is clipped.
+    far = pa.table({"age": [1e12], "visits": [0.0], "premium": [True], "region": ["south"]})
+    assert 0.0 <= model.predict(far)[0] <= 100_000
+
+
+def test_rows_with_missing_values_have_no_prediction() -> None:
+    model = fitted()
+    rows = pa.table({"age": [30.0, None], "visits": [1.0, 2.0], "premium": [True, False], "region": ["north", "west"]})
+    assert np.isnan(model.predict(rows)).tolist() == [False, True]
+
+
+def test_rows_with_missing_values_change_nothing() -> None:
+    y = PEOPLE["income"].copy()
+    X = NUMBERS.copy()
+    settings: dict[str, Any] = {"columns": {"x0": (18, 90), "x1": (0, 15), "y": (0, 100_000)}, "random_state": 3}
+    X[100:200, 0] = np.nan
+    y[200:300] = np.inf
+    other = X.copy()
+    other[200:300] = -5e300
+    other[100:200, 1] = 1e9
+    models = [DPLinearRegression(epsilon=1.0, **settings).fit(rows, y) for rows in (X, other)]
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+
+
+def test_a_score_reads_the_target_of_a_table(tmp_path: Path) -> None:
+    model = fitted()
+    pq.write_table(table(), tmp_path / "rows.parquet")
+    score = model.score(table(), PEOPLE["income"])
+    assert score == model.score(table()) == model.score(tmp_path / "rows.parquet")
+    weights = np.ones(N_ROWS)
+    assert model.score(table(), PEOPLE["income"], sample_weight=weights) == pytest.approx(score)
+
+
+# -- guarantees ------------------------------------------------------------------------------------------------------
+
+
+def test_a_unit_is_protected_with_all_rows() -> None:
+    model = fitted(unit="id", epsilon=2.0)
+    assert model.certificate_.neighbours == "one id added or removed"
+    assert model.score(table()) > 0.6
+    assert "id" not in model.feature_names_in_
+
+
+def test_a_unit_beside_targets() -> None:
+    frame = table().to_pandas().drop(columns=["region", "premium"])
+    y = frame.pop("income")
+    model = fitted(frame, y, unit="id", columns=None, target=None)
+    assert model.feature_names_in_.tolist() == ["age", "visits"]
+    assert model.fit_.coefficients.target == "income"
+
+
+def test_a_fit_is_charged_once_and_refused_when_the_budget_is_used_up() -> None:
+    ledger = pais.Ledger(epsilon=1.5, delta=1e-5)
+    model = fitted(ledger=ledger)
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+    assert model.certificate_.epsilon <= 1.0
+    with pytest.raises(pais.BudgetError):
+        clone(model).fit(table())
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+
+
+def test_one_far_row_moves_no_coefficient_far() -> None:
+    X, y = NUMBERS.copy(), PEOPLE["income"].copy()
+    settings: dict[str, Any] = {"sampling": "none", "random_state": 0}
+    before = DPLinearRegression(**settings).fit(X, y)
+    X[0], y[0] = [1e9, -1e9], 1e12
+    after = DPLinearRegression(**settings).fit(X, y)
+    assert after.coef_ == pytest.approx(before.coef_, rel=0.01)
+
+
+def test_models_travel() -> None:
+    model = fitted()
+    copied = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copied.predict(table()), model.predict(table()))
+    assert "coefficients for 'income'" in model.explain()
+    assert "DPLinearRegression" in model._repr_html_inner()
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "changes", "message"),
+    [
+        (NUMBERS, None, {"target": None}, "requires y"),
+        (NUMBERS, None, {}, "an array does not have"),
+        (NUMBERS, PEOPLE["income"][:-1], {"columns": None}, "inconsistent numbers"),
+        (NUMBERS, np.ones((N_ROWS, 2)), {"columns": None}, "1d array"),
+        ("rows.parquet", PEOPLE["income"], {}, "beside a file"),
+        (NUMBERS, PEOPLE["income"], {}, "not a column of X"),
+        (pais.source(NUMBERS), None, {}, "open source"),
+        (None, None, {"target": "region"}, "not a column of numbers"),
+        (None, None, {"target": 3}, "not a text"),
+        (None, None, {"target": "profit", "columns": ["age"]}, "profit"),
+        (None, None, {"alpha": "auto"}, "alpha"),
+        (None, None, {"alpha": -1.0}, "alpha"),
+        (None, None, {"fit_intercept": "yes"}, "fit_intercept"),
+        (None, None, {"columns": {"income": (0, 1)}}, "no feature"),
+        (pd.DataFrame(NUMBERS, columns=["age", "y"]), PEOPLE["income"], {"columns": None, "target": None}, "'y'"),
+    ],
+)
+def test_refusals_name_the_argument(X: Any, y: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(pais.PaisError, match=message):
+        fitted(X, y, **changes)

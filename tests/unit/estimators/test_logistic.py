@@ -1,0 +1,281 @@
+"""The estimator `DPLogisticRegression`: contract, inputs, classes, units of the columns and guarantees."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import pais
+from pais import DPLogisticRegression
+
+# Checks of scikit-learn that ask for what the guarantee forbids, or for an answer where there is none.
+EXPECTED_FAILURES = {
+    "check_dtype_object": "one cell that is no number must not decide whether fit succeeds",
+}
+
+N_ROWS = 20_000
+
+
+def people() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    age = rng.uniform(18.0, 90.0, N_ROWS)
+    visits = rng.poisson(4.0, N_ROWS).astype(float)
+    region = rng.choice(["north", "south"], N_ROWS)
+    logit = -3.0 + 0.06 * age - 0.4 * visits + 1.5 * (region == "south")
+    premium = rng.random(N_ROWS) < 1.0 / (1.0 + np.exp(-logit))
+    scores = np.column_stack([0.05 * age, 0.8 * visits, 4.0 * (region == "south")]) + rng.gumbel(size=(N_ROWS, 3))
+    plan = np.array(["basic", "family", "gold"])[scores.argmax(axis=1)]
+    return {"age": age, "visits": visits, "region": region, "premium": premium, "plan": plan}
+
+
+PEOPLE = people()
+FEATURES = {"age": (18, 90), "visits": (0, 15), "region": ["north", "south"]}
+NUMBERS = np.column_stack([PEOPLE["age"], PEOPLE["visits"]])
+BOUNDS = {"x0": (18, 90), "x1": (0, 15)}
+
+
+def table() -> pa.Table:
+    return pa.table({**PEOPLE, "id": np.arange(N_ROWS) // 2})
+
+
+def fitted(X: Any = None, y: Any = None, **changes: Any) -> DPLogisticRegression:
+    settings: dict[str, Any] = {
+        "epsilon": 1.0,
+        "columns": {**FEATURES, "premium": bool},
+        "target": "premium",
+        "random_state": 0,
+        **changes,
+    }
+    return DPLogisticRegression(**settings).fit(table() if X is None else X, y)
+
+
+def checks() -> list[Any]:
+    return [
+        pytest.param(
+            model,
+            check,
+            id=f"{getattr(check, 'func', check).__name__}-{number}",
+            marks=[
+                pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
+                # The tables of the checks are too small for a survey of columns, and their classes are those of y.
+                pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
+                pytest.mark.filterwarnings("ignore::pais.QualityWarning"),
+                pytest.mark.filterwarnings("ignore:the classes are:pais.PrivacyWarning"),
+                *(
+                    pytest.mark.xfail(reason=reason, strict=True)
+                    for name, reason in EXPECTED_FAILURES.items()
+                    if getattr(check, "func", check).__name__ == name
+                ),
+            ],
+        )
+        for number, (model, check) in enumerate(estimator_checks_generator(DPLogisticRegression()))
+    ]
+
+
+@pytest.mark.parametrize(("model", "check"), checks())
+def test_scikit_learn_accepts_the_estimator(
+    model: DPLogisticRegression, check: Callable[[DPLogisticRegression], None]
+) -> None:
+    check(model)
+
+
+# -- coefficients ---------------------------------------------------------------------------------------------------
+
+
+def test_coefficients_are_in_the_units_of_the_columns() -> None:
+    model = fitted(epsilon=8.0)
+    frame = model.coefficients_frame()
+    assert frame.index.tolist() == ["age", "visits", "region=north", "region=south", "intercept"]
+    assert frame.loc["age", "coefficient"] == pytest.approx(0.06, rel=0.15)
+    assert frame.loc["visits", "coefficient"] == pytest.approx(-0.4, rel=0.15)
+    between = frame.loc["region=south", "coefficient"] - frame.loc["region=north", "coefficient"]
+    assert between == pytest.approx(1.5, rel=0.15)
+    assert frame.loc["age", "standard_error"] < 0.01
+    assert model.coef_[0].tolist() == frame["coefficient"].tolist()[:-1]
+    assert model.intercept_.tolist() == [frame.loc["intercept", "coefficient"]]
+    assert model.coef_standard_errors_[0].tolist() == frame["standard_error"].tolist()[:-1]
+
+
+@pytest.mark.parametrize("columns", [None, BOUNDS])
+def test_coefficients_of_an_array_are_those_of_a_logistic_regression(columns: Any) -> None:
+    exact = LogisticRegression(C=1e6).fit(NUMBERS, PEOPLE["premium"])
+    model = DPLogisticRegression(epsilon=20.0, columns=columns, classes=[False, True], random_state=0)
+    with pytest.warns(pais.PrivacyWarning, match="weak"):
+        model.fit(NUMBERS, PEOPLE["premium"])
+    # Rows are weighted by what clipping leaves of them.
+    assert model.coef_ == pytest.approx(exact.coef_, rel=0.1)
+    assert model.intercept_ == pytest.approx(exact.intercept_, rel=0.1)
+    proba = model.predict_proba(NUMBERS)
+    assert log_loss(PEOPLE["premium"], proba) < log_loss(PEOPLE["premium"], exact.predict_proba(NUMBERS)) + 0.002
+
+
+def test_three_classes_are_fitted_jointly() -> None:
+    model = fitted(target="plan", columns=FEATURES, classes=["basic", "family", "gold"], epsilon=3.0)
+    assert model.classes_.tolist() == ["basic", "family", "gold"]
+    assert model.coef_.shape == (3, 4)
+    assert np.abs(model.coef_.sum(axis=0)).max() < 1e-9
+    proba = model.predict_proba(table())
+    assert proba.sum(axis=1) == pytest.approx(1.0)
+    X = np.column_stack([NUMBERS, PEOPLE["region"] == "south"])
+    exact = LogisticRegression(C=1e6, max_iter=500).fit(X, PEOPLE["plan"])
+    assert log_loss(PEOPLE["plan"], proba) < log_loss(PEOPLE["plan"], exact.predict_proba(X)) + 0.02
+    frame = model.coefficients_frame()
+    assert frame.loc[("family", "visits"), "coefficient"] > frame.loc[("basic", "visits"), "coefficient"] + 0.5
+    # A gradient of three classes is longer by the root of two, and the rounds have as much more noise.
+    noise = [rounds.scale for rounds in model.plan_.mechanism.rounds]  # type: ignore[attr-defined]
+    moment = model.plan_.mechanism.moment_noise.scale / model.plan_.ball.radius  # type: ignore[attr-defined]
+    both = fitted(epsilon=3.0).plan_
+    other = both.mechanism.moment_noise.scale / both.ball.radius  # type: ignore[attr-defined]
+    others = [rounds.scale for rounds in both.mechanism.rounds]  # type: ignore[attr-defined]
+    ratio = sum(n**-2 for n in others) ** 0.5 / sum(n**-2 for n in noise) ** 0.5 * other / moment
+    assert ratio == pytest.approx(2.0**0.5, rel=1e-6)
+
+
+def test_coefficients_are_zero_where_noise_hides_the_relation() -> None:
+    rows = table().slice(0, 60)
+    with pytest.warns(pais.QualityWarning, match="noise hides the relation"):
+        model = fitted(rows, epsilon=0.1, radius=4.0, norms=pais.NormDistribution.from_histogram([0.0, 4.0], [60]))
+    assert not model.coef_.any()
+    assert model.predict_proba(rows) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform", "none"])
+def test_every_sampling_rule_predicts(sampling: str) -> None:
+    model = fitted(sampling=sampling, epsilon=2.0)
+    assert model.score(table()) > 0.7
+    assert model.certificate_.epsilon <= 2.0
+
+
+# -- classes --------------------------------------------------------------------------------------------------------
+
+
+def test_classes_of_y_are_taken_with_a_warning() -> None:
+    with pytest.warns(pais.PrivacyWarning, match="classes are the distinct values of y"):
+        model = DPLogisticRegression(columns=BOUNDS, random_state=0).fit(NUMBERS, PEOPLE["plan"])
+    assert model.classes_.tolist() == ["basic", "family", "gold"]
+
+
+@pytest.mark.parametrize("classes", [["no", "yes"], [0, 1], [-1.5, 2.0], [False, True]])
+def test_predicted_classes_have_the_type_of_the_stated_ones(classes: list[Any]) -> None:
+    y = np.array(classes)[PEOPLE["premium"].astype(int)]
+    model = DPLogisticRegression(columns=BOUNDS, classes=classes, random_state=0).fit(NUMBERS, y)
+    assert model.classes_.tolist() == classes
+    assert set(model.predict(NUMBERS).tolist()) == set(classes)
+    assert model.score(NUMBERS, y) > 0.65
+
+
+def test_rows_of_other_classes_contribute_nothing() -> None:
+    gold = PEOPLE["plan"] == "gold"
+    kept = {name: values[~gold] for name, values in PEOPLE.items()}
+    settings: dict[str, Any] = {"target": "plan", "columns": FEATURES, "classes": ["family", "basic"], "epsilon": 8.0}
+    models = [fitted(pa.table(PEOPLE), **settings), fitted(pa.table(kept), **settings)]
+    assert models[0].coef_ == pytest.approx(models[1].coef_, abs=0.3)
+    assert models[0].classes_.tolist() == ["basic", "family"]
+
+
+def test_missing_classes_do_not_decide_whether_a_fit_succeeds() -> None:
+    y = PEOPLE["plan"].astype(object)
+    y[::7] = None
+    settings: dict[str, Any] = {"columns": BOUNDS, "classes": ["basic", "family", "gold"], "random_state": 0}
+    assert DPLogisticRegression(**settings).fit(NUMBERS, y).coef_.shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"columns": FEATURES}, "List them in classes"),
+        ({"classes": ["yes"]}, "only one class"),
+        ({"classes": "yes"}, "flat list"),
+        ({"classes": ["yes", 1]}, ""),
+        ({"columns": {**FEATURES, "premium": (0, 1)}}, "List them in classes"),
+    ],
+)
+def test_classes_that_cannot_be_used_are_refused(changes: dict[str, Any], message: str) -> None:
+    if message:
+        with pytest.raises(pais.ArgumentError, match=message):
+            fitted(**changes)
+    else:
+        assert fitted(**changes).classes_.tolist() == ["1", "yes"]
+
+
+def test_continuous_targets_are_refused_without_showing_them() -> None:
+    with pytest.raises(pais.DataError, match="Unknown label type: continuous") as raised:
+        DPLogisticRegression(columns=BOUNDS).fit(NUMBERS, PEOPLE["age"] + 0.123)
+    assert "123" not in str(raised.value)
+
+
+# -- inputs ---------------------------------------------------------------------------------------------------------
+
+
+def test_tables_files_and_arrays_give_the_same_fit(tmp_path: Path) -> None:
+    names, columns = ["age", "visits"], {"age": (18, 90), "visits": (0, 15)}
+    rows = table().select([*names, "plan"])
+    pq.write_table(rows, tmp_path / "rows.parquet", row_group_size=3000)
+    frame = rows.to_pandas()
+    settings: dict[str, Any] = {"columns": columns, "classes": ["basic", "family", "gold"], "random_state": 7}
+    models = [
+        DPLogisticRegression(target="plan", **settings).fit(rows),
+        DPLogisticRegression(target="plan", **settings).fit(tmp_path / "rows.parquet"),
+        DPLogisticRegression(target="plan", **settings).fit(frame),
+        DPLogisticRegression(**settings).fit(frame[names], frame["plan"]),
+        DPLogisticRegression(target="plan", **settings).fit(pl.from_arrow(rows)),
+        DPLogisticRegression(**{**settings, "columns": BOUNDS}).fit(NUMBERS, PEOPLE["plan"]),
+    ]
+    for model in models[1:]:
+        assert np.array_equal(model.coef_, models[0].coef_)
+        assert np.array_equal(model.intercept_, models[0].intercept_)
+    for model in models[:5]:
+        assert np.array_equal(model.predict(frame[names]), model.predict(rows))
+        assert np.array_equal(model.predict_proba(tmp_path / "rows.parquet"), model.predict_proba(rows))
+        assert model.score(tmp_path / "rows.parquet") == model.score(rows)
+    assert np.array_equal(models[5].predict(NUMBERS), models[0].predict(rows))
+
+
+def test_missing_features_count_as_the_midpoint_in_predictions() -> None:
+    model = fitted()
+    frame = pd.DataFrame({"age": [None, 54.0], "visits": [3.0, 3.0], "region": ["south", "south"]})
+    logits = model.decision_function(frame)
+    assert logits[0] == pytest.approx(logits[1])
+    assert model.predict(frame).dtype == bool
+
+
+def test_people_with_several_rows_are_protected_as_a_whole() -> None:
+    model = fitted(unit="id", max_rows_per_unit=2)
+    assert model.certificate_.neighbours == "one id added or removed"
+    assert model.score(table()) > 0.65
+
+
+def test_a_copy_a_pickle_and_a_ledger() -> None:
+    ledger = pais.Ledger(epsilon=1.5, delta=1e-5)
+    model = fitted(ledger=ledger)
+    assert ledger.spent.epsilon == pytest.approx(1.0)
+    with pytest.raises(pais.BudgetError):
+        clone(model).fit(table())
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.predict_proba(table()), model.predict_proba(table()))
+
+
+def test_a_plan_file_gives_the_mechanism_back() -> None:
+    plan = fitted(target="plan", columns=FEATURES, classes=["basic", "family", "gold"]).plan_
+    again = pais.Plan.from_dict(plan.to_dict())
+    assert again.mechanism == plan.mechanism
+    assert again.price == plan.price
+
+
+def test_explanations_name_the_target() -> None:
+    model = fitted()
+    assert "4 coefficients for each of 1 logit of 'premium'" in model.explain()
+    assert "logistic regression" in model.plan_.explain()

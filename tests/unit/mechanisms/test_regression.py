@@ -1,0 +1,121 @@
+"""Linear regression from a noisy second moment."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from sklearn.linear_model import LinearRegression, Ridge
+
+import pais
+from pais.mechanisms import MomentValue, linear_regression
+
+Floats = NDArray[np.float64]
+CONSTANT = 0.7
+
+
+def rows_of(n: int, d: int, seed: int, noise: float = 0.5) -> tuple[Floats, Floats, Floats]:
+    """Features of different size, targets, and the coefficients with the intercept last."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.linspace(0.5, 1.5, d) + 0.3
+    theta = np.append(rng.normal(size=d) / math.sqrt(d), 0.4)
+    return X, X @ theta[:-1] + theta[-1] + noise * rng.normal(size=n), theta
+
+
+def moment_of(X: Floats, y: Floats, scale: float = 0.0, weights: Floats | None = None, seed: int = 0) -> MomentValue:
+    """The second moment with symmetric noise. A scale of 0 stands for noise that is negligible."""
+    rows = np.column_stack([X, y, np.full(len(y), CONSTANT)])
+    moment = rows.T @ (rows if weights is None else rows * weights[:, None])
+    noise = np.random.default_rng(seed).normal(size=moment.shape) * scale
+    upper = np.triu(noise, 1) / math.sqrt(2.0)
+    return MomentValue(
+        moment=moment + upper + upper.T + np.diag(np.diag(noise)), scale=max(scale, 1e-9), constant=CONSTANT
+    )
+
+
+def test_without_noise_and_penalty_it_is_weighted_least_squares() -> None:
+    X, y, _ = rows_of(300, 4, 0)
+    weights = np.random.default_rng(1).uniform(0.1, 5.0, size=300)
+    value = linear_regression(moment_of(X, y, weights=weights), alpha=0.0)
+    exact = LinearRegression().fit(X, y, sample_weight=weights)
+    assert value.coefficients == pytest.approx(exact.coef_, rel=1e-8)
+    assert value.intercept == pytest.approx(exact.intercept_, rel=1e-8)
+    assert value.noisy_count == pytest.approx(weights.sum())
+
+
+def test_a_stated_penalty_is_that_of_ridge_regression() -> None:
+    X, y, _ = rows_of(300, 4, 0)
+    value = linear_regression(moment_of(X, y), alpha=50.0)
+    exact = Ridge(alpha=50.0).fit(X, y)
+    assert value.coefficients == pytest.approx(exact.coef_, rel=1e-8)
+    assert value.intercept == pytest.approx(exact.intercept_, rel=1e-8)
+
+
+def test_without_a_constant_the_line_passes_through_the_origin() -> None:
+    X, y, _ = rows_of(300, 4, 0)
+    whole = moment_of(X, y)
+    value = linear_regression(MomentValue(moment=whole.moment[:-1, :-1], scale=1e-9), alpha=0.0, n_rows=300)
+    assert value.coefficients == pytest.approx(LinearRegression(fit_intercept=False).fit(X, y).coef_, rel=1e-8)
+    assert value.intercept == 0.0
+    assert value.covariance[-1].tolist() == [0.0] * 5
+
+
+def test_the_penalty_for_the_noise_vanishes_with_it() -> None:
+    X, y, _ = rows_of(20_000, 4, 0)
+    exact = LinearRegression().fit(X, y)
+    value = linear_regression(moment_of(X, y, scale=1.0))
+    assert value.coefficients == pytest.approx(exact.coef_, abs=2e-3)
+    assert value.residual_variance == pytest.approx(0.25, rel=0.05)
+
+
+@pytest.mark.parametrize("scale", [30.0, 100.0, 1000.0])
+def test_the_penalty_for_the_noise_is_better_than_none(scale: float) -> None:
+    errors = []
+    for seed in range(20):
+        X, y, theta = rows_of(2000, 8, seed)
+        values = [linear_regression(moment_of(X, y, scale, seed=seed), alpha=alpha) for alpha in ("noise", 0.0)]  # type: ignore[arg-type]  # both kinds
+        errors.append([float(np.mean(np.square(X @ (value.coefficients - theta[:-1])))) for value in values])
+    mean = np.mean(errors, axis=0)
+    assert mean[0] < mean[1]
+    # Never much worse than no coefficients at all.
+    assert mean[0] < 1.5
+
+
+def test_products_that_could_be_noise_give_hardly_any_coefficients() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2000, 10)), rng.normal(size=2000)
+    sizes = [np.abs(linear_regression(moment_of(X, y, 300.0, seed=seed)).coefficients).max() for seed in range(20)]
+    assert np.median(sizes) < 0.05
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(("alpha", "least"), [(0.0, 0.93), ("noise", 0.92)])
+def test_standard_errors_cover(alpha: object, least: float) -> None:
+    """The share of coefficients and intercepts within 1.96 standard errors, over noise and rows."""
+    inside = []
+    for seed in range(400):
+        theta = rows_of(1, 5, seed)[2]
+        X = np.random.default_rng(10_000 + seed).normal(size=(4000, 5)) + 0.3
+        y = X @ theta[:-1] + theta[-1] + 0.5 * np.random.default_rng(20_000 + seed).normal(size=4000)
+        value = linear_regression(moment_of(X, y, 40.0, seed=30_000 + seed), alpha=alpha)  # type: ignore[arg-type]  # both kinds
+        error = np.append(value.coefficients, value.intercept) - theta
+        inside.append(np.abs(error) <= 1.96 * np.sqrt(np.diag(value.covariance)))
+    assert least <= np.mean(inside) <= 0.985
+
+
+def test_standard_errors_grow_with_the_weights_of_a_sample() -> None:
+    X, y, _ = rows_of(4000, 5, 0)
+    value = moment_of(X, y, 0.01)
+    one, ten = (linear_regression(value, alpha=0.0, spread=spread) for spread in (1.0, 10.0))
+    assert np.diag(ten.covariance) == pytest.approx(10.0 * np.diag(one.covariance), rel=0.01)
+
+
+def test_moments_that_cannot_be_regressed_are_refused() -> None:
+    with pytest.raises(pais.ArgumentError, match="no feature"):
+        linear_regression(MomentValue(moment=np.eye(2), scale=1.0, constant=1.0))
+    with pytest.raises(pais.ArgumentError, match="n_rows"):
+        linear_regression(MomentValue(moment=np.eye(2), scale=1.0))
+    with pytest.raises(pais.ArgumentError, match="alpha"):
+        linear_regression(MomentValue(moment=np.eye(3), scale=1.0, constant=1.0), alpha=-1.0)
