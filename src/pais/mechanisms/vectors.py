@@ -20,7 +20,7 @@ from pais.data.ball import Ball, norm_order
 from pais.errors import ArgumentError, AssumptionError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import NoiseLaw
-from pais.mechanisms.row_map import RowFunction, RowMap
+from pais.mechanisms.row_map import BLOCK, RowFunction, RowMap
 from pais.privacy.profiles import CustomProfile, CustomShiftProfile, Profile, ShiftProfile
 from pais.privacy.profiles.custom import NormFunction
 
@@ -178,7 +178,7 @@ class VectorSum(Mechanism):
             return np.full(len(rows), self.bound)
         largest = float(self.bound(np.array([ball.radius]))[0])
         # A norm for which the function fails has the bound 0.
-        bound = RowMap(function=partial(_column_of, self.bound), width=1, alone=False)
+        bound = RowMap(function=partial(_column_of, self.bound), width=1, block=BLOCK)
         values = np.concatenate([bounds[:, 0] for _, bounds in bound.pieces(ball.norms(rows)[:, None])])
         # The norm of a clipped row is at most the norm that decided about its probability.
         bounds = np.minimum(values, largest) * (1.0 - 8 * ULP)  # [note: vectors-3]
