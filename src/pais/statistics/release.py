@@ -114,11 +114,9 @@ def clipping_in_words(fields: Fields) -> str:
 
 def _bounds_in_words(field: Field) -> str:
     facts = field.column.facts()
-    return (
-        f"{facts['low']} to {facts['high']}"
-        if "low" in facts
-        else f"{field.low:.6g} to {field.high:.6g}, found privately"
-    )
+    if "low" in facts:
+        return f"{_end(facts['low'])} to {_end(facts['high'])}"
+    return f"{field.low:.6g} to {field.high:.6g}, found privately"
 
 
 def _end(bound: object) -> str:
@@ -126,7 +124,8 @@ def _end(bound: object) -> str:
 
 
 def _noise_in_words(plan: Plan, mechanism: VectorStatistic) -> str:
-    scales = sorted(set(mechanism.block_scales))
+    max_rows = 1 if plan.unit is None else plan.unit.max_rows
+    scales = sorted({max_rows * scale for scale in mechanism.block_scales})
     laws = {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}
     law = laws.get(type(mechanism.noise), "Laplace")
     words = " and ".join(f"{scale:.4g}" for scale in scales)
