@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,6 +27,8 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     charged = accounts(request.ledger)
     request.require()
     selection = Selection.of(rows, request.columns, request.by, request.unit)
+    if isinstance(rows, Engine) and request.columns is None and not recipe.needs_columns:
+        selection = replace(selection, columns=())
     pooled = request.missing != "drop"
     fields = selection.fields(selection.schema, pooled=pooled)
     recipe.require(fields)
