@@ -33,7 +33,7 @@ def test_quantiles_are_right_if_there_is_hardly_any_noise() -> None:
 
 
 def test_the_median_is_the_default_and_a_number() -> None:
-    result = pais.quantile(TABLE["age"], (18, 100), **NOISELESS)
+    result = pais.quantile(TABLE["age"], columns=(18, 100), **NOISELESS)
     assert result.name == "median"
     assert result.value == TABLE["age"].median()
     assert result.standard_error == 0.0
@@ -52,9 +52,9 @@ def test_a_point_mass_is_the_quantile_at_all_its_levels() -> None:
     result = pais.quantile(values, columns=(0, 50), q=[0.2, 0.5, 0.8, 0.95], epsilon=2.0, random_state=1)
     assert result.value[:0.8].tolist() == [0.0, 0.0, 0.0]
     assert 10.0 < result.value[0.95] < 40.0
-    equal = pais.quantile(np.full(500, 7.0), (0, 10), q=[0.1, 0.9], epsilon=2.0, random_state=1)
+    equal = pais.quantile(np.full(500, 7.0), columns=(0, 10), q=[0.1, 0.9], epsilon=2.0, random_state=1)
     assert equal.value.tolist() == [7.0, 7.0]
-    outside = pais.quantile(np.full(500, 99.0), (0, 10), epsilon=2.0, random_state=1)
+    outside = pais.quantile(np.full(500, 99.0), columns=(0, 10), epsilon=2.0, random_state=1)
     assert outside.value == 10.0
 
 
@@ -64,7 +64,7 @@ def test_empty_groups_and_tables_have_values_within_the_bounds() -> None:
     low, high = result.interval()
     assert 18.0 <= low["nowhere"] <= result.value["nowhere"] <= high["nowhere"] <= 100.0
     assert high["nowhere"] - low["nowhere"] > 50.0
-    assert 0.0 <= pais.quantile(np.empty(0), (0, 1), random_state=0).value <= 1.0
+    assert 0.0 <= pais.quantile(np.empty(0), columns=(0, 1), random_state=0).value <= 1.0
 
 
 def test_groups_cost_nothing_and_hold_their_own_quantiles() -> None:
@@ -149,7 +149,7 @@ def test_levels_outside_0_and_1_are_refused(q: Any) -> None:
 @pytest.mark.parametrize("columns", [{"premium": bool}, {"region": REGIONS}, {"age": 10}, None])
 def test_columns_without_quantiles_are_refused(columns: Any) -> None:
     with pytest.raises(ArgumentError, match="quantile"):
-        pais.quantile(TABLE, columns)
+        pais.quantile(TABLE, columns=columns)
 
 
 def test_a_mechanism_refuses_levels_and_grids_that_it_cannot_use() -> None:
