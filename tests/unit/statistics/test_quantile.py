@@ -106,7 +106,7 @@ def test_a_missing_cell_is_left_out_alone() -> None:
 def test_values_are_multiples_of_a_stated_step() -> None:
     for seed in range(10):
         result = pais.quantile(
-            TABLE, {"age": (18, 100), "income": (0, 200_000)}, step={"income": 500}, random_state=seed
+            TABLE, columns={"age": (18, 100), "income": (0, 200_000)}, step={"income": 500}, random_state=seed
         )
         assert result.value["income"] % 500 == 0
     with pytest.raises(ArgumentError, match="'height'"):
