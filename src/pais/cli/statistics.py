@@ -74,7 +74,10 @@ class Quantile(Table):
     ] = None
 
 
-Out = Annotated[Path | None, typer.Option("--out", help="File to write, such as mean.json, with the certificate.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="File to write, with the certificate: mean.json, or a page such as mean.html."),
+]
 
 
 def add_statistics(app: typer.Typer) -> None:

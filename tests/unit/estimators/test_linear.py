@@ -292,7 +292,7 @@ def test_models_travel() -> None:
     model = fitted()
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.predict(table()), model.predict(table()))
-    assert "coefficients for 'income'" in model.explain()
+    assert "coefficients for income" in model.explain()
     assert "DPLinearRegression" in model._repr_html_inner()
 
 

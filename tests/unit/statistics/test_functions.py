@@ -269,7 +269,9 @@ def test_plans_of_statistics_can_be_rebuilt_from_certificates() -> None:
 
 
 @pytest.mark.parametrize("facts", [(0, 10), [1, 2, 3], bool], ids=["bounds", "categories", "boolean"])
-@pytest.mark.parametrize("cell", ["other", 2**70, 10**400, 1j, b"x", [1], object(), True], ids=lambda cell: type(cell).__name__)
+@pytest.mark.parametrize(
+    "cell", ["other", 2**70, 10**400, 1j, b"x", [1], object(), True], ids=lambda cell: type(cell).__name__
+)
 def test_an_odd_cell_of_an_array_does_not_decide_whether_it_is_read(facts, cell):
     column = np.empty(40, dtype=object)
     column[:] = [1, 2] * 20
