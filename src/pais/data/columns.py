@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
 from pais.data.cells import with_decimal_points
 from pais.data.checks import (
@@ -258,11 +259,13 @@ class Layout:
         if self.by_rows:
             return _vectors(batch.column(self.features[0]), self.widths[0])
         rows = np.empty((batch.num_rows, len(self.names)))
-        # In this thread: it may be one of the threads that divide the files.
-        for start in range(0, batch.num_rows, _PIECE_ROWS):
-            piece = rows[start : start + _PIECE_ROWS]
+
+        def fill(start: int) -> None:
+            piece = slice(start, start + _PIECE_ROWS)
             for position, numbers in enumerate(self.numbers(batch.slice(start, _PIECE_ROWS))):
-                piece[:, position] = numbers
+                rows[piece, position] = numbers
+
+        in_threads(fill, range(0, max(1, batch.num_rows), _PIECE_ROWS))
         return rows
 
     def keys(self, batch: pa.RecordBatch) -> NDArray[np.uint64] | None:
