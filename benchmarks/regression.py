@@ -51,7 +51,7 @@ def main() -> None:
         tables = {
             "small": lambda: small_sets(options.data, seeds, progress),
             "large": lambda: large_sets(options.data, seeds, progress),
-            "time": lambda: times(options.data, 1 if options.quick else 5),
+            "time": lambda: times(options.data, 1 if options.quick else 3),
         }
         for name in options.only:
             table = tables[name]()
