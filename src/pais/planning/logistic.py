@@ -30,10 +30,10 @@ S = TypeVar("S", bound="LogisticSettings")
 
 # Shares of the squared shift at the radius, for the sum of the rows and for the second moment. The gradients get the
 # rest, the later ones more.
-_MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.12
+_MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.15
 
 # More noise per coordinate means a smaller radius and fewer rounds.
-_CLIPPED_PER_NOISE, _MOST_CLIPPED = 15.0, 0.5
+_CLIPPED_PER_NOISE, _MOST_CLIPPED = 20.0, 0.75
 _ROUNDS_PER_NOISE, _LEAST_ROUNDS, _MOST_ROUNDS = 3.4, 12, 48
 
 # Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
@@ -128,11 +128,10 @@ class LogisticSettings(SampleSettings):
 def classification_schema(schema: Schema) -> Schema:
     """A schema for a classification by its last column: "auto" columns are standardized instead of clipped."""
     *features, target = schema.columns
-    if isinstance(target, Boolean):
-        target = Categories(name=target.name, values=("False", "True"))
-    if not isinstance(target, Categories):
+    values = ("False", "True") if isinstance(target, Boolean) else getattr(target, "values", ())
+    if not values:
         raise ArgumentError(
             f"the classes of the target {target.name!r} are not known. List them in classes, or in columns."
         )
     standardized = [replace(each, standardized=True) if isinstance(each, Auto) else each for each in features]
-    return Schema((*standardized, target))
+    return Schema((*standardized, Categories(name=target.name, values=values)))

@@ -160,6 +160,25 @@ def test_columns_that_are_not_stated_are_found() -> None:
     assert model.score(table()) > 0.4
 
 
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("sample_size", [None, 2000])
+def test_intervals_of_coefficients_cover(sample_size: float | None) -> None:
+    """The share of true coefficients within two standard errors, over rows, samples and noise."""
+    truth = np.array([2.0, -1.0, 0.5])
+    columns = {"x0": (-4, 4), "x1": (-7, 9), "x2": (-2, 2), "y": (-15, 20)}
+    inside = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(N_ROWS, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, 0.0]
+        y = X @ truth + 4.0 + rng.normal(size=N_ROWS)
+        model = DPLinearRegression(columns=columns, sample_size=sample_size, random_state=seed).fit(X, y)
+        frame = model.coefficients_frame()
+        true = np.append(truth, 4.0)
+        inside.append((frame["low"] <= true) & (true <= frame["high"]))
+    assert 0.88 <= np.mean(inside) <= 0.995
+
+
 # -- inputs ----------------------------------------------------------------------------------------------------------
 
 

@@ -207,6 +207,28 @@ def test_units_need_a_number_or_a_stated_and_concave_bound() -> None:
     pais.Plan(ball=BALL, rule=EVERY, mechanism=made(bound=square, protects_units=True), epsilon=10.0, delta=1e-6)
 
 
+@pytest.mark.parametrize("weight", [1.0, 37.5])
+@pytest.mark.parametrize("bound", [square, lambda norm: norm, np.tanh, 2.5], ids=["square", "line", "tanh", "number"])
+def test_a_person_with_many_rows_adds_no_more_than_one_row(
+    bound: float | pais.mechanisms.vectors.NormFunction, weight: float
+) -> None:
+    """One row at the radius and nine at zero, and rows of all norms: together at most the bound at their root mean."""
+    mechanism = VectorSum(
+        vectors=lambda rows: np.full((len(rows), 1), 1e9),
+        bound=bound,
+        noise=pais.gaussian_noise(1e-3),
+        n_features=2,
+        protects_units=True,
+    )
+    step = Fraction(Lattice.for_scale(1e-3).step)
+    for norms in (np.r_[3.0, np.zeros(9)], np.linspace(0.0, 3.0, 7), np.full(3, 1.7)):
+        rows = np.column_stack([norms, np.zeros_like(norms)])
+        (added,) = steps(mechanism, rows, np.full(len(rows), weight / len(rows)))
+        root = float(np.sqrt(np.mean(np.square(norms)))) * (1.0 + 1e-15)
+        shift = Fraction(float(mechanism.profile(weight, root))) * Fraction(1e-3)
+        assert 0 < added * step <= shift
+
+
 @pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset", "none"])
 @pytest.mark.parametrize(("noise", "delta"), [(pais.gaussian_noise, 1e-6), (pais.laplace_noise, 0.0)])
 def test_calibrated_noise_is_certified_at_its_epsilon(sampling: str, noise: object, delta: float) -> None:
