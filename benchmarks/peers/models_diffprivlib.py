@@ -26,7 +26,8 @@ def main() -> None:
         start = time.perf_counter()
         scores = [measures[task["model"]](content, task, seed) for seed in range(task["seeds"])]
         results.append({"scores": scores, "seconds": (time.perf_counter() - start) / task["seeds"]})
-    Path(out).write_text(json.dumps({"version": version("diffprivlib"), "results": results}), encoding="utf-8")
+        # What was measured is on disk, should the rest be stopped.
+        Path(out).write_text(json.dumps({"version": version("diffprivlib"), "results": results}), encoding="utf-8")
 
 
 def pca(content: Any, task: dict[str, Any], seed: int) -> dict[str, float]:
