@@ -84,7 +84,7 @@ class Task:
             "quantile": partial(pais.quantile, q=self.q, step=self.step),
         }[self.statistic]
         return [
-            np.ravel(release(values, bounds, epsilon=self.epsilon, random_state=seed).estimates)
+            np.ravel(release(values, columns=bounds, epsilon=self.epsilon, random_state=seed).estimates)
             for seed in range(self.first, self.first + self.seeds)
         ]
 
