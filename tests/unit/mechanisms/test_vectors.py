@@ -16,7 +16,8 @@ import pais
 from pais._base.lattice import Lattice
 from pais.data.engines import WeightedRows
 from pais.mechanisms import NoiseLaw
-from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
+from pais.mechanisms.adaptive import AdaptiveRounds
+from pais.mechanisms.vectors import VectorSum
 
 Floats = NDArray[np.float64]
 BALL = pais.Ball(radius=3.0)
