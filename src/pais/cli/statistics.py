@@ -45,7 +45,7 @@ class Statistic(Table):
 
     delta: Annotated[
         float | None,
-        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-6 if it is smaller."),
+        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller."),
     ] = None
     sampling: Annotated[
         options.SamplingName, typer.Option("--sampling", help="Sampling rule, with --sample-size. Default: all rows.")

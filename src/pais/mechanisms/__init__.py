@@ -1,6 +1,5 @@
 """Mechanisms: computations on weighted rows that add noise."""
 
-from pais.mechanisms.adaptive import AdaptiveRounds
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.exact_price import exact_epsilon
 from pais.mechanisms.integer_noise import GeometricNoise, geometric_noise
@@ -23,7 +22,7 @@ from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.mechanisms.regression import LinearValue, clipped_weight, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
-from pais.mechanisms.vectors import VectorSum
+from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 
 __all__ = [
     "AdaptiveRounds",

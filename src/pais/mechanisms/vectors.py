@@ -1,9 +1,11 @@
-"""Sum of one vector per row, by a function that the user writes."""
+"""Sum of one vector per row, by a function that the user writes; and several such sums, each chosen after the last."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import partial
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +24,8 @@ from pais.mechanisms.row_map import BLOCK, RowFunction, RowMap
 from pais.privacy.profiles import CustomProfile, CustomShiftProfile, Profile, ShiftProfile
 from pais.privacy.profiles.custom import NormFunction
 
-# Norms at which a bound is checked before rows are read.
-_KNOTS = 4097
+# Norms at which a bound is checked before rows are read, and places of those that are also tried alone.
+_KNOTS, _TRIED = 4097, [1, 2048]
 
 # Added to lengths, because squares below 1e-308 underflow.
 _UNDERFLOW = 1e-150
@@ -212,10 +214,9 @@ def _column_of(bound: NormFunction, norms: FloatArray) -> FloatArray:
 
 def _require_elementwise(bound: NormFunction, norms: FloatArray) -> None:
     """Raise if the bound of a norm is seen to depend on the other norms of a call."""
-    forward, backward = bound(norms), bound(norms[::-1])
-    alone = [bound(norms[place : place + 1]) for place in (1, len(norms) // 2)]
-    pairs = [(forward, backward[::-1]), (forward[[1, len(norms) // 2]], np.concatenate(alone))]
-    if not all(np.allclose(*pair, rtol=1e-12, atol=0.0, equal_nan=True) for pair in pairs):
+    turned, alone = bound(norms[::-1])[::-1], np.concatenate([bound(norms[place : place + 1]) for place in _TRIED])
+    same = partial(np.allclose, rtol=1e-12, atol=0.0, equal_nan=True)
+    if not (same(bound(norms), turned) and same(bound(norms)[_TRIED], alone)):
         raise AssumptionError(
             "the bound of a norm depends on the other norms of a call. Make it a function of one norm."
         )
@@ -230,3 +231,119 @@ def _require_concave(bound: NormFunction, radius: float) -> None:
             "bound(sqrt(s)) is not concave in s, so the profile does not hold for units of several rows. Leave "
             "protects_units out, or pass a larger bound that is concave."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptiveRounds(Mechanism):
+    """The same kind of release several times on one sample, each chosen with the values released before.
+
+    Parameters
+    ----------
+    step : callable
+        ``step(values)``: takes the tuple of the values released so far, which is empty at first, and returns the next
+        mechanism. All mechanisms must have one and the same profile.
+    n_rounds : int
+        Number of rounds.
+
+    Notes
+    -----
+    Guarantee. The profile bounds the loss of all rounds together: Gaussian shifts of equal rounds add in squares, and
+    pure losses add. A mechanism with another profile than the first is refused before it reads a row:
+    `tests/unit/mechanisms/test_vectors.py`.
+
+    Assumes. `step` uses public values and the values it is given, and nothing else that depends on rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pais
+    >>> def step(values):
+    ...     center = np.mean(values, axis=0) / 1000 if values else np.zeros(2)
+    ...     return pais.VectorSum(
+    ...         vectors=lambda rows: np.clip(rows - center, -1, 1),
+    ...         bound=2**0.5,
+    ...         noise=pais.gaussian_noise(30.0),
+    ...         n_features=2,
+    ...     )
+    >>> rounds = pais.AdaptiveRounds(step=step, n_rounds=3)
+    >>> plan = pais.Plan(
+    ...     ball=pais.Ball(radius=5.0), rule=pais.UniformRule(rate=1.0), mechanism=rounds, epsilon=1.0, delta=1e-6
+    ... )
+    >>> len(pais.run(plan, np.ones((1000, 2))).value)
+    3
+    """
+
+    step: Callable[[tuple[Any, ...]], Mechanism]
+    n_rounds: int
+    name = "adaptive rounds"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "n_rounds", validate.count("n_rounds", self.n_rounds))
+        validate.instance("step(())", self._first, Mechanism, "Return a VectorSum or another mechanism.")
+
+    @cached_property
+    def _first(self) -> Mechanism:
+        return self.step(())
+
+    @property
+    def profile(self) -> Profile:
+        profile = self._first.profile
+        rounds: float = self.n_rounds
+        if isinstance(profile, ShiftProfile):
+            root = math.isqrt(self.n_rounds)
+            rounds = root if root**2 == self.n_rounds else math.nextafter(math.sqrt(self.n_rounds), math.inf)
+        return profile.with_noise(float(divide_down(1.0, rounds)))  # [note: vectors-6]
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the rows, if the rounds state one; `hasattr` is false if they do not."""
+        return int(self._first.n_features)  # type: ignore[attr-defined]  # an AttributeError is what is wanted
+
+    @property
+    def order(self) -> float | None:
+        return self._first.order
+
+    @property
+    def streams(self) -> bool:  # type: ignore[override]  # follows from the rounds
+        return self._first.streams
+
+    @property
+    def protects_units(self) -> bool:  # type: ignore[override]  # follows from the rounds
+        return self._first.is_for_units
+
+    def require_lattice(self, extent: Extent) -> None:
+        self._first.require_lattice(extent)
+
+    def measure(self, content: Any, ball: Ball, bits: BitSource) -> tuple[Any, ...]:
+        values: tuple[Any, ...] = ()
+        for _ in range(self.n_rounds):
+            mechanism = self.step(values)
+            self._require_like_the_first(mechanism)
+            values = (*values, mechanism.measure(content, ball, bits))
+        return values
+
+    def _require_like_the_first(self, mechanism: Mechanism) -> None:
+        """Raise if a round has another price than the plan. The rounds depend on released values, so this may tell."""
+        validate.instance("step(values)", mechanism, Mechanism, "Return a VectorSum or another mechanism.")
+        first = self._first
+        alike = type(mechanism) is type(first) and mechanism.order == first.order
+        alike = alike and mechanism.is_for_units == first.is_for_units and _numbers(mechanism) == _numbers(first)
+        if not (alike and mechanism.profile == first.profile):
+            raise AssumptionError(  # [note: vectors-7]
+                "a round has another profile than the first round. Let step return mechanisms of one class with the "
+                "same noise, the same bound and the same numbers, and define a bound function outside of step."
+            )
+
+    def in_rows(self, value: Any, max_rows: int) -> Any:
+        return tuple(self._first.in_rows(each, max_rows) for each in value)
+
+    def describe(self) -> dict[str, Any]:
+        """Public description of the rounds: that of the first, and their number."""
+        return {"rounds": self.n_rounds, "first": self._first.to_dict()}
+
+
+def _numbers(mechanism: Mechanism) -> list[Any]:
+    """The numbers of a mechanism. They decide how fine its sums are, which is checked for the first round alone."""
+    values: list[Any] = [getattr(mechanism, each.name) for each in fields(mechanism)] if is_dataclass(mechanism) else []
+    own = [value for value in values if isinstance(value, (int, float))]
+    return own + [_numbers(part) for part in getattr(mechanism, "parts", ())]

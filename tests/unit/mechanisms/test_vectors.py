@@ -16,8 +16,7 @@ import pais
 from pais._base.lattice import Lattice
 from pais.data.engines import WeightedRows
 from pais.mechanisms import NoiseLaw
-from pais.mechanisms.adaptive import AdaptiveRounds
-from pais.mechanisms.vectors import VectorSum
+from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
 
 Floats = NDArray[np.float64]
 BALL = pais.Ball(radius=3.0)
