@@ -207,21 +207,34 @@ def times(data: Path, repeats: int) -> Table:
         "pais, bounds stated, 5 % of the rows": lambda: _model(1.0, 0, columns=columns, sample_size=size).fit(X, y),
         "pais, nothing stated": lambda: _model(1.0, 0).fit(X, y),
     }
-    seconds = {name: float("inf") for name in fits}
+    best: dict[str, tuple[float, float]] = {name: (float("inf"), float("inf")) for name in fits}
     for _ in range(repeats + 1):
         for name, fit in fits.items():
-            start = time.perf_counter()
+            start, work = time.perf_counter(), time.process_time()
             fit()
-            seconds[name] = min(seconds[name], time.perf_counter() - start)
-    base = seconds["scikit-learn LinearRegression"]
+            spent = time.perf_counter() - start, time.process_time() - work
+            best[name] = min(best[name][0], spent[0]), min(best[name][1], spent[1])
+    base = best["scikit-learn LinearRegression"]
     table = Table(
         name="time",
         prefix="regression-",
         title=f"Time of a fit on {X.shape[0]:,} x {X.shape[1]} in memory",
-        shown=("fit", "seconds", "over scikit-learn"),
+        shown=("fit", "seconds", "over scikit-learn", "seconds of all threads", "threads over scikit-learn"),
     )
-    table.rows = [{"fit": name, "seconds": value, "over scikit-learn": value / base} for name, value in seconds.items()]
-    table.remarks.append(f"Best of {repeats + 1} interleaved runs. The goal is 0.5 of scikit-learn.")
+    table.rows = [
+        {
+            "fit": name,
+            "seconds": seconds,
+            "over scikit-learn": seconds / base[0],
+            "seconds of all threads": work,
+            "threads over scikit-learn": work / base[1],
+        }
+        for name, (seconds, work) in best.items()
+    ]
+    table.remarks.append(
+        f"Best of {repeats + 1} interleaved runs; the first fit of a process also solves for the noise, which is kept. "
+        "The goal is 0.5 of scikit-learn with stated bounds."
+    )
     return table
 
 

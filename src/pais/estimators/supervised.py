@@ -140,7 +140,9 @@ class SupervisedEstimator(PrivateEstimator):
         elif is_streamed(X):
             engine = X if isinstance(X, Engine) else source(X, columns=self._features, missing=self.missing)
             if not isinstance(engine, LocalEngine) or engine.schema != self._features:
-                raise DataError("the rows cannot be predicted where they are. Pass a table in memory, or a file.")
+                raise DataError(
+                    "predict takes no Spark DataFrame and no open source. Pass an array, a table or a file."
+                )
             yield from engine.in_order(lambda rows, _: np.asarray(rows, dtype=np.float64))
         else:
             yield np.asarray(read(self._table(X), columns=self._features, missing=self.missing).rows)

@@ -50,6 +50,8 @@ class LogisticSettings(SampleSettings):
     ----------
     n_classes : int
         Number of classes.
+    groups : tuple of tuple of int
+        Coordinates of each feature with categories. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
         See `Settings`.
     """
@@ -57,6 +59,7 @@ class LogisticSettings(SampleSettings):
     what = "logistic regression"
 
     n_classes: int = 2
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def require(self) -> None:
         super().require()
@@ -70,7 +73,8 @@ class LogisticSettings(SampleSettings):
         settings = super().for_rows(rows)
         center = np.zeros(rows.n_features) if settings.center is None else np.array(settings.center)
         center[rows.n_features - self.n_classes :] = 0.0
-        return replace(settings, center=tuple(center.tolist()))
+        groups = () if rows.schema is None else _groups(rows.schema)
+        return replace(settings, center=tuple(center.tolist()), groups=groups)
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         if facts.radius_is_open:
@@ -108,6 +112,7 @@ class LogisticSettings(SampleSettings):
             radius=radius,
             n_rows=n_rows,
             mean_square_norm=max(norms.mean_square_norm, 1e-12 * radius**2),
+            groups=self.groups,
             largest=calibration.rule.largest_contribution(radius) * (1.0 + _ROOM),
         )
         return mechanism, calibration.rule
@@ -123,6 +128,13 @@ class LogisticSettings(SampleSettings):
         return tuple(
             GaussianNoise(scale=largest * noise / math.sqrt(number * share)) for number in range(1, n_rounds + 1)
         )
+
+
+def _groups(schema: Schema) -> tuple[tuple[int, ...], ...]:
+    """Coordinates of each feature with categories."""
+    places = iter(range(schema.width))
+    coordinates = [(column, tuple(next(places) for _ in column.labels)) for column in schema.columns[:-1]]
+    return tuple(group for column, group in coordinates if isinstance(column, Categories))
 
 
 def classification_schema(schema: Schema) -> Schema:

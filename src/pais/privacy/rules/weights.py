@@ -26,6 +26,7 @@ from pais.errors import AssumptionError, MismatchError, UnreachableError
 from pais.privacy.amplification import kept_limit, largest_shift, log_amplified_delta, log_tilted_ratio
 from pais.privacy.profiles import LinearProfile, Profile, PureProfile, ShiftProfile
 from pais.privacy.rules.base import SMALLEST_PROBABILITY
+from pais.privacy.rules.crossing import crossing_curve
 
 #: The largest weight: the inverse of the smallest probability that any rule may assign.
 WEIGHT_CAP = 1.0 / SMALLEST_PROBABILITY
@@ -35,6 +36,9 @@ _LOG_TOLERANCE = 2e-14
 
 # Relative slack in delta, larger than the rounding errors of delta(epsilon) and of its inverse.
 _DELTA_SLACK = 1e-11
+
+# Number of times that a guess of a weight is improved before a slower search takes over.
+_REFINEMENTS = 4
 
 # Losses of kept records stay below this fraction of their limit, to cover the rounding of look-up and certificate.
 _KEPT_ROOM = 1.0 - 1e-12
@@ -107,8 +111,8 @@ def solve_weights(
         if delta == 0.0:
             raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
         at_one = profile.loss(np.ones_like(norm), norm)
-        weights = first_crossing_weight(at_one, epsilon, delta)
-        return weights if math.isinf(limit) else _limited(weights, at_one, largest_shift(limit, delta))
+        most_shift = math.inf if math.isinf(limit) else largest_shift(limit, delta)
+        return _limited(first_crossing_weight(at_one, epsilon, delta, most_shift), at_one, most_shift)
     if not isinstance(profile, PureProfile):
         raise MismatchError(f"{type(profile).__name__} has no constrained rule. Use a PureProfile or a ShiftProfile.")
     # A pure guarantee holds at every delta, and a positive delta would not allow larger weights here.
@@ -117,6 +121,17 @@ def solve_weights(
         at_one = profile.at_weight_one(norm)
         return _limited(closed_form_weight(at_one, epsilon), at_one, limit)
     return algorithm_one_weight(profile, norm, epsilon, limit)
+
+
+def rough_crossing_weight(at_one: FloatArray, epsilon: float, delta: float, limit: float) -> FloatArray:
+    """About the weights of Gaussian noise. They are not checked, so use them only to search for a plan."""
+    most_shift = largest_shift(limit, delta)
+    guess, _, end = _guess(at_one, epsilon, delta, most_shift)
+    weights, unknown = np.exp(np.minimum(guess, end)), np.flatnonzero(np.isnan(guess))
+    if unknown.size:
+        shift = at_one[unknown]
+        weights[unknown] = _limited(first_crossing_weight(shift, epsilon, delta, most_shift), shift, most_shift)
+    return weights
 
 
 def _limited(weights: FloatArray, at_one: FloatArray, limit: float) -> FloatArray:
@@ -239,7 +254,12 @@ def _climb(
             value_high=value_high[bracketed],
             tolerance=tolerance,
         )
-    return np.clip(round_down(np.exp(result), 32.0), 1.0, WEIGHT_CAP)
+    return _rounded(result)
+
+
+def _rounded(log_weight: FloatArray) -> FloatArray:
+    """Weights from their logarithms, rounded down."""
+    return np.clip(round_down(np.exp(log_weight), 32.0), 1.0, WEIGHT_CAP)
 
 
 def _bracket(
@@ -266,8 +286,10 @@ def _bracket(
     return np.where(proven, end * (1.0 + 1e-9) + 1e-9, np.log(2.0)), proven
 
 
-def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> FloatArray:
+def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float, most_shift: float = math.inf) -> FloatArray:
     """Weights for Gaussian noise: the weight at which delta first reaches its target (GAUSS-SAMPLED).
+
+    The weights that `most_shift` allows are enough: beyond it, a record's shift exceeds the limit for kept records.
 
     Notes
     -----
@@ -276,26 +298,74 @@ def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float) -> F
     below delta, there is no crossing and the function returns the weight at the maximum. `solve_weights` then lowers
     this weight to the limit for kept records.
     """
-    log_delta = np.log(delta)
-    epsilons = np.full_like(at_one, epsilon)
-    start = log_amplified_delta(epsilons, at_one, np.ones_like(at_one)) - log_delta
-    if np.any(start > 0.0):
-        raise UnreachableError(
-            f"epsilon={epsilon!r} and delta={delta!r} cannot be met at some norm, even without sampling. "
-            "Raise epsilon or the noise, or clip to a smaller radius.",
-            reachable=float("nan"),
-        )
+    log_delta = math.log(delta)
+
+    def at_weight_one(shift: FloatArray) -> FloatArray:
+        start = log_amplified_delta(np.full_like(shift, epsilon), shift, np.ones_like(shift)) - log_delta
+        # Delta grows with the shift, so the largest shift decides.
+        if np.any(start > 0.0):
+            raise UnreachableError(
+                f"epsilon={epsilon!r} and delta={delta!r} cannot be met at some norm, even without sampling. "
+                "Raise epsilon or the noise, or clip to a smaller radius.",
+                reachable=float("nan"),
+            )
+        return start
 
     def excess(log_weight: FloatArray, index: NDArray[np.intp]) -> FloatArray:
         weight = np.exp(log_weight)
-        mu, probability = at_one[index] * weight, 1.0 / weight
-        value = log_amplified_delta(epsilons[index], mu, probability) - log_delta + _DELTA_SLACK
-        rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons[index], probability), np.maximum(mu, _TINY_SHIFT))
+        mu, probability, epsilons = at_one[index] * weight, 1.0 / weight, np.full_like(weight, epsilon)
+        value = log_amplified_delta(epsilons, mu, probability) - log_delta + _DELTA_SLACK
+        rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons, probability), np.maximum(mu, _TINY_SHIFT))
         bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))  # [note: weight-6]
         return bounded
 
-    # A finer tolerance would be lost in the slack in delta.
-    return _climb(excess, np.full_like(at_one, np.log(2.0)), np.minimum(start, 0.0), tolerance=_DELTA_SLACK)
+    at_weight_one(np.max(at_one, initial=0.0, keepdims=True))
+    guess, rise, end = _guess(at_one, epsilon, delta, most_shift)
+    log_weight, near = _refined(excess, np.fmin(guess, end), rise, end)
+    weights = _rounded(log_weight)
+    far = np.flatnonzero(~near)
+    if far.size:
+        # A finer tolerance would be lost in the slack in delta.
+        weights[far] = _climb(
+            lambda point, index: excess(point, far[index]),
+            np.full(far.size, np.log(2.0)),
+            np.minimum(at_weight_one(at_one[far]), 0.0),
+            tolerance=_DELTA_SLACK,
+        )
+    return weights
+
+
+def _guess(
+    at_one: FloatArray, epsilon: float, delta: float, most_shift: float
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Guess of log(weight), NaN where there is none; the rise of log(delta) there; and the end of log(weight)."""
+    log_shift = np.log(np.maximum(at_one, _TINY_SHIFT))
+    guess, rise = crossing_curve(epsilon, delta, WEIGHT_CAP).guess(log_shift)
+    return guess, rise, np.clip(math.log(most_shift) - log_shift, 0.0, math.log(WEIGHT_CAP))
+
+
+def _refined(
+    excess: Objective, guess: FloatArray, rise: FloatArray, end: FloatArray
+) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """Improve guesses of log(weight), and report which of them are feasible and either at their end or the largest.
+
+    `rise` is about the derivative of `excess`. It decides how fast the search is, and not what it accepts.
+    """
+    point, near = guess.copy(), np.zeros(guess.shape, dtype=bool)
+    left = np.flatnonzero(guess > -1.0)
+    for _ in range(_REFINEMENTS):
+        value = excess(point[left], left)
+        room = -value / rise[left]
+        # [note: weight-7]
+        accepted = (value <= 0.0) & (
+            (room <= _DELTA_SLACK) | (value >= -0.1 * _DELTA_SLACK) | (point[left] >= end[left])
+        )
+        near[left[accepted]] = True
+        left, room = left[~accepted], room[~accepted]
+        if left.size == 0:
+            break
+        point[left] = np.clip(point[left] + room - 0.4 * _DELTA_SLACK, 0.0, end[left])
+    return point, near
 
 
 def _require_feasible(at_one: FloatArray, epsilon: float) -> None:
