@@ -36,6 +36,9 @@ _MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.15
 _CLIPPED_PER_NOISE, _MOST_CLIPPED = 20.0, 0.75
 _ROUNDS_PER_NOISE, _LEAST_ROUNDS, _MOST_ROUNDS = 3.4, 12, 48
 
+# More of the shift is spent on columns whose scales must be found: a column of a wrong scale spoils all others.
+_MORE_FOR_COLUMNS = 1.75
+
 # Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
 
@@ -67,6 +70,10 @@ class LogisticSettings(SampleSettings):
             raise ArgumentError(f"mechanism={self.mechanism!r} is not available for {self.what}. Pass 'gaussian'.")
         if type(self.n_classes) is not int or self.n_classes < 2:
             raise ArgumentError("n_classes must be a whole number of at least 2. State two classes or more.")
+
+    @property
+    def survey_shift_share(self) -> float:
+        return super().survey_shift_share * (_MORE_FOR_COLUMNS if self.open_columns else 1.0)
 
     def for_rows(self: S, rows: Engine) -> S:
         """Settings in which the coordinates of the classes have the origin as their center."""

@@ -163,7 +163,7 @@ class Description(Recipe):
             n = part.sum(axis=-1, keepdims=True)
             quartiles = np.full((*mean.shape, 3), np.nan)
             if self._bins(field):
-                quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining))
+                quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining), n)
             first = [np.broadcast_to(n, mean.shape), mean, np.sqrt(variance)]
             columns.append(np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1))
         table = np.concatenate(columns, axis=-2)
