@@ -348,3 +348,8 @@ def test_an_empty_table_gives_a_release_like_any_other() -> None:
         result = getattr(pais, name)(empty, columns={"age": (18, 100), "premium": bool}, random_state=0)
         assert np.isfinite(result.estimates[:3]).all()
         assert result.certificate.epsilon == 1.0
+
+
+def test_edges_of_bins_need_stated_bounds():
+    with pytest.raises(ArgumentError, match="State its bounds"):
+        pais.histogram(pd.DataFrame({"age": np.arange(50.0)}), {"age": "auto"}, bins=[0, 25, 50], random_state=0)

@@ -136,7 +136,7 @@ class Thinning:
         identity = block.identity[index]
         # [note: keep-2]
         drawn = bernoulli(probability, first[index], lambda undecided, turn: bits.more(identity[undecided], turn))
-        rows = rows[drawn]
+        rows = rows.take(np.flatnonzero(drawn), axis=0)
         outside = np.flatnonzero(norm[drawn] >= self.ball.radius)
         rows[outside] = self.ball.clip(rows[outside])  # [note: keep-3]
         # Rounded down, the direction of less privacy loss: weight times probability never exceeds 1.
