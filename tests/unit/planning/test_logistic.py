@@ -44,7 +44,7 @@ def test_a_plan_costs_its_epsilon_and_hardly_less(n_classes: int, epsilon: float
     plan = planned(n_classes=n_classes, epsilon=epsilon, sampling="none")
     assert plan.price.epsilon <= epsilon
     worst = pais.worst_case(plan.rule, plan.mechanism.profile, radius=2.0, delta=1e-6)
-    assert 0.999 * epsilon < worst.epsilon <= epsilon
+    assert 0.999 * epsilon < worst.upper <= epsilon
 
 
 def test_less_noise_means_more_rounds_and_later_rounds_have_less() -> None:
