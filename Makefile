@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-logistic bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench-pca: $(READY)  ## Captured and explained variance, and speed, of private p
 
 bench-regression: $(READY)  ## Test errors of private linear regression against AdaSSP, sampling rules, and time
 	$(BIN)/python -m benchmarks.regression
+
+bench-logistic: $(READY)  ## Log-loss of private logistic regression against noisy descent that is tuned on the test rows
+	$(BIN)/python -m benchmarks.logistic
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers

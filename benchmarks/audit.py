@@ -21,6 +21,7 @@ from benchmarks.audit_cases import CASES, DELTA, Case
 from benchmarks.audit_fits import FIT_CASES
 from benchmarks.audit_logistic import LOGISTIC_CASES
 from benchmarks.audit_people import PEOPLE_CASES
+from benchmarks.audit_quantiles import QUANTILE_CASES
 from benchmarks.audit_statistics import STATISTIC_CASES
 from benchmarks.audit_sums import SUM_CASES, SUM_DELTA
 from benchmarks.kmeans import source_state
@@ -39,7 +40,7 @@ def main() -> None:
     table = Table(
         name="audit", title="Audit: lower bounds on epsilon, 99 % confidence", shown=_SHOWN, prefix="", remarks=[]
     )
-    cases = (*CASES, *SUM_CASES, *STATISTIC_CASES, *LOGISTIC_CASES, *FIT_CASES, *PEOPLE_CASES)
+    cases = (*CASES, *SUM_CASES, *STATISTIC_CASES, *QUANTILE_CASES, *LOGISTIC_CASES, *FIT_CASES, *PEOPLE_CASES)
     for case in (case for case in cases if options.only in case.name):
         console.print(f"{case.name} ...", markup=False)
         for broken, runs, seeds in (

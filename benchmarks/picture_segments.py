@@ -47,7 +47,7 @@ def figure_of(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), dpi=130, layout="constrained", facecolor="white")
 
 
-def draw_report(page: Path, place: Path) -> None:
+def draw_report(page: Path, place: Path, height: int = HEIGHT) -> None:
     """Take a picture of the top of the report, with a profile of the browser that is thrown away."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
@@ -57,7 +57,7 @@ def draw_report(page: Path, place: Path) -> None:
         subprocess.run(
             [
                 *(browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *(f"--user-data-dir={profile}", f"--screenshot={picture}", f"--window-size={WIDTH},{HEIGHT}"),
+                *(f"--user-data-dir={profile}", f"--screenshot={picture}", f"--window-size={WIDTH},{height}"),
                 page.as_uri(),
             ],
             check=True,

@@ -36,7 +36,7 @@ SHARES = (0.01, 0.05)
 SAMPLINGS = ("constrained", "uniform", "coreset")
 
 # The rows of Covertype that the paper keeps.
-TIMED_ROWS, TIMED_COLUMNS = 566_486, 54
+TIMED_ROWS = 566_486
 
 
 def main() -> None:
@@ -96,12 +96,11 @@ def _fold_errors(
     known: SmallSet, X: FloatArray, y: FloatArray, epsilon: float, seed: int, test: NDArray[np.intp]
 ) -> dict[str, float]:
     train = np.delete(np.arange(len(y)), test)
-    many = len(y) >= MANY_ROWS
-    sampling = {"sample_size": SAMPLED_SHARE * len(train)} if many else {"sampling": "none"}
+    size = SAMPLED_SHARE * len(train) if len(y) >= MANY_ROWS else None
     scale = float(np.abs(y - y.mean()).max())
     errors = {}
     for name, columns in (("pais", known.columns), ("pais, nothing stated", None)):
-        model = _model(epsilon, seed * FOLDS + int(test[0]), columns=columns, **sampling)
+        model = _model(epsilon, seed * FOLDS + int(test[0]), columns=columns, sample_size=size)
         model.fit(X[train], y[train])
         errors[name] = float(np.mean(np.square(model.predict(X[test]) - y[test]))) / scale**2
         if columns is not None:
@@ -197,30 +196,45 @@ def _large_row(
 def times(data: Path, repeats: int) -> Table:
     """Time of a fit against scikit-learn on all rows."""
     X, y = LARGE[-1].load(data)
-    X, y = X[:TIMED_ROWS], y[:TIMED_ROWS]
+    # As many features as the paper has, which are those and the target again.
+    X, y = np.column_stack([X, y])[:TIMED_ROWS], y[:TIMED_ROWS]
     stated = {f"x{place}": (float(low), float(high)) for place, (low, high) in enumerate(_ranges(X))}
     columns = {**stated, "y": (float(y.min()), float(y.max()))}
+    size = max(SHARES) * len(y)
     fits: dict[str, Callable[[], object]] = {
         "scikit-learn LinearRegression": lambda: LinearRegression().fit(X, y),
         "pais, bounds stated": lambda: _model(1.0, 0, columns=columns).fit(X, y),
-        "pais, bounds stated, all rows": lambda: _model(1.0, 0, columns=columns, sampling="none").fit(X, y),
+        "pais, bounds stated, 5 % of the rows": lambda: _model(1.0, 0, columns=columns, sample_size=size).fit(X, y),
         "pais, nothing stated": lambda: _model(1.0, 0).fit(X, y),
     }
-    seconds = {name: float("inf") for name in fits}
+    best: dict[str, tuple[float, float]] = {name: (float("inf"), float("inf")) for name in fits}
     for _ in range(repeats + 1):
         for name, fit in fits.items():
-            start = time.perf_counter()
+            start, work = time.perf_counter(), time.process_time()
             fit()
-            seconds[name] = min(seconds[name], time.perf_counter() - start)
-    base = seconds["scikit-learn LinearRegression"]
+            spent = time.perf_counter() - start, time.process_time() - work
+            best[name] = min(best[name][0], spent[0]), min(best[name][1], spent[1])
+    base = best["scikit-learn LinearRegression"]
     table = Table(
         name="time",
         prefix="regression-",
         title=f"Time of a fit on {X.shape[0]:,} x {X.shape[1]} in memory",
-        shown=("fit", "seconds", "over scikit-learn"),
+        shown=("fit", "seconds", "over scikit-learn", "seconds of all threads", "threads over scikit-learn"),
     )
-    table.rows = [{"fit": name, "seconds": value, "over scikit-learn": value / base} for name, value in seconds.items()]
-    table.remarks.append(f"Best of {repeats + 1} interleaved runs. The goal is 0.5 of scikit-learn.")
+    table.rows = [
+        {
+            "fit": name,
+            "seconds": seconds,
+            "over scikit-learn": seconds / base[0],
+            "seconds of all threads": work,
+            "threads over scikit-learn": work / base[1],
+        }
+        for name, (seconds, work) in best.items()
+    ]
+    table.remarks.append(
+        f"Best of {repeats + 1} interleaved runs; the first fit of a process also solves for the noise, which is kept. "
+        "The goal is 0.5 of scikit-learn with stated bounds."
+    )
     return table
 
 

@@ -107,7 +107,7 @@ def column_ranges(
             negative=before[0] is not None,
             positive=before[1] is not None,
         )
-        ranges.append(_with_moments(bounds, coarse, fine, mean, law.deviation(1)))
+        ranges.append(_with_moments(bounds, before, fine, mean, law.deviation(1)))
     return tuple(ranges)
 
 
@@ -287,17 +287,19 @@ def _end(side: NormCounts, rows: float, unsure: float) -> float:
 
 
 def _with_moments(
-    bounds: ColumnRange, coarse: ColumnRange, sides: Sequence[NormCounts | None], center: float, noise: float
+    bounds: ColumnRange,
+    octaves: Sequence[NormCounts | None],
+    sides: Sequence[NormCounts | None],
+    center: float,
+    noise: float,
 ) -> ColumnRange:
     """Bounds with the mean and the deviation of the cells, from their counts by sign and size about a center.
 
-    If the coarse range shows nothing but zeros, the deviation is at least that of ones among zeros, of which there are
-    just too few to be seen. So a column of rare values is not blown up.
+    The deviation is at least that of cells which lie apart by the reach of the column, and are just too few to be seen.
+    So rare values are not blown up.
     """
     n_cells = max(_n_cells(sides), 1.0)
-    least = 0.0
-    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
-        least = math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
+    least = _reach(octaves) * math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
     if not bounds.seen:
         return replace(bounds, deviation=_short(least))
     if not any(sides):
@@ -313,6 +315,16 @@ def _with_moments(
     smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
     deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
     return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
+
+
+def _reach(octaves: Sequence[NormCounts | None]) -> float:
+    """Half of the range of the cells, but not of zeros if no zeros were seen; 1 if nothing but zeros was seen."""
+    coarse = _range(octaves, 0.0, _MEAN_TAIL)
+    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
+        return 1.0
+    # Without cells on the other side of zero, the smallest cells seen are the other end.
+    smallest = [float(edges()[:: N_BINS // side.counts.size][np.argmax(side.counts > 0.0)]) for side in octaves if side]
+    return coarse.scale if len(smallest) == 2 else coarse.scale - 0.5 * smallest[0]
 
 
 def _apart(low: float, high: float) -> ColumnRange:

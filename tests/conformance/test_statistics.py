@@ -57,3 +57,21 @@ def test_totals_do_not_depend_on_the_order_of_the_rows(expected: dict[str, Any])
     shuffled = people().sample(frac=1.0, random_state=3)
     for what in ("mean by group", "covariance", "people"):
         assert np.array_equal(CALLS[what](shuffled).released, expected[what].released), what
+
+
+QUANTILES: dict[str, Any] = {
+    "rows": {"columns": {name: COLUMNS[name] for name in ("age", "income", "joined")}, "by": {"premium": bool}},
+    "people": {"columns": {"age": (18, 100)}, "unit": "person", "max_rows_per_unit": 3},
+}
+
+
+@pytest.mark.parametrize("where", SOURCES)
+@pytest.mark.parametrize("what", QUANTILES)
+@pytest.mark.filterwarnings("ignore::pais.errors.SurveyWarning")
+def test_quantiles_are_the_same_wherever_rows_are_stored(what: str, where: str, tmp_path: Path) -> None:
+    results = [
+        pais.quantile(rows, q=[0.2, 0.5, 0.8], random_state=1, **QUANTILES[what])
+        for rows in (people(), SOURCES[where](tmp_path))
+    ]
+    assert np.array_equal(results[0].estimates, results[1].estimates)
+    assert np.array_equal(results[0].standard_errors, results[1].standard_errors)

@@ -205,3 +205,30 @@ def test_proposed_pairs_have_the_columns_of_the_center_and_one_with_many_rows() 
 def test_rule_and_ball_do_not_go_with_a_fit() -> None:
     with pytest.raises(pais.ArgumentError, match="leave them out"):
         pais.audit(usual(), pair=PAIR, ball=pais.Ball(radius=1.0), runs=4)
+
+
+ESTIMATORS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "pca": (pais.DPPCA, {"n_components": 1}),
+    "linear regression": (pais.DPLinearRegression, {}),
+    "logistic regression": (pais.DPLogisticRegression, {"classes": [-0.5, 1.0]}),
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_whole_fits_of_other_estimators_are_audited(name: str) -> None:
+    """A fit that fails for more than thirty rows tells whether the record is there."""
+    kind, settings = ESTIMATORS[name]
+
+    class Fragile(kind):  # type: ignore[misc,valid-type]  # a class that is chosen at run time
+        def fit(self, X: Any, y: Any = None) -> Any:
+            if len(X) > 30:
+                raise ValueError("too many rows")
+            return super().fit(X, y) if y is not None else super().fit(X)
+
+    pair = pais.NeighbourPair.of([1.0, 1.0], [[-0.5, -0.5]] * 30)
+    right = pais.audit(kind(epsilon=0.5, **settings), pair=pair, runs=6, random_state=0)
+    assert right.target == f"a whole fit of {kind.__name__}"
+    assert (right.certified, right.violates) == (0.5, False)
+    broken = pais.audit(Fragile(epsilon=0.5, **settings), pair=pair, runs=50, random_state=0)
+    assert broken.violates
+    assert "outcome" in broken.best.event or "message" in broken.best.event

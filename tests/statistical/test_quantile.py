@@ -30,7 +30,7 @@ def test_intervals_hold_the_quantile_at_least_as_often_as_they_say(kind: str, le
     truth = np.quantile(values, level, method="inverted_cdf")
     held, narrow = 0, 0
     for seed in range(N_RUNS):
-        result = pais.quantile(values, (0, 100), q=level, step=0.1, epsilon=1.0, random_state=seed)
+        result = pais.quantile(values, columns=(0, 100), q=level, step=0.1, epsilon=1.0, random_state=seed)
         low, high = result.interval(0.95)
         held += low <= truth + 0.1 and high >= truth - 0.1
         narrow += high - low < 60.0
@@ -44,7 +44,9 @@ def test_intervals_hold_the_quantile_at_least_as_often_as_they_say(kind: str, le
 @pytest.mark.parametrize(("level", "rows"), [(0.5, 1.7), (0.9, 3.0)])
 def test_error_in_rows_is_that_of_permute_and_flip(level: float, rows: float) -> None:
     values = np.sort(values_of("normal", 5000))
-    runs = [pais.quantile(values, (0, 100), q=level, epsilon=1.0, random_state=seed).value for seed in range(200)]
+    runs = [
+        pais.quantile(values, columns=(0, 100), q=level, epsilon=1.0, random_state=seed).value for seed in range(200)
+    ]
     ranks = np.searchsorted(values, runs)
     error = np.sqrt(np.mean(np.square(ranks - level * values.size)))
     assert 0.4 * rows < error < 1.2 * rows

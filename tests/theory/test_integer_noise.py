@@ -94,6 +94,7 @@ def test_no_released_count_is_more_likely_by_more_than_the_price(scale: float) -
             assert max(ratios) >= profile.intercept * change * (1 - 1e-14)
     assert profile.slope == 0.0
     assert noise.sum_profile().slope == profile.intercept
+    assert noise.order == 1.0
 
 
 @pytest.mark.parametrize("scale", [0.4, 1.0, 10.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
@@ -19,10 +20,22 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class _Place(threading.local):
+    """Whether this thread belongs to the pool."""
+
+    in_pool = False
+
+
+_place = _Place()
+
+
 def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
-    """Call `work` on every task and return the results in the order of the tasks."""
+    """Call `work` on every task and return the results in the order of the tasks.
+
+    A thread of the pool does its own tasks: if it waited for the pool, all threads could wait for each other.
+    """
     n_threads = cores()
-    if len(tasks) == 1 or n_threads == 1:
+    if len(tasks) == 1 or n_threads == 1 or _place.in_pool:
         return [work(task) for task in tasks]
     pool = _threads(os.getpid(), n_threads)
     futures: list[Future[U]] = []
@@ -39,7 +52,11 @@ def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
 @functools.lru_cache(maxsize=1)
 def _threads(process: int, n_threads: int) -> ThreadPoolExecutor:
     """Return a pool that later calls reuse. A forked process does not inherit threads, so it makes its own pool."""
-    return ThreadPoolExecutor(n_threads)
+    return ThreadPoolExecutor(n_threads, initializer=_enter_pool)
+
+
+def _enter_pool() -> None:
+    _place.in_pool = True
 
 
 @functools.cache

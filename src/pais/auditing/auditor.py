@@ -19,7 +19,7 @@ from pais.auditing.statistics import DISCRIMINANT, Discriminant, Statistics, sta
 from pais.auditing.targets import Draws, Function, FunctionTarget, MechanismTarget, Target, n_columns
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
-from pais.estimators.kmeans import DPKMeans
+from pais.estimators.base import PrivateEstimator
 from pais.mechanisms import Mechanism
 from pais.planning import Plan
 from pais.privacy.rules import Rule
@@ -31,7 +31,7 @@ _DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
 
 
 def audit(
-    target: Function | Mechanism | Plan | DPKMeans,
+    target: Function | Mechanism | Plan | PrivateEstimator,
     *,
     pair: NeighbourPair | None = None,
     rule: Rule | None = None,
@@ -49,11 +49,12 @@ def audit(
 
     Parameters
     ----------
-    target : callable, Mechanism, Plan or DPKMeans
+    target : callable, Mechanism, Plan or estimator
         A user-defined function ``f(rows, generator)`` whose output is a number, an array or a symbol; if it has a
         parameter ``runs``, it returns an array with that many outputs, one per entry. Or a mechanism, with `rule` and
-        `ball`. Or a plan. Or a `DPKMeans` model, which is cloned and fitted in each run, including its survey; its own
-        `random_state` and `ledger` are not used.
+        `ball`. Or a plan. Or a private estimator such as `DPKMeans`, which is cloned and fitted in each run,
+        including its survey; its own `random_state` and `ledger` are not used. The last column of the rows is the
+        target of a regression or classification.
     pair : NeighbourPair, optional
         The two tables. With None, the certificate's loss curve proposes the worst pairs: a record where the loss is
         largest, one at the radius, and one at norm 0. For a fit, None proposes a record at the radius, opposite one
@@ -132,7 +133,7 @@ def audit(
 
 
 def _target(
-    target: Function | Mechanism | Plan | DPKMeans,
+    target: Function | Mechanism | Plan | PrivateEstimator,
     rule: Rule | None,
     ball: Ball | None,
     n_features: int | None,
@@ -166,13 +167,13 @@ def _target(
             n_features=n_columns(target, ball, width),
             planned=plan is not None,
         )
-    if not callable(target) and not isinstance(target, DPKMeans):
+    if not callable(target) and not isinstance(target, PrivateEstimator):
         raise ArgumentError(
-            f"target is of type {type(target).__name__}. Pass a function, mechanism or plan, or a DPKMeans."
+            f"target is of type {type(target).__name__}. Pass a function, mechanism, plan or private estimator."
         )
     if rule is not None or ball is not None:
         raise ArgumentError("rule and ball are for a mechanism only. For a function or a fit, leave them out.")
-    if isinstance(target, DPKMeans):
+    if isinstance(target, PrivateEstimator):
         return FitTarget.of(target, epsilon=claimed, delta=stated, statistic=statistics, n_features=width)
     return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=statistics)
 

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -18,12 +19,13 @@ from pais.accounting import Accounts
 from pais.accounting.certificate import Certificate
 from pais.auditing.events import Observed
 from pais.auditing.pairs import COMPANY_NORM, INSIDE, NeighbourPair
-from pais.auditing.statistics import Statistic, SumFrame, column, last_parts, statistics_near_record
+from pais.auditing.statistics import Statistic, SumFrame, column, coordinates, last_parts, statistics_near_record
 from pais.auditing.targets import Draws, Target
 from pais.errors import ArgumentError
-from pais.estimators.kmeans import DPKMeans
-from pais.mechanisms import KMeans
-from pais.planning import KMeansFit
+from pais.estimators.base import PrivateEstimator
+from pais.estimators.supervised import SupervisedEstimator
+from pais.mechanisms import KMeans, KMeansValue
+from pais.planning import Fit
 from pais.privacy.norms import NormDistribution
 
 # Number of outputs kept in memory at a time.
@@ -77,7 +79,7 @@ class FitTarget(Target):
     `tests/statistical/test_audit_fit.py`.
     """
 
-    model: DPKMeans
+    model: PrivateEstimator
     statistic: dict[str, Statistic] | None
     n_features: int
     stated_epsilon: float | None
@@ -87,7 +89,7 @@ class FitTarget(Target):
     @classmethod
     def of(
         cls,
-        model: DPKMeans,
+        model: PrivateEstimator,
         *,
         epsilon: float | None,
         delta: float | None,
@@ -98,7 +100,7 @@ class FitTarget(Target):
         return cls(
             model=model,
             statistic=statistic,
-            n_features=n_features or (2 if model.center is None else np.size(model.center)),
+            n_features=n_features or (2 if _center(model) is None else np.size(_center(model))),
             stated_epsilon=epsilon,
             stated_delta=delta,
         )
@@ -120,10 +122,10 @@ class FitTarget(Target):
 
     def pairs(self) -> list[NeighbourPair]:
         """Propose a record at the radius (norm 1 if no radius is stated), together with one row and with many rows."""
-        radius = 1.0 if self.model.radius is None else float(self.model.radius)
-        origin = np.zeros(self.n_features) if self.model.center is None else np.asarray(self.model.center, dtype=float)
+        radius, center = getattr(self.model, "radius", None) or 1.0, _center(self.model)
+        origin = np.zeros(self.n_features) if center is None else np.asarray(center, dtype=float)
         axis = np.eye(self.n_features)[0]
-        record, company = origin + INSIDE * radius * axis, origin - COMPANY_NORM * radius * axis
+        record, company = origin + INSIDE * float(radius) * axis, origin - COMPANY_NORM * float(radius) * axis
         return [
             NeighbourPair.of(record, np.tile(company, (rows, 1)), name=f"record opposite {label}")
             for rows, label in ((1, "one row"), (_MANY, f"{_MANY} rows"))
@@ -142,7 +144,7 @@ class FitTarget(Target):
                 "epsilon too, or leave delta out."
             )
 
-    def _first_fit(self, tables: list[FloatArray], draws: Draws) -> DPKMeans:
+    def _first_fit(self, tables: list[FloatArray], draws: Draws) -> PrivateEstimator:
         for table in tables[:-1]:
             with contextlib.suppress(Exception):
                 return self._fitted(table, draws)
@@ -164,18 +166,23 @@ class FitTarget(Target):
         kinds = ", ".join(warning.category.__name__ for warning in issued)
         return {OUTCOME: RELEASED, MESSAGE: RELEASED, WARNINGS: kinds, **self._facts(model, geometry)}
 
-    def _fitted(self, rows: FloatArray, draws: Draws) -> DPKMeans:
-        model: DPKMeans = clone(self.model)
+    def _fitted(self, rows: FloatArray, draws: Draws) -> PrivateEstimator:
+        model: PrivateEstimator = clone(self.model)
         bits = draws.generator if draws.seeded else None
         model.set_params(random_state=bits, ledger=_NoLedger(()))  # [note: audit-4]
-        model.fit(rows)
+        # The last column of the rows is the target of a supervised model.
+        model.fit(*((rows[:, :-1], rows[:, -1]) if isinstance(model, SupervisedEstimator) else (rows,)))
         self.claims.include(model.certificate_)
         return model
 
-    def _facts(self, model: DPKMeans, geometry: _Geometry) -> Facts:
+    def _facts(self, model: PrivateEstimator, geometry: _Geometry) -> Facts:
         if self.statistic is not None:
             return {name: function(model) for name, function in self.statistic.items()}
         return {**_public_facts(model.fit_, geometry), **_released(model.fit_, geometry)}
+
+
+def _center(model: PrivateEstimator) -> Any:
+    return getattr(model, "center", None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -203,7 +210,7 @@ class _Geometry:
         return self.pair.record
 
 
-def _public_facts(fit: KMeansFit, geometry: _Geometry) -> Facts:
+def _public_facts(fit: Fit, geometry: _Geometry) -> Facts:
     """Values of the survey, the plan and the certificate, all of which are released together with the centers."""
     plan, certificate = fit.plan, fit.certificate
     facts: dict[str, object] = {
@@ -213,13 +220,15 @@ def _public_facts(fit: KMeansFit, geometry: _Geometry) -> Facts:
         "radius": plan.ball.radius,
         "smallest probability": plan.rule.smallest_probability(plan.ball.radius),
     }
-    if plan.ball.center is not None:
+    if plan.ball.center is not None and plan.schema is None:
         facts["center along the record"] = float(np.asarray(plan.ball.center) @ geometry.axis)
     norms = plan.norms if fit.survey is None else fit.survey.norms
     if norms is not None:
-        norm = float(plan.ball.norms(plan.ball.shift(geometry.record[None, :]))[0])
         facts["rows in the norms"] = norms.n_rows
         facts["mean square norm"] = norms.mean_square_norm
+    # With a schema, norms are those of scaled vectors.
+    if norms is not None and plan.schema is None:
+        norm = float(plan.ball.norms(plan.ball.shift(geometry.record[None, :]))[0])
         facts["rows in the record's bin of norms"] = _bin_count(norms, norm)
     if isinstance(plan.mechanism, KMeans):
         facts["rounds"] = len(plan.mechanism.rounds)
@@ -241,9 +250,14 @@ def _bin_count(norms: NormDistribution, norm: float) -> float:
     return round(float(signs @ norms.masses[: position + 1]), 9)
 
 
-def _released(fit: KMeansFit, geometry: _Geometry) -> Facts:
-    """Counts and centers near the record, and the evidence for it in their totals if every row is kept."""
+def _released(fit: Fit, geometry: _Geometry) -> Facts:
+    """Counts and centers near the record, and the evidence for it in their totals if every row is kept.
+
+    Of a value that has no centers, every number is used.
+    """
     value, plan = fit.value, fit.plan
+    if not isinstance(value, KMeansValue):
+        return {name: float(values[0]) for name, values in coordinates([value], 1).items()}
     statistics = dict(statistics_near_record([value], geometry.record, geometry.origin, geometry.axis))
     if isinstance(plan.mechanism, KMeans):
         parts = last_parts(plan.mechanism.rounds[-1])

@@ -148,6 +148,15 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     _write_all(path.absolute().parent, (path.name,), fill)
 
 
+def write_page(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a page with a function that takes its path."""
+
+    def fill(folder: Path) -> None:
+        write(folder / path.name)
+
+    _write_all(path.absolute().parent, (path.name,), fill)
+
+
 def write_secret_sample(path: Path, table: pa.Table) -> None:
     """Write a weighted sample. Only the file's owner may read it, as it contains rows."""
 

@@ -62,7 +62,9 @@ def statistic(
         function: Callable[..., statistics.Statistic] = getattr(statistics, name)
         result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=run.seed, **more)
         bar.begin("write")
-        if out is not None:
+        if out is not None and out.suffix.lower() == ".html":
+            files.write_page(out, result.write_report)
+        elif out is not None:
             files.write_json(out, described(result))
     if run.as_json:
         show.print_json(described(result))

@@ -45,7 +45,7 @@ class Statistic(Table):
 
     delta: Annotated[
         float | None,
-        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-6 if it is smaller."),
+        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller."),
     ] = None
     sampling: Annotated[
         options.SamplingName, typer.Option("--sampling", help="Sampling rule, with --sample-size. Default: all rows.")
@@ -74,7 +74,10 @@ class Quantile(Table):
     ] = None
 
 
-Out = Annotated[Path | None, typer.Option("--out", help="File to write, such as mean.json, with the certificate.")]
+Out = Annotated[
+    Path | None,
+    typer.Option("--out", help="File to write, with the certificate: mean.json, or a page such as mean.html."),
+]
 
 
 def add_statistics(app: typer.Typer) -> None:

@@ -73,7 +73,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 SurveyWarning,
                 stacklevel=4,
             )
-        warn(fitted.concern, QualityWarning)
+        warn(self.fit_.concern, QualityWarning)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""

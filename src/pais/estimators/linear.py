@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from typing import Any
 
@@ -13,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
+from pais.data.cells import numbers_of_objects
 from pais.data.schema import Schema
 from pais.estimators.frames import coefficients_frame
-from pais.estimators.supervised import Labelled, SupervisedEstimator
+from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
 from pais.planning import Fit
 from pais.planning.coefficients import LinearFit
 from pais.planning.linear import LinearSettings, regression_schema
@@ -56,7 +58,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows in one pass,
         without holding them.
     sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise.
+        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, or all rows if
+        those would be more than half of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
     ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
@@ -230,10 +233,15 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             The target of each row; None reads the column `target` of X.
         """
         predicted = self.predict(X)
-        truth = self._target_cells(X) if y is None else np.asarray(y, dtype=np.float64).ravel()
+        truth = self._target_cells(X) if y is None else targets_of(y, len(predicted))
+        truth = truth if truth.dtype.kind in "biuf" else numbers_of_objects(truth)
+        weights = weights_of(sample_weight, len(predicted))
         whole = np.isfinite(predicted) & np.isfinite(truth)
-        weights = None if sample_weight is None else np.asarray(sample_weight)[whole]
-        return float(r2_score(truth[whole], predicted[whole], sample_weight=weights))
+        if not whole.any():
+            return math.nan
+        return float(
+            r2_score(truth[whole], predicted[whole], sample_weight=None if weights is None else weights[whole])
+        )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,7 @@ from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError, PrivacyWarning
 from pais.estimators.frames import logits_frame
-from pais.estimators.supervised import Labelled, SupervisedEstimator
+from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
@@ -286,8 +286,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         y : array, optional
             The class of each row; None reads the column `target` of X.
         """
-        right = self.predict(X) == (self._target_classes(X) if y is None else np.asarray(y).ravel())
-        return float(np.average(right, weights=sample_weight))
+        predicted = self.predict(X)
+        right = predicted == (self._target_classes(X) if y is None else targets_of(y, len(predicted)))
+        return float(np.average(right, weights=weights_of(sample_weight, len(predicted))))
 
     def _target_classes(self, X: Any) -> NDArray[Any]:
         """The class of each row of a table or file, or None."""

@@ -140,7 +140,9 @@ class SupervisedEstimator(PrivateEstimator):
         elif is_streamed(X):
             engine = X if isinstance(X, Engine) else source(X, columns=self._features, missing=self.missing)
             if not isinstance(engine, LocalEngine) or engine.schema != self._features:
-                raise DataError("the rows cannot be predicted where they are. Pass a table in memory, or a file.")
+                raise DataError(
+                    "predict takes no Spark DataFrame and no open source. Pass an array, a table or a file."
+                )
             yield from engine.in_order(lambda rows, _: np.asarray(rows, dtype=np.float64))
         else:
             yield np.asarray(read(self._table(X), columns=self._features, missing=self.missing).rows)
@@ -161,9 +163,7 @@ def _table_of(rows: NDArray[np.generic], names: Sequence[str]) -> pa.Table:
 
 def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
     """A table with its targets as the last column."""
-    cells = _cells_of(y)
-    if cells is None or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1) or cells.ndim == 0:
-        raise DataError("y should be a 1d array. Pass one target for each row.")
+    cells = _column_of(y)
     if cells.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass real numbers.")
     if cells.ndim == 2:
@@ -173,12 +173,40 @@ def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
             stacklevel=2,
         )
         cells = cells[:, 0]
-    if len(cells) != table.num_rows:
-        raise DataError("X and y have inconsistent numbers of rows. Pass one target for each row.")
+    _require_rows(cells, table.num_rows)
     target = attempt(lambda: column.cells_of_objects(cells) if cells.dtype.kind == "O" else pa.array(cells))
     if target is None:
         raise DataError("y cannot be read as a column. Pass numbers, texts or booleans.")
     return table.append_column(column.name, target)
+
+
+def targets_of(y: Any, n_rows: int) -> NDArray[Any]:
+    """Targets to compare with predictions. Errors show neither cells nor numbers of rows."""
+    cells = _column_of(y).ravel()
+    _require_rows(cells, n_rows)
+    return cells
+
+
+def weights_of(sample_weight: Any, n_rows: int) -> FloatArray | None:
+    """Weights of rows, in the same way."""
+    if sample_weight is None:
+        return None
+    weights = as_array(sample_weight)
+    if weights is None or weights.shape != (n_rows,) or weights.dtype.kind not in "biuf":
+        raise DataError("sample_weight must hold one number for each row. Pass such numbers.")
+    return weights.astype(np.float64)
+
+
+def _require_rows(cells: NDArray[Any], n_rows: int) -> None:
+    if len(cells) != n_rows:
+        raise DataError("X and y have inconsistent numbers of rows. Pass one target for each row.")
+
+
+def _column_of(y: Any) -> NDArray[Any]:
+    cells = _cells_of(y)
+    if cells is None or cells.ndim > 2 or (cells.ndim == 2 and cells.shape[1] != 1) or cells.ndim == 0:
+        raise DataError("y should be a 1d array. Pass one target for each row.")
+    return cells
 
 
 def _cells_of(y: Any) -> NDArray[Any] | None:

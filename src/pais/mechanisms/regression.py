@@ -19,6 +19,9 @@ _FLOOR, _RIDGE = 0.45, 0.2
 # Prior variances of the coefficients that are compared, as multiples of the natural one.
 _PRIORS = np.geomspace(1e-6, 30.0, 80)
 
+# Clipping shrinks coefficients by at most this share, as far as it is corrected.
+_MOST_SHRUNK = 0.2
+
 # The largest prior variance that the noisy moments do not contradict has a log likelihood this far below the best.
 _PLAUSIBLE = 2.0
 
@@ -50,7 +53,12 @@ class LinearValue:
 
 
 def linear_regression(
-    value: MomentValue, *, alpha: float | Literal["noise"] = "noise", spread: float = 1.0, n_rows: float | None = None
+    value: MomentValue,
+    *,
+    alpha: float | Literal["noise"] = "noise",
+    spread: float = 1.0,
+    clipped: float = 0.0,
+    n_rows: float | None = None,
 ) -> LinearValue:
     """Regress the last column of a second moment on the others, with a penalty that follows from the known noise.
 
@@ -63,6 +71,10 @@ def linear_regression(
         on the sum of squared coefficients, as in `sklearn.linear_model.Ridge`, in the coordinates of the moment.
     spread : float
         Mean weight of the rows in the sample, which multiplies the variance due to their residuals.
+    clipped : float
+        Sum of the weights of clipped rows over the sum of squared norms: see `clipped_weight`. A row with a large
+        residual is clipped more, so clipping shrinks coefficients by about ``2 * clipped`` times the variance of the
+        residuals. The result is corrected for it.
     n_rows : float, optional
         Number of rows, if the moment has no constant coordinate.
 
@@ -92,14 +104,30 @@ def linear_regression(
         theta, covariance = _ridge(problem, validate.non_negative("alpha", alpha))
     if value.constant == 0.0:
         theta, covariance = np.append(theta, 0.0), np.pad(covariance, (0, 1))
-    unit = np.append(np.ones(theta.size - 1), value.constant)
+    left = problem.residual_variance(theta if value.constant > 0.0 else theta[:-1])
+    growth = 1.0 / (1.0 - min(2.0 * clipped * left, _MOST_SHRUNK))
+    unit = growth * np.append(np.ones(theta.size - 1), value.constant)
     return LinearValue(
-        coefficients=theta[:-1],
-        intercept=float(theta[-1] * value.constant),
+        coefficients=theta[:-1] * growth,
+        intercept=float(theta[-1] * unit[-1]),
         covariance=covariance * np.outer(unit, unit),
-        residual_variance=problem.residual_variance(theta if value.constant > 0.0 else theta[:-1]),
+        residual_variance=left,
         noisy_count=problem.n_rows,
     )
+
+
+def clipped_weight(norms: FloatArray, masses: FloatArray, radius: float) -> float:
+    """Sum of the weights of clipped rows over the sum of squared norms, for norms before they were clipped.
+
+    A row of norm z beyond the radius r has the weight (r/z)^2 in the regression, and the squared norm r^2. Its weight
+    falls with its residual e: the derivative is -2 m / z^2 times the weight, with m the expected target. So in the
+    normal equations, e adds -2 m var(e) / z^2 times the weight, in place of zero. In the mean over all rows, that is a
+    share 2 var(e) c of the part of m, where c is the result of this function.
+    """
+    square, edge = np.square(norms), radius**2
+    total = float(masses @ np.minimum(square, edge))
+    weights = np.where(square > edge, edge / np.maximum(square, edge), 0.0)
+    return float(masses @ weights) / total if total > 0.0 else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,16 +203,19 @@ def _noise_aware(problem: _Problem) -> tuple[FloatArray, FloatArray]:
 
 
 def _by_raised_eigenvalues(problem: _Problem) -> FloatArray:
+    """Least squares with eigenvalues that are at least a floor f, and raised by f^2 over themselves."""
     values, vectors = np.linalg.eigh(problem.matrix)
     floor = _FLOOR * problem.scale * math.sqrt(problem.size)
-    return np.asarray(vectors @ ((vectors.T @ problem.vector) / (np.maximum(values, floor) + floor)))
+    values = np.maximum(values, floor)
+    return np.asarray(vectors @ ((vectors.T @ problem.vector) / (values + floor**2 / values)))
 
 
 def _by_joint_shrinkage(problem: _Problem) -> FloatArray:
     """Least squares on the moment of features and target together, with shrunk eigenvalues.
 
     Symmetric noise of scale s on the diagonal has eigenvalues up to s sqrt(2 k). An eigenvalue w above this edge e is
-    that of a true one of (w + sqrt(w^2 - e^2)) / 2. All others are replaced by their mean.
+    that of a true one of (w + sqrt(w^2 - e^2)) / 2. All others are replaced by their mean. Then there is a penalty,
+    which is smaller for eigenvalues above the edge.
     """
     k = problem.size + 1
     joint = np.empty((k, k))
@@ -196,8 +227,10 @@ def _by_joint_shrinkage(problem: _Problem) -> FloatArray:
     shrunk = np.where(clear, 0.5 * (values + np.sqrt(np.maximum(values**2 - edge**2, 0.0))), 0.0)
     shrunk[~clear] = max(0.0, float(values.sum() - shrunk.sum()) / max(1, int((~clear).sum())))
     denoised = (vectors * shrunk) @ vectors.T
-    ridge = _RIDGE * problem.scale * math.sqrt(k)
-    return np.asarray(np.linalg.solve(denoised[:-1, :-1] + ridge * np.eye(k - 1), denoised[:-1, -1]))
+    values, vectors = np.linalg.eigh(denoised[:-1, :-1])
+    values = np.maximum(values, 0.0)
+    values += _RIDGE * problem.scale * math.sqrt(k) * edge / np.maximum(values, edge)
+    return np.asarray(vectors @ ((vectors.T @ denoised[:-1, -1]) / values))
 
 
 def _by_evidence(problem: _Problem) -> tuple[FloatArray, FloatArray]:

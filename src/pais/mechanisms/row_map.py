@@ -15,8 +15,8 @@ from pais.errors import ArgumentError, AssumptionError
 #: Takes rows of shape (n, n_features) and returns vectors of shape (n, width).
 RowFunction = Callable[[FloatArray], FloatArray]
 
-# A function is always called on this many rows. Rows that are missing at the end are rows of zeros.
-_BLOCK = 1024
+#: A function is always called on this many rows. Rows that are missing at the end are rows of zeros.
+BLOCK = 1024
 
 # Number of synthetic rows of which a whole block is made, to see whether the place of a row in its block matters.
 _REPEATED = 16
@@ -49,12 +49,12 @@ class RowMap:
         with one_blas_thread():
             whole = _tried(function, rows)
             differs = _differs(_tried(function, rows[::-1])[::-1], whole)
-            for place in range(0, _BLOCK, _BLOCK // _REPEATED):
+            for place in range(0, BLOCK, BLOCK // _REPEATED):
                 row, vector = rows[place : place + 1], whole[place : place + 1]
-                differs |= _differs(_tried(function, np.repeat(row, _BLOCK, axis=0)), np.repeat(vector, _BLOCK, axis=0))
+                differs |= _differs(_tried(function, np.repeat(row, BLOCK, axis=0)), np.repeat(vector, BLOCK, axis=0))
                 # A call on one row may differ in its last bits, because a block always has the same number of rows.
                 _differs(_tried(function, row), vector)
-        return cls(function=function, width=whole.shape[1], block=1 if differs else _BLOCK)
+        return cls(function=function, width=whole.shape[1], block=1 if differs else BLOCK)
 
     def pieces(self, rows: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Slices of the rows, and their vectors: zero where they are not finite or the function fails."""
@@ -116,6 +116,6 @@ def _differs(vectors: FloatArray, expected: FloatArray) -> bool:
 def _synthetic_rows(n_features: int) -> FloatArray:
     """Public rows of many lengths, among them rows of zeros and ones."""
     generator = np.random.default_rng(0)
-    rows = generator.normal(size=(_BLOCK, n_features)) * 10.0 ** generator.integers(-3, 4, size=(_BLOCK, 1))
+    rows = generator.normal(size=(BLOCK, n_features)) * 10.0 ** generator.integers(-3, 4, size=(BLOCK, 1))
     rows[::97], rows[1::97] = 0.0, 1.0
     return rows

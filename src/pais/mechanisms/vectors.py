@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -20,12 +20,12 @@ from pais.data.ball import Ball, norm_order
 from pais.errors import ArgumentError, AssumptionError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import NoiseLaw
-from pais.mechanisms.row_map import RowFunction, RowMap
+from pais.mechanisms.row_map import BLOCK, RowFunction, RowMap
 from pais.privacy.profiles import CustomProfile, CustomShiftProfile, Profile, ShiftProfile
 from pais.privacy.profiles.custom import NormFunction
 
-# Norms at which a bound is checked before rows are read.
-_KNOTS = 4097
+# Norms at which a bound is checked before rows are read, and places of those that are also tried alone.
+_KNOTS, _TRIED = 4097, [1, 2048]
 
 # Added to lengths, because squares below 1e-308 underflow.
 _UNDERFLOW = 1e-150
@@ -141,6 +141,7 @@ class VectorSum(Mechanism):
             return
         norms = np.linspace(0.0, extent.radius, _KNOTS)
         bounds = CustomShiftProfile(self.bound).shift(norms)
+        _require_elementwise(self.bound, norms)
         if np.any(np.diff(bounds) < -1e-12 * bounds[1:]):
             raise AssumptionError("bound decreases as the norm grows. Pass a bound that never decreases.")
         if self.protects_units:
@@ -176,8 +177,11 @@ class VectorSum(Mechanism):
         if not callable(self.bound):
             return np.full(len(rows), self.bound)
         largest = float(self.bound(np.array([ball.radius]))[0])
+        # A norm for which the function fails has the bound 0.
+        bound = RowMap(function=partial(_column_of, self.bound), width=1, block=BLOCK)
+        values = np.concatenate([bounds[:, 0] for _, bounds in bound.pieces(ball.norms(rows)[:, None])])
         # The norm of a clipped row is at most the norm that decided about its probability.
-        bounds = np.minimum(self.bound(ball.norms(rows)), largest) * (1.0 - 8 * ULP)  # [note: vectors-3]
+        bounds = np.minimum(values, largest) * (1.0 - 8 * ULP)  # [note: vectors-3]
         return np.where(bounds > 0.0, bounds, 0.0)
 
     def _bounded(self, vectors: FloatArray, bounds: FloatArray) -> FloatArray:
@@ -202,6 +206,20 @@ class VectorSum(Mechanism):
             "n_features": self.n_features,
             "width": self.width,
         }
+
+
+def _column_of(bound: NormFunction, norms: FloatArray) -> FloatArray:
+    return np.asarray(bound(norms[:, 0]))[:, None]
+
+
+def _require_elementwise(bound: NormFunction, norms: FloatArray) -> None:
+    """Raise if the bound of a norm is seen to depend on the other norms of a call."""
+    turned, alone = bound(norms[::-1])[::-1], np.concatenate([bound(norms[place : place + 1]) for place in _TRIED])
+    same = partial(np.allclose, rtol=1e-12, atol=0.0, equal_nan=True)
+    if not (same(bound(norms), turned) and same(bound(norms)[_TRIED], alone)):
+        raise AssumptionError(
+            "the bound of a norm depends on the other norms of a call. Make it a function of one norm."
+        )
 
 
 def _require_concave(bound: NormFunction, radius: float) -> None:
@@ -309,10 +327,11 @@ class AdaptiveRounds(Mechanism):
         validate.instance("step(values)", mechanism, Mechanism, "Return a VectorSum or another mechanism.")
         first = self._first
         alike = type(mechanism) is type(first) and mechanism.order == first.order
-        if not (alike and mechanism.profile == first.profile and mechanism.is_for_units == first.is_for_units):
+        alike = alike and mechanism.is_for_units == first.is_for_units and _numbers(mechanism) == _numbers(first)
+        if not (alike and mechanism.profile == first.profile):
             raise AssumptionError(  # [note: vectors-7]
                 "a round has another profile than the first round. Let step return mechanisms of one class with the "
-                "same noise and the same bound, and define a bound function outside of step."
+                "same noise, the same bound and the same numbers, and define a bound function outside of step."
             )
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
@@ -321,3 +340,10 @@ class AdaptiveRounds(Mechanism):
     def describe(self) -> dict[str, Any]:
         """Public description of the rounds: that of the first, and their number."""
         return {"rounds": self.n_rounds, "first": self._first.to_dict()}
+
+
+def _numbers(mechanism: Mechanism) -> list[Any]:
+    """The numbers of a mechanism. They decide how fine its sums are, which is checked for the first round alone."""
+    values: list[Any] = [getattr(mechanism, each.name) for each in fields(mechanism)] if is_dataclass(mechanism) else []
+    own = [value for value in values if isinstance(value, (int, float))]
+    return own + [_numbers(part) for part in getattr(mechanism, "parts", ())]

@@ -8,7 +8,7 @@ import numpy as np
 
 from pais._base.numerics import FloatArray
 from pais.data.schema import Schema
-from pais.mechanisms import LinearValue, MomentValue, linear_regression
+from pais.mechanisms import LinearValue, MomentValue, clipped_weight, linear_regression
 from pais.planning.fit import Fit
 from pais.planning.linear import LinearSettings
 from pais.planning.plan import Plan
@@ -60,6 +60,7 @@ class LinearFit(Fit):
             _moment(fit.value, fit.plan, fit.schema, settings.fit_intercept),
             alpha=settings.alpha,
             spread=_mean_weight(fit.plan),
+            clipped=_clipped_weight(fit),
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
         coefficients = _in_units(vector, fit.plan, fit.schema, settings.fit_intercept)
@@ -100,6 +101,14 @@ def _mean_weight(plan: Plan) -> float:
     if total == 0.0:
         return 1.0
     return float((squares / np.maximum(plan.rule.probability(plan.norms.norms), 1e-12)).sum()) / total
+
+
+def _clipped_weight(fit: Fit) -> float:
+    """Weight of the rows that were clipped, from the norms that the survey released; 0 if it released none."""
+    if fit.survey is None or not fit.survey.above_noise:
+        return 0.0
+    norms, ball = fit.survey.norms, fit.plan.ball
+    return clipped_weight(np.hypot(norms.norms, ball.constant), norms.masses, ball.radius)
 
 
 def _in_units(vector: LinearValue, plan: Plan, schema: Schema, fit_intercept: bool) -> Coefficients:

@@ -7,20 +7,27 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from pais._base import validate
+from pais.data.ball import Ball
 from pais.data.scales import Auto, Bounds, Scale
 from pais.data.schema import Schema
 from pais.data.units import most_units
 from pais.errors import ArgumentError
+from pais.mechanisms import Mechanism
 from pais.planning.facts import Facts
 from pais.planning.moments import MomentSettings, with_constant
 from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import Rule
 
 # Share of the rows within the radius, by rows times allowed shift over features. If that is small, noise limits the
 # result, and the radius is small: a row that is clipped as a whole keeps its direction. If it is large, the noise
 # hardly matters, and norms differ more within a large radius, so that sampling by norm saves rows.
 _QUANTILES = ((200.0, 0.9), (20.0, 0.75), (0.0, 0.1))
+
+# If sampling without extra noise would keep more than this share of the rows, all are used, in one pass.
+_MOST_SAMPLED = 0.5
 
 # Square of the constant coordinate for each feature, by kind of column: about a tenth of the square of the feature.
 _CONSTANT_PER_STATED, _CONSTANT_PER_AUTO = 0.06, 0.03
@@ -48,7 +55,7 @@ class LinearSettings(MomentSettings):
     fit_intercept : bool
         Whether there is an intercept.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`.
+        See `Settings`. Without a `sample_size`, all rows are used if the sample would have more than half of them.
     """
 
     what = "regression"
@@ -78,6 +85,15 @@ class LinearSettings(MomentSettings):
             # Nothing is known about the norms, so they are taken to be those of columns that fill their bounds.
             facts = clipped_facts(facts, min(facts.ball.radius, math.sqrt(0.3 * d + 0.4)))
         return with_constant(facts, math.sqrt(_square_constant(facts.schema, d))), None
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[Mechanism, Rule]:
+        mechanism, rule = super()._mechanism(ball, norms, d, delta, limit)
+        is_open = self.sampling == "constrained" and self.sample_size is None
+        if is_open and norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows:
+            return replace(self, sampling="none")._mechanism(ball, norms, d, delta, limit)
+        return mechanism, rule
 
     def _quantile_for(self, facts: Facts, d: int) -> float:
         """Share of the rows within the radius, from the noisy number of rows."""

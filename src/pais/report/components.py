@@ -166,7 +166,7 @@ class ComponentResults(Results):
             if k == 1
             else f"The {k} components explain an estimated <strong>{total}</strong> of the variance together."
         )
-        if self.captured is not None:
+        if self.captured is not None and k < len(self.names):
             text += (
                 f" They have about {percent(self.captured)} of the variance that the best {k} direction"
                 f"{'s' * (k != 1)} would have without noise; sampling and clipping are not part of this."

@@ -26,7 +26,8 @@ _FLAT = 1e-3
 def curves(fit: Fit) -> str:
     """Plot the sampling probability and the loss of a record by norm: properties of the plan, not of the rows."""
     plan = fit.plan
-    share = np.linspace(0.0, 1.0, _CURVE_POINTS)
+    # A constant coordinate counts in the norm of every row.
+    share = np.linspace(plan.ball.constant / plan.ball.radius, 1.0, _CURVE_POINTS)
     kept, losses = plan.rule.probability(share * plan.ball.radius), record_losses(plan, share * plan.ball.radius)
     index = range(0, _CURVE_POINTS, _CURVE_POINTS // 4)
     rows = [(f"{share[i]:.2f}", number(kept[i]), number(1.0 / kept[i]), price(losses[i])) for i in index]
@@ -48,6 +49,12 @@ def curves(fit: Fit) -> str:
             "and have the weight 1 / probability."
             if kept[0] < kept[-1]
             else f"Rows beyond the radius {number(plan.ball.radius)} (l{plan.ball.order:g} norm) are scaled back to it."
+        ),
+        ""
+        if plan.ball.constant == 0.0
+        else paragraph(
+            f"Every row has a constant coordinate of length {number(plan.ball.constant)}, which counts in its norm. It "
+            "stands for the number of rows and for their mean."
         ),
         _flat_in_words(kept, losses),
         _charts(share, kept, losses, plan.epsilon),
@@ -86,14 +93,14 @@ def _charts(share: FloatArray, kept: FloatArray, losses: FloatArray, epsilon: fl
     probability = LineChart(
         name="kept",
         title="Sampling probability",
-        description=f"From {number(kept[0])} at norm 0 to {number(kept[-1])} at the radius.",
+        description=f"From {number(kept[0])} at the smallest norm to {number(kept[-1])} at the radius.",
         x=share,
         y=kept,
     )
     loss = LineChart(
         name="loss",
         title="Loss of a record (epsilon)",
-        description=f"From {price(losses[0])} at norm 0 to {price(losses[-1])} at the radius, "
+        description=f"From {price(losses[0])} at the smallest norm to {price(losses[-1])} at the radius, "
         f"never above {price(epsilon)}.",
         x=share,
         y=losses,

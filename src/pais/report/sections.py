@@ -8,11 +8,12 @@ import numpy as np
 
 from pais.accounting.certificate import Certificate
 from pais.accounting.words import columns_in_words, unit_of
+from pais.mechanisms import MomentSum
 from pais.planning import Fit, Plan, Survey
 from pais.planning.explain import assumption_lines
 from pais.report.charts import stacked_bar, swatch
 from pais.report.results import Results
-from pais.report.text import TIMES, details, escaped, paragraph, percent, price, section, table
+from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table
 
 
 def banner(fit: Fit, results: Results) -> str:
@@ -203,11 +204,17 @@ def columns(fit: Fit, results: Results) -> str:
 
 
 def plan_in_words(plan: Plan) -> str:
-    """Render the stages of the plan, with the noise."""
+    """Render what is computed with which noise, and the stages of the plan."""
+    mechanism, words = plan.mechanism, ""
+    if isinstance(mechanism, MomentSum):
+        words = f", with Gaussian noise of standard deviation {number(mechanism.noise.scale)} on its diagonal"
     return section(
         "noise",
         "Plan",
-        paragraph("Everything in the plan was decided before the rows were sampled, and all of it is public."),
+        paragraph(
+            f"The release is: <strong>{escaped(mechanism.name)}</strong>{words}. Everything in the plan was "
+            "decided before the rows were sampled, and all of it is public."
+        ),
         details("Plan in words", f"<pre>{escaped(plan.explain())}</pre>"),
     )
 

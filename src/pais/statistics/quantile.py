@@ -41,8 +41,8 @@ _NAME = "quantiles"
 @validate.without_sizes
 def quantile(
     rows: object,
-    columns: Mapping[str, object] | Schema | object = None,
     q: float | Sequence[float] = 0.5,
+    columns: Mapping[str, object] | Schema | object = None,
     *,
     step: float | Mapping[str, float] | None = None,
     by: By = None,
@@ -50,6 +50,7 @@ def quantile(
     max_rows_per_unit: int = 1,
     missing: Missing = "drop",
     epsilon: float = 1.0,
+    delta: float | None = None,
     ledger: Ledger | None = None,
     random_state: RandomState = None,
 ) -> Statistic:
@@ -59,16 +60,18 @@ def quantile(
     ----------
     rows : table, path, Spark DataFrame or source
         The table, or a single column.
-    columns : mapping, Schema
-        As in `pais.mean`: numbers and dates with bounds, or "auto".
     q : float or sequence of float
         Levels in (0, 1). They share the price. The released quantiles increase with the level.
+    columns : mapping, Schema
+        As in `pais.mean`: numbers and dates with bounds, or "auto".
     step : float or mapping, optional
         The values of a column are multiples of this public number, such as 1 for ages in years. The quantile is then
         one of these multiples. By default, the bounds are divided into about 100,000 values, or fewer if there are
         many groups and columns.
     by, unit, max_rows_per_unit, missing, epsilon, ledger, random_state : optional
         As in `pais.mean`. All rows are used.
+    delta : float, optional
+        Not used: the guarantee is pure, so it holds for every delta.
 
     Returns
     -------
@@ -85,10 +88,12 @@ def quantile(
     --------
     >>> import pais
     >>> people = pais.example_people(5000, random_state=0)
-    >>> result = pais.quantile(people, {"age": (18, 100)}, q=[0.25, 0.5, 0.75], epsilon=1.0)
+    >>> result = pais.quantile(people, [0.25, 0.5, 0.75], columns={"age": (18, 100)}, epsilon=1.0)
     >>> bool(18 <= result.value[0.25] <= result.value[0.5] <= result.value[0.75] <= 100)
     True
     """
+    if delta is not None:
+        validate.target_delta(delta)
     request = Request(
         columns=columns,
         by=by,

@@ -40,6 +40,8 @@ class Recipe(ABC):
     by_cell: ClassVar[bool] = True
     #: Whether each value is one total times a number.
     is_linear: ClassVar[bool] = False
+    #: Whether it is a statistic of columns.
+    needs_columns: ClassVar[bool] = True
 
     @abstractmethod
     def require(self, fields: Fields) -> None:
@@ -79,6 +81,7 @@ class Counts(Recipe):
 
     name, title = "counts", "count"
     is_linear = True
+    needs_columns = False
 
     def require(self, fields: Fields) -> None:
         if fields.columns:

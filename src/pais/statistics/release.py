@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from pais.accounting import Part, Prepaid, Release, accounts
 from pais.data.engines import Engine
 from pais.data.sources import cells, source
+from pais.data.units import most_units
 from pais.mechanisms import GaussianNoise, GeometricNoise, VectorStatistic
 from pais.pipeline import run
 from pais.planning import Plan
-from pais.privacy.guarantee import epsilon_concern, ledger_concern, warn
+from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
 from pais.statistics.frames import Axis
 from pais.statistics.planning import Price, Request, Survey, planned
 from pais.statistics.recipes import Recipe
@@ -26,6 +28,8 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     charged = accounts(request.ledger)
     request.require()
     selection = Selection.of(rows, request.columns, request.by, request.unit)
+    if isinstance(rows, Engine) and request.columns is None and not recipe.needs_columns:
+        selection = replace(selection, columns=())
     pooled = request.missing != "drop"
     fields = selection.fields(selection.schema, pooled=pooled)
     recipe.require(fields)
@@ -74,6 +78,8 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
         recipe=recipe,
         fields=fields,
     )
+    if plan.delta > 0.0:
+        warn(delta_concern(plan.delta, most_units(plan.unit, uncertainty.noisy_rows)))
     estimates, groups = uncertainty.estimates(), fields.groups
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(
@@ -114,11 +120,9 @@ def clipping_in_words(fields: Fields) -> str:
 
 def _bounds_in_words(field: Field) -> str:
     facts = field.column.facts()
-    return (
-        f"{facts['low']} to {facts['high']}"
-        if "low" in facts
-        else f"{field.low:.6g} to {field.high:.6g}, found privately"
-    )
+    if "low" in facts:
+        return f"{_end(facts['low'])} to {_end(facts['high'])}"
+    return f"{field.low:.6g} to {field.high:.6g}, found privately"
 
 
 def _end(bound: object) -> str:
@@ -126,7 +130,8 @@ def _end(bound: object) -> str:
 
 
 def _noise_in_words(plan: Plan, mechanism: VectorStatistic) -> str:
-    scales = sorted(set(mechanism.block_scales))
+    max_rows = 1 if plan.unit is None else plan.unit.max_rows
+    scales = sorted({max_rows * scale for scale in mechanism.block_scales})
     laws = {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}
     law = laws.get(type(mechanism.noise), "Laplace")
     words = " and ".join(f"{scale:.4g}" for scale in scales)

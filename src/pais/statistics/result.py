@@ -116,10 +116,12 @@ class Statistic(Carded):
         ]
         lines = [
             (label or self.name, f"{short(value)}  (95 %: {short(least)} to {short(most)})")
-            for label, value, least, most in zip(labels[:_MOST_LINES], values.flat, low.flat, high.flat, strict=False)
+            for label, value, least, most in zip(labels, values.flat, low.flat, high.flat, strict=True)
+            # Only a value that is not defined, such as the median of a boolean, differs from itself.
+            if value == value
         ]
-        left = len(labels) - _MOST_LINES
-        return [*lines, ("…", f"{left} more values")] if left > 0 else lines
+        left = len(lines) - _MOST_LINES
+        return [*lines[:_MOST_LINES], ("…", f"{left} more values")] if left > 0 else lines
 
     def _summary(self) -> str:
         shape = self.estimates.shape

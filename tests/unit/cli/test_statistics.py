@@ -56,6 +56,15 @@ def test_every_statistic_is_written_and_explained(people: Path, name: str, tmp_p
     assert "--overwrite" in again.stderr
 
 
+def test_a_statistic_is_written_as_a_page(people: Path, tmp_path: Path) -> None:
+    out = tmp_path / "new" / "describe.html"
+    result = pais("describe", people, "--columns", COLUMNS, "--epsilon", 1, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    page = out.read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "<h1>Private description</h1>" in page
+
+
 def test_values_are_those_of_the_function(people: Path) -> None:
     result = pais("mean", people, "--columns", COLUMNS, "--by", REGIONS, "--epsilon", 1, "--seed", 3, "--json")
     assert "NOT PRIVATE" in result.stderr

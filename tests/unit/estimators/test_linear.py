@@ -160,6 +160,25 @@ def test_columns_that_are_not_stated_are_found() -> None:
     assert model.score(table()) > 0.4
 
 
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("sample_size", [None, 2000])
+def test_intervals_of_coefficients_cover(sample_size: float | None) -> None:
+    """The share of true coefficients within two standard errors, over rows, samples and noise."""
+    truth = np.array([2.0, -1.0, 0.5])
+    columns = {"x0": (-4, 4), "x1": (-7, 9), "x2": (-2, 2), "y": (-15, 20)}
+    inside = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(N_ROWS, 3)) * [1.0, 2.0, 0.5] + [0.0, 1.0, 0.0]
+        y = X @ truth + 4.0 + rng.normal(size=N_ROWS)
+        model = DPLinearRegression(columns=columns, sample_size=sample_size, random_state=seed).fit(X, y)
+        frame = model.coefficients_frame()
+        true = np.append(truth, 4.0)
+        inside.append((frame["low"] <= true) & (true <= frame["high"]))
+    assert 0.88 <= np.mean(inside) <= 0.995
+
+
 # -- inputs ----------------------------------------------------------------------------------------------------------
 
 
@@ -292,7 +311,7 @@ def test_models_travel() -> None:
     model = fitted()
     copied = pickle.loads(pickle.dumps(model))
     assert np.array_equal(copied.predict(table()), model.predict(table()))
-    assert "coefficients for 'income'" in model.explain()
+    assert "coefficients for income" in model.explain()
     assert "DPLinearRegression" in model._repr_html_inner()
 
 
@@ -322,3 +341,11 @@ def test_models_travel() -> None:
 def test_refusals_name_the_argument(X: Any, y: Any, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(pais.PaisError, match=message):
         fitted(X, y, **changes)
+
+
+@pytest.mark.filterwarnings("ignore::pais.SurveyWarning", "ignore::pais.QualityWarning")
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e300])
+def test_columns_of_zeros_and_of_extreme_numbers_have_a_plan(size):
+    rows = np.random.default_rng(0).normal(size=(2000, 3)) * size
+    model = DPLinearRegression(epsilon=10.0, random_state=0).fit(rows[:, :2], rows[:, 2])
+    assert np.all(np.isfinite(model.coef_))

@@ -70,7 +70,7 @@ def checks() -> list[Any]:
             id=f"{getattr(check, 'func', check).__name__}-{number}",
             marks=[
                 pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
-                # The tables of the checks are too small for a survey of their columns, and their classes are those of y.
+                # The tables of the checks are small, and their classes are those of y.
                 pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
                 pytest.mark.filterwarnings("ignore::pais.QualityWarning"),
                 pytest.mark.filterwarnings("ignore:the classes are:pais.PrivacyWarning"),
@@ -145,9 +145,10 @@ def test_three_classes_are_fitted_jointly() -> None:
 
 
 def test_coefficients_are_zero_where_noise_hides_the_relation() -> None:
-    rows = table().slice(0, 60)
+    rows = table().slice(0, 300)
+    norms = pais.NormDistribution.from_histogram([0.0, 1.5, 3.0], [0, 300])
     with pytest.warns(pais.QualityWarning, match="noise hides the relation"):
-        model = fitted(rows, epsilon=0.1, radius=4.0, norms=pais.NormDistribution.from_histogram([0.0, 4.0], [60]))
+        model = fitted(rows, epsilon=0.1, radius=3.0, norms=norms)
     assert not model.coef_.any()
     assert model.predict_proba(rows) == pytest.approx(0.5)
 
@@ -182,7 +183,8 @@ def test_rows_of_other_classes_contribute_nothing() -> None:
     kept = {name: values[~gold] for name, values in PEOPLE.items()}
     settings: dict[str, Any] = {"target": "plan", "columns": FEATURES, "classes": ["family", "basic"], "epsilon": 8.0}
     models = [fitted(pa.table(PEOPLE), **settings), fitted(pa.table(kept), **settings)]
-    assert models[0].coef_ == pytest.approx(models[1].coef_, abs=0.3)
+    for model in models:
+        assert model.coef_[0, :2] == pytest.approx([-0.05, 0.8], rel=0.2)
     assert models[0].classes_.tolist() == ["basic", "family"]
 
 
@@ -277,5 +279,5 @@ def test_a_plan_file_gives_the_mechanism_back() -> None:
 
 def test_explanations_name_the_target() -> None:
     model = fitted()
-    assert "4 coefficients for each of 1 logit of 'premium'" in model.explain()
+    assert "4 coefficients for premium" in model.explain()
     assert "logistic regression" in model.plan_.explain()

@@ -1,5 +1,7 @@
 """One odd target changes nothing about how the other rows are read, and does not decide whether a fit succeeds."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from pais.estimators.supervised import Labelled
 N = 40
 X = np.linspace(-1.0, 1.0, 2 * N).reshape(N, 2)
 CLASSES = [[0, 1], [False, True], ["a", "b"], [0.0, 1.0]]
-ODD = ["other", None, 0.5, 7, 1j, b"x", [1, 2], float("nan"), 2**70, 10**400, np.datetime64("2020-01-01"), object()]
+ODD = ["other", None, 0.5, 7, 1j, b"x", [1, 2], float("nan"), 2**70, 10**400, np.datetime64("2020-01-01"), ...]
 
 
 def opened_sum(model, y):
@@ -44,7 +46,7 @@ def test_an_odd_class_counts_as_no_class(classes, cell, kind):
 
 
 @pytest.mark.parametrize("kind", [list, object])
-@pytest.mark.parametrize("cell", ["other", None, 1j, b"x", [1, 2], float("nan"), object()], ids=repr)
+@pytest.mark.parametrize("cell", ["other", None, 1j, b"x", [1, 2], float("nan"), ...], ids=repr)
 @pytest.mark.parametrize("values", [[0.5, 2.0], [1, 2**60 + 1], [False, True]], ids=str)
 def test_an_odd_number_leaves_out_its_row_alone(values, cell, kind):
     model = pais.DPLinearRegression(columns={"y": (0, 2**61)})
@@ -62,3 +64,29 @@ def test_a_column_of_targets_in_lists_is_read_as_its_cells():
 def test_a_kind_of_numbers_that_cannot_be_read_is_refused_in_words(kind):
     with pytest.raises(pais.DataError, match="y"):
         pais.DPLinearRegression().fit(X, np.zeros(N).astype(kind))
+
+
+@pytest.mark.parametrize(
+    ("y", "weights"),
+    [
+        (["secret"] * N, None),
+        ([0.0, "secret"] * (N // 2), None),
+        ([0.0] * (N - 1), None),
+        ([0.0] * N, [1.0] * 7),
+        ([0.0] * N, ["secret"] * N),
+        ([[0.0, 1.0]] * N, None),
+        ([math.nan] * N, None),
+    ],
+)
+@pytest.mark.parametrize("estimator", [pais.DPLinearRegression, pais.DPLogisticRegression])
+def test_errors_of_score_show_neither_cells_nor_numbers_of_rows(estimator, y, weights):
+    known = {"classes": [0.0, 1.0]} if estimator is pais.DPLogisticRegression else {}
+    model = estimator(random_state=0, columns={"x0": (-1, 1), "x1": (-1, 1), "y": (0, 1)}, **known)
+    model.fit(X, [0.0, 1.0] * (N // 2))
+    text = ""
+    try:
+        model.score(X, y, sample_weight=weights)
+    except pais.DataError as error:
+        text = str(error).replace("1d array", "")
+    assert "secret" not in text
+    assert not any(character.isdigit() for character in text)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression, Ridge
 
 import pais
-from pais.mechanisms import MomentValue, linear_regression
+from pais.mechanisms import MomentValue, clipped_weight, linear_regression
 
 Floats = NDArray[np.float64]
 CONSTANT = 0.7
@@ -70,7 +70,7 @@ def test_the_penalty_for_the_noise_vanishes_with_it() -> None:
     assert value.residual_variance == pytest.approx(0.25, rel=0.05)
 
 
-@pytest.mark.parametrize("scale", [30.0, 100.0, 1000.0])
+@pytest.mark.parametrize("scale", [100.0, 300.0, 1000.0])
 def test_the_penalty_for_the_noise_is_better_than_none(scale: float) -> None:
     errors = []
     for seed in range(20):
@@ -110,6 +110,27 @@ def test_standard_errors_grow_with_the_weights_of_a_sample() -> None:
     value = moment_of(X, y, 0.01)
     one, ten = (linear_regression(value, alpha=0.0, spread=spread) for spread in (1.0, 10.0))
     assert np.diag(ten.covariance) == pytest.approx(10.0 * np.diag(one.covariance), rel=0.01)
+
+
+@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
+def test_coefficients_are_corrected_for_clipping(quantile: float) -> None:
+    """A row with a large residual is clipped more, which shrinks coefficients unless they are corrected."""
+    X, y, theta = rows_of(200_000, 4, 0, noise=0.8)
+    norms = np.sqrt(np.square(X).sum(axis=1) + y**2 + CONSTANT**2)
+    radius = float(np.quantile(norms, quantile))
+    value = moment_of(X, y, weights=np.square(np.minimum(1.0, radius / norms)))
+    clipped = clipped_weight(norms, np.ones(len(norms)), radius)
+    biased, corrected = (
+        linear_regression(value, alpha=0.0, clipped=weight).coefficients / theta[:-1] - 1.0 for weight in (0.0, clipped)
+    )
+    assert np.mean(biased) < -0.01
+    assert abs(np.mean(corrected)) < 0.35 * abs(np.mean(biased))
+
+
+def test_no_row_is_clipped_within_the_radius() -> None:
+    assert clipped_weight(np.array([0.5, 1.0]), np.ones(2), 1.0) == 0.0
+    assert clipped_weight(np.array([0.0]), np.ones(1), 1.0) == 0.0
+    assert clipped_weight(np.array([1.0, 2.0]), np.array([3.0, 1.0]), 1.0) == pytest.approx(0.25 / 4.0)
 
 
 def test_moments_that_cannot_be_regressed_are_refused() -> None:

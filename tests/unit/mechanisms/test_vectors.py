@@ -207,6 +207,28 @@ def test_units_need_a_number_or_a_stated_and_concave_bound() -> None:
     pais.Plan(ball=BALL, rule=EVERY, mechanism=made(bound=square, protects_units=True), epsilon=10.0, delta=1e-6)
 
 
+@pytest.mark.parametrize("weight", [1.0, 37.5])
+@pytest.mark.parametrize("bound", [square, lambda norm: norm, np.tanh, 2.5], ids=["square", "line", "tanh", "number"])
+def test_a_person_with_many_rows_adds_no_more_than_one_row(
+    bound: float | pais.mechanisms.vectors.NormFunction, weight: float
+) -> None:
+    """One row at the radius and nine at zero, and rows of all norms: together at most the bound at their root mean."""
+    mechanism = VectorSum(
+        vectors=lambda rows: np.full((len(rows), 1), 1e9),
+        bound=bound,
+        noise=pais.gaussian_noise(1e-3),
+        n_features=2,
+        protects_units=True,
+    )
+    step = Fraction(Lattice.for_scale(1e-3).step)
+    for norms in (np.r_[3.0, np.zeros(9)], np.linspace(0.0, 3.0, 7), np.full(3, 1.7)):
+        rows = np.column_stack([norms, np.zeros_like(norms)])
+        (added,) = steps(mechanism, rows, np.full(len(rows), weight / len(rows)))
+        root = float(np.sqrt(np.mean(np.square(norms)))) * (1.0 + 1e-15)
+        shift = Fraction(float(mechanism.profile(weight, root))) * Fraction(1e-3)
+        assert 0 < added * step <= shift
+
+
 @pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset", "none"])
 @pytest.mark.parametrize(("noise", "delta"), [(pais.gaussian_noise, 1e-6), (pais.laplace_noise, 0.0)])
 def test_calibrated_noise_is_certified_at_its_epsilon(sampling: str, noise: object, delta: float) -> None:
@@ -390,3 +412,50 @@ def test_least_squares_by_private_gradient_steps_finds_the_slope() -> None:
     rounds = AdaptiveRounds(step=step, n_rounds=10)
     plan = pais.Plan(ball=ball, rule=EVERY, mechanism=rounds, epsilon=1.0, delta=1e-6)
     assert slope_of(pais.run(plan, rows, random_state=0).value) == pytest.approx([0.5, -0.25], abs=0.05)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_a_later_round_cannot_have_finer_sums_than_those_that_were_checked(joint):
+    def step(values):
+        moment = pais.MomentSum(noise=pais.GaussianNoise(scale=1.0), largest=1e-12 if values else 1.0, n_rows=10.0)
+        return pais.Joint(parts=(moment,)) if joint else moment
+
+    plan = pais.Plan(
+        ball=pais.Ball(radius=1.0),
+        rule=pais.UniformRule(rate=1.0),
+        mechanism=pais.AdaptiveRounds(step=step, n_rounds=2),
+        epsilon=20.0,
+        delta=1e-6,
+    )
+    with pytest.raises(pais.AssumptionError, match="another profile"):
+        pais.run(plan, np.ones((5, 2)), random_state=0)
+
+
+def _bound_plan(bound) -> pais.Plan:
+    mechanism = VectorSum(vectors=lambda rows: rows, bound=bound, noise=pais.gaussian_noise(40.0), n_features=2)
+    return pais.Plan(
+        ball=pais.Ball(radius=3.0),
+        rule=pais.UniformRule(rate=1.0),
+        mechanism=mechanism,
+        epsilon=1.0,
+        delta=1e-6,
+    )
+
+
+@pytest.mark.parametrize("bound", [lambda norm: np.maximum.accumulate(norm), lambda norm: norm + 0.1 * norm.max()])
+def test_a_bound_that_depends_on_other_norms_is_refused(bound):
+    with pytest.raises(pais.AssumptionError, match="other norms"):
+        pais.run(_bound_plan(bound), np.ones((5, 2)), random_state=0)
+
+
+def test_a_bound_that_fails_for_the_norm_of_a_row_does_not_decide_whether_a_release_succeeds():
+    def bound(norm):
+        if np.any(np.abs(norm - 1.23456) < 1e-6):
+            raise ValueError(f"failed for {norm}")
+        return norm
+
+    rows = np.full((5, 2), 0.5)
+    rows[3] = 1.23456, 0.0
+    value = pais.run(_bound_plan(bound), rows, random_state=0).value
+    rows[3] = 0.0
+    assert np.array_equal(value, pais.run(_bound_plan(bound), rows, random_state=0).value)

@@ -70,7 +70,7 @@ STATISTICS: dict[str, Callable[..., pais.Statistic]] = {
     "covariance": lambda **options: pais.covariance(
         table(), columns={"age": (18, 100), "income": (0, 200_000)}, **options
     ),
-    "median": lambda **options: pais.quantile(table(), {"age": (18, 100)}, **options),
+    "median": lambda **options: pais.quantile(table(), columns={"age": (18, 100)}, **options),
     "auto": lambda **options: pais.mean(table(), columns={"age": "auto", "income": "auto"}, **options),
 }
 

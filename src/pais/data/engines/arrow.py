@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
 from threading import Event
 from typing import Any, TypeVar
 
@@ -20,7 +18,7 @@ from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.checks import type_name
 from pais.data.columns import Columns
-from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
+from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
@@ -112,12 +110,14 @@ class ArrowEngine(LocalEngine):
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         if self.unit is not None:
             return self._fold_units(fold, seeded=seeded)
+        total = RunningSum(fold)
 
-        def fold_part(part: Part, stop: Event) -> NDArray[Any] | None:
-            sums = [fold.over(block) for block, _ in self._blocks(part, by_rows=seeded, stop=stop)]
-            return reduce(operator.add, sums) if sums else None
+        def fold_part(part: Part, stop: Event) -> None:
+            for block, _ in self._blocks(part, by_rows=seeded, stop=stop):
+                total.over(block)
 
-        return self.total(fold, [total for total in _over_parts(fold_part, list(self._parts())) if total is not None])
+        _over_parts(fold_part, list(self._parts()))
+        return total.result(self)
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:

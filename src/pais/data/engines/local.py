@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.randomness import BitSource, KeyedBits, row_bits
-from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
+from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index
 from pais.data.engines.members import Members, UnitThinning
 from pais.data.units import seeded_identity
@@ -62,8 +62,9 @@ class LocalEngine(Engine):
 
     def _fold_units(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.require_masses(fold)
-        members = self._with_members()
-        return self.total(fold, self._over_blocks(lambda block, _: fold.over(members.weighted(block)), by_rows=seeded))
+        members, total = self._with_members(), RunningSum(fold)
+        self._over_blocks(lambda block, _: total.over(members.weighted(block)), by_rows=seeded)
+        return total.result(self)
 
     def _thin_units(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws = row_bits(bits)

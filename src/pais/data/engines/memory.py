@@ -15,7 +15,7 @@ from pais._base.randomness import BitSource, row_bits
 from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
 from pais.data.columns import Columns
-from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, Thinning, WeightedRows, join
+from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index, RowBlock
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.schema import Schema
@@ -55,8 +55,9 @@ class MemoryEngine(LocalEngine):
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         if self.unit is not None:
             return self._fold_units(fold, seeded=seeded)
-        step = self._step(_BLOCK_BYTES)
-        return self.total(fold, in_threads(lambda start: fold.over(self._block(start, step)), self._starts(step)))
+        step, total = self._step(_BLOCK_BYTES), RunningSum(fold)
+        in_threads(lambda start: total.over(self._block(start, step)), self._starts(step))
+        return total.result(self)
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
