@@ -1,7 +1,7 @@
 """The largest weight that a record can have within a guarantee (CONSTRAINED).
 
 There are three solvers: a closed form for linear losses, Algorithm 1 for any pure loss, and the first crossing
-for Gaussian noise. Each returns the feasible end of its bracket. `ConstrainedRule` builds its table from them.
+for Gaussian noise. Each returns a weight at which its constraint holds. `ConstrainedRule` builds its table from them.
 """
 
 from __future__ import annotations
