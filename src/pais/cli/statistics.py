@@ -76,7 +76,11 @@ class Quantile(Table):
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="File to write, with the certificate: mean.json, or a page such as mean.html."),
+    typer.Option(
+        "--out",
+        help="File to write: mean.json, a page such as mean.html, or a table such as mean.csv or mean.parquet. The "
+        "certificate is part of it; that of a table is written beside it, to mean.certificate.json.",
+    ),
 ]
 
 
