@@ -33,6 +33,7 @@ GUIDES = [
     "means-and-counts",
     "people",
     "regression",
+    "classification",
     "first-run",
     "choose-epsilon-and-size",
     "read-a-certificate",

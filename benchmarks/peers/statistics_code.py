@@ -9,7 +9,7 @@ QUESTION = (
 
 CODE = {
     "pais": """
-pais.mean(frame, {"age": (17, 90), "hours": (1, 99), "gain": (0, 99999)}, epsilon=1.0).value
+pais.mean(frame, columns={"age": (17, 90), "hours": (1, 99), "gain": (0, 99999)}, epsilon=1.0).value
 """,
     "diffprivlib": """
 bounds = {"age": (17, 90), "hours": (1, 99), "gain": (0, 99999)}

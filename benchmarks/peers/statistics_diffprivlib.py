@@ -23,7 +23,7 @@ def main() -> None:
         values, bounds, epsilon = columns[task["column"]], (task["low"], task["high"]), task["epsilon"]
         start, estimates = time.perf_counter(), []
         try:
-            for seed in range(task["seeds"]):
+            for seed in range(task["first"], task["first"] + task["seeds"]):
                 options = {"epsilon": epsilon, "bounds": bounds, "random_state": seed}
                 if task["statistic"] == "mean":
                     estimate = tools.mean(values, **options)

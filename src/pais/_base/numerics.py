@@ -178,12 +178,16 @@ def mills_slope(x: FloatArray) -> FloatArray:
 
 def _mills_difference(low: FloatArray, width: FloatArray) -> FloatArray:
     """mills(low) - mills(low + width), computed by quadrature of the slope where the two are close."""
-    half = 0.5 * np.minimum(width, 0.5)
-    middle = low + half
-    by_quadrature = np.zeros_like(middle)
-    for node, weight in zip(_NODES, _NODE_WEIGHTS, strict=True):
-        by_quadrature += weight * mills_slope(middle + node * half)
-    return np.where(width < 0.5, half * by_quadrature, mills(low) - mills(low + width))
+    difference = np.asarray(mills(low) - mills(low + width))
+    close = width < 0.5
+    if np.any(close):
+        half = 0.5 * np.asarray(width)[close]
+        middle = np.asarray(low)[close] + half
+        by_quadrature = np.zeros_like(middle)
+        for node, weight in zip(_NODES, _NODE_WEIGHTS, strict=True):
+            by_quadrature += weight * mills_slope(middle + node * half)
+        difference[close] = half * by_quadrature
+    return difference
 
 
 def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArray, FloatArray]:

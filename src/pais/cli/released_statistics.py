@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from pais import statistics
 from pais._base import files as formats
@@ -28,6 +29,8 @@ from pais.statistics.table import Selection
 #: The kind of a file with a released statistic.
 KIND = "statistic"
 
+_TABLES = (".csv", ".parquet")
+
 
 def statistic(
     name: str, wanted: Table, run: options.Run, ledger: Path | None, out: Path | None, *, overwrite: bool
@@ -35,7 +38,7 @@ def statistic(
     """Release a statistic; then print or write its values with the certificate."""
     warn_of_seed(run.seed)
     if out is not None:
-        files.require_free([out], overwrite=overwrite)
+        files.require_free(_outputs(out), overwrite=overwrite)
     elif run.quiet and not run.as_json:
         raise ArgumentError("--quiet would hide a result that is paid for. Pass --out or --json, or leave it out.")
     more, schema, by = _arguments(wanted), _schema(wanted), _by(wanted)
@@ -62,14 +65,38 @@ def statistic(
         function: Callable[..., statistics.Statistic] = getattr(statistics, name)
         result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=run.seed, **more)
         bar.begin("write")
-        if out is not None and out.suffix.lower() == ".html":
-            files.write_page(out, result.write_report)
-        elif out is not None:
-            files.write_json(out, described(result))
+        if out is not None:
+            _write(out, result)
     if run.as_json:
         show.print_json(described(result))
     elif not run.quiet:
         _print(result, out)
+
+
+def _outputs(out: Path) -> list[Path]:
+    """The files that --out asks for. Raises if its ending is that of no kind of file."""
+    if out.suffix.lower() not in (".json", ".html", *_TABLES):
+        raise ArgumentError(f"--out names {out.name!r}. Pass a file that ends in .json, .csv, .parquet or .html.")
+    return [out, files.certificate_beside(out)] if out.suffix.lower() in _TABLES else [out]
+
+
+def _write(out: Path, result: statistics.Statistic) -> None:
+    """Write a statistic as JSON, as a page or as a table, by the ending of the file name."""
+    if out.suffix.lower() == ".html":
+        files.write_page(out, result.write_report)
+    elif out.suffix.lower() in _TABLES:
+        files.write_table(out, _table(described(result)["values"]), result.certificate.to_json())
+    else:
+        files.write_json(out, described(result))
+
+
+def _table(values: list[dict[str, Any]]) -> pa.Table:
+    """One line for each value. A column with dates among numbers is text."""
+    columns = {name: [value[name] for value in values] for name in values[0]}
+    for name, cells_of in columns.items():
+        if any(isinstance(cell, str) for cell in cells_of):
+            columns[name] = [None if cell is None else str(cell) for cell in cells_of]
+    return pa.table(columns).replace_schema_metadata({files.CONTENT_KEY: files.STATISTIC})
 
 
 def _schema(wanted: Table) -> Schema | None:

@@ -45,7 +45,7 @@ class Statistic(Table):
 
     delta: Annotated[
         float | None,
-        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-6 if it is smaller."),
+        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller."),
     ] = None
     sampling: Annotated[
         options.SamplingName, typer.Option("--sampling", help="Sampling rule, with --sample-size. Default: all rows.")
@@ -76,7 +76,11 @@ class Quantile(Table):
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="File to write, with the certificate: mean.json, or a page such as mean.html."),
+    typer.Option(
+        "--out",
+        help="File to write: mean.json, a page such as mean.html, or a table such as mean.csv or mean.parquet. The "
+        "certificate is part of it; that of a table is written beside it, to mean.certificate.json.",
+    ),
 ]
 
 

@@ -19,6 +19,9 @@ _UNDERFLOW = 1e-150
 
 _FARTHEST_CENTER = 1e100
 
+# Rows are shifted in pieces of this many numbers, which stay in the cache.
+_PIECE_NUMBERS = 1 << 17
+
 #: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300
 
@@ -79,8 +82,11 @@ class Ball:
 
     def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return lower and upper bounds of `norms`. They are tight up to rounding, and faster to compute."""
-        norm = self.norms_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
-        slack = rough_slack(shifted.shape[1])
+        return self.bounds_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
+
+    def bounds_of_powers(self, power: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
+        """Return lower and upper bounds of `norms` from rough powers. Overwrites the powers."""
+        norm, slack = self.norms_of_powers(power, n_features), rough_slack(n_features)
         return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
 
     def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
@@ -94,6 +100,22 @@ class Ball:
             power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
         return settled(self.with_constant(power), lambda index: shifted[index])
 
+    def rough_powers(self, rows: NDArray[np.generic]) -> FloatArray:
+        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made."""
+        if self.center is None:
+            return self.powers(self.shift(rows), rough=True)
+        n, d = rows.shape
+        step = max(1, min(n, _PIECE_NUMBERS // d))
+        # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
+        centers = np.tile(self.center, (step, 1))
+        power, scratch = np.empty(n), np.empty_like(centers)
+        with np.errstate(all="ignore"):
+            for start in range(0, n, step):
+                piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
+                shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
+                power[start : start + step] = self.powers(shifted, rough=True)
+        return power
+
     def with_constant(self, power: FloatArray) -> FloatArray:
         """Add the square of the constant coordinate to sums of squares. Overwrites them."""
         if self.constant > 0.0:
@@ -105,9 +127,15 @@ class Ball:
 
         It is shorter than the constant if the row was clipped, by the same factor as the row.
         """
-        edge = self.edge(clipped.shape[1])
-        rest = np.maximum(edge * edge - square_sums(clipped), 0.0)  # [note: ball-9]
-        return np.minimum(np.sqrt(rest), self.constant)
+        if self.constant == 0.0:
+            return np.zeros(len(clipped))
+        edge, constants = self.edge(clipped.shape[1]), np.full(len(clipped), self.constant)
+        # Rows farther inside were certainly not clipped, in whatever order their squares are added.
+        inside = edge * edge * (1.0 - 4 * rough_slack(clipped.shape[1])) - self.constant * self.constant
+        near = np.flatnonzero(~(rough_square_sums(clipped) <= inside))  # [note: ball-10]
+        rest = np.maximum(edge * edge - square_sums(clipped[near]), 0.0)  # [note: ball-9]
+        constants[near] = np.minimum(np.sqrt(rest), self.constant)
+        return constants
 
     def norms_of_powers(self, power: FloatArray, n_features: int) -> FloatArray:
         """Compute norms from powers. Overwrites the powers."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -20,12 +19,13 @@ from pais.accounting import accounts
 from pais.data.kinds import Boolean, Categories
 from pais.data.schema import Schema
 from pais.data.tables import read
-from pais.errors import ArgumentError, DataError, PrivacyWarning
+from pais.errors import ArgumentError, DataError
 from pais.estimators.frames import logits_frame
 from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
+from pais.privacy.guarantee import warn
 from pais.report import RegressionResults, Step
 
 
@@ -78,8 +78,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     intercept_ : array of shape (1,) or (n_classes,)
         Logits where all numbers are zero and no category holds.
     coef_standard_errors_ : array
-        Standard errors of the coefficients due to the noise. The coefficients are also drawn toward zero, more so the
-        more noise there is.
+        Standard errors of the coefficients, due to the noise, the sampling and the classes of the rows. They are rather
+        too large than too small, if the logistic model is right. The coefficients are also drawn toward zero, more so
+        the more noise there is.
     certificate_ : Certificate
         States what was released and the guarantee that it has; public.
     plan_ : Plan
@@ -179,11 +180,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             if y is None:
                 raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
             classes = _classes_of(y)
-            warnings.warn(
+            warn(
                 "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "
-                "classes.",
-                PrivacyWarning,
-                stacklevel=4,
+                "classes."
             )
         if len(classes) < 2:
             raise ArgumentError("there is only one class. State at least two classes.")
@@ -229,7 +228,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             intercept_errors=logits.intercept_errors,
             classes=classes if len(classes) > 2 else classes[1:],
             steps=tuple(step for column in self._features.columns for step in Step.of(column)),
-            sources="noise; sampling and clipping add further error",
+            sources="noise, sampling and the classes of the rows; the penalty adds further error",
             caution=self.fit_.concern,
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pais.data.engines import WeightedRows
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.logistic_sample import MARGIN, LogisticSample
-from pais.mechanisms.logistic_steps import Descent, Scaling
+from pais.mechanisms.logistic_steps import Descent, Link, Scaling
 from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.profiles import GaussianProfile
 
@@ -36,8 +36,9 @@ class LogisticValue:
         second class against the first. With more there is one for each class, and they add up to zero.
     intercepts : array of shape (n_logits,)
         Logits where all features are zero.
-    standard_errors, intercept_errors : arrays
-        Standard deviations of both due to the noise.
+    noise_variances, row_variances : array of shape (n_inputs + 1, n_logits)
+        Variances of the coefficients and, last, of the intercepts at the center of the ball. The first are due to the
+        noise. The second are due to the draw of the rows and their classes if all rows have the weight 1.
     n_rounds : int
         Number of noisy gradients.
     gradient_noise : float
@@ -47,8 +48,8 @@ class LogisticValue:
 
     coefficients: FloatArray
     intercepts: FloatArray
-    standard_errors: FloatArray
-    intercept_errors: FloatArray
+    noise_variances: FloatArray
+    row_variances: FloatArray
     n_rounds: int
     gradient_noise: float
 
@@ -82,6 +83,9 @@ class LogisticRounds(Mechanism):
         Largest product of weight and norm of a row. It decides how fine the sums are.
     label_length : float
         Length of the coordinate of a row's class.
+    groups : tuple of tuple of int
+        Columns that belong together: a row has `label_length` in one of them and 0 in the others, as for its class, or
+        0 in all.
 
     Notes
     -----
@@ -100,6 +104,7 @@ class LogisticRounds(Mechanism):
     mean_square_norm: float
     largest: float
     label_length: float = math.sqrt(2.0)
+    groups: tuple[tuple[int, ...], ...] = ()
     name = "logistic regression"
     protects_units = True
 
@@ -109,8 +114,11 @@ class LogisticRounds(Mechanism):
         for name in ("radius", "n_rows", "mean_square_norm", "largest", "label_length"):
             object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
         object.__setattr__(self, "rounds", tuple(self.rounds))
+        object.__setattr__(self, "groups", tuple(tuple(map(int, group)) for group in self.groups))
         if self.n_classes < 2 or self.n_features <= self.n_classes or not self.rounds:
             raise ArgumentError("a logistic regression needs two classes, a feature and a round. Pass at least these.")
+        if not all(0 <= place < self.n_inputs for group in self.groups for place in group):
+            raise ArgumentError("groups names a column that is not a feature. Pass numbers of features.")
         for noise in (self.mean_noise, self.moment_noise, *self.rounds):
             validate.instance("a noise", noise, GaussianNoise, "Pass a GaussianNoise.")
 
@@ -157,9 +165,9 @@ class LogisticRounds(Mechanism):
             )
         # The matrices are small, so BLAS threads would only wait for each other.
         with one_blas_thread(), np.errstate(all="ignore"):
-            return self._moved(self._fitted(LogisticSample(self, content), bits), ball)
+            return self._moved(self._fitted(LogisticSample(self, content), ball, bits), ball)
 
-    def _fitted(self, sample: LogisticSample, bits: BitSource) -> LogisticValue:
+    def _fitted(self, sample: LogisticSample, ball: Ball, bits: BitSource) -> LogisticValue:
         total = sample.total(self.mean_noise, bits)
         scaling = Scaling.about_mean(
             total,
@@ -171,26 +179,31 @@ class LogisticRounds(Mechanism):
         )
         sample.apply(scaling.matrix)
         moment = sample.moment(self.moment_noise, bits)
-        scaling = scaling.whitened(moment / self.n_rows, self.moment_noise.scale / self.n_rows)
+        links = [self._link(group, ball) for group in self.groups]
+        scaling = scaling.whitened(moment / self.n_rows, self.moment_noise.scale / self.n_rows, links)
         sample.apply(scaling.matrix)
         descent = Descent(scaling, self.n_logits, [noise.scale / self.n_rows for noise in self.rounds])
         for noise in self.rounds:
             if not np.all(np.isfinite(descent.point)):
                 raise ConvergenceError("a coefficient is not a finite number. No value is returned.")
             descent.update(sample.gradient(descent.point, noise, bits) / self.n_rows)
-        values, errors = descent.coefficients()
+        values, noise_variances, row_variances = descent.coefficients()
         return LogisticValue(
             coefficients=values[:-1],
             intercepts=values[-1],
-            standard_errors=errors[:-1],
-            intercept_errors=errors[-1],
+            noise_variances=noise_variances,
+            row_variances=row_variances / self.n_rows,
             n_rounds=len(self.rounds),
             gradient_noise=descent.noise / self.radius,
         )
+
+    def _link(self, group: tuple[int, ...], ball: Ball) -> Link:
+        center = 0.0 if ball.center is None else sum(ball.center[place] for place in group)
+        return Link(places=group, total=self.label_length - center)
 
     def _moved(self, value: LogisticValue, ball: Ball) -> LogisticValue:
         """Coefficients for rows about the origin instead of the center of the ball."""
         if ball.center is None:
             return value
         center = np.asarray(ball.center)[: self.n_inputs]
-        return LogisticValue(**{**vars(value), "intercepts": value.intercepts - center @ value.coefficients})
+        return replace(value, intercepts=value.intercepts - center @ value.coefficients)

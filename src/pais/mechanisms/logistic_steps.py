@@ -35,6 +35,9 @@ _LEAST_SQUARE = 0.4
 # Curvature along the coefficients over that across them, at least.
 _LEAST_ALONG = 0.3
 
+# A mean square is not seen if it is below this many standard deviations of its noise.
+_UNSEEN = 2.0
+
 # Steps are longer than those of the curvature in the model by this factor, which corrects that the model ignores how
 # curvature and length of a row go together.
 _STEP = 1.5
@@ -55,6 +58,14 @@ _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
 
 
 @dataclass(frozen=True, kw_only=True)
+class Link:
+    """Coordinates of a column of categories, relative to a center, and their sum if the category is listed. Public."""
+
+    places: tuple[int, ...]
+    total: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scaling:
     """A linear map of rows (x, f) with d features and a factor f to d + 1 coordinates. Released.
 
@@ -68,12 +79,15 @@ class Scaling:
         Length that the map divides by, so that most rows are not longer than before.
     factor : float
         Mean share of a row that clipping left.
+    gauge : array of shape (d + 1, d + 1)
+        A map of coefficients that changes no logit of the rows: see `whitened`.
     """
 
     matrix: FloatArray
     squares: FloatArray
     reach: float
     factor: float
+    gauge: FloatArray
 
     @classmethod
     def about_mean(
@@ -99,13 +113,24 @@ class Scaling:
         reach = math.sqrt(_MOMENT_REACH * (spread + constant**2) / mean_square_norm)
         matrix = np.eye(d + 1)
         matrix[-1, :-1], matrix[-1, -1] = -mean, constant
-        return cls(matrix=matrix / reach, squares=np.ones(d + 1), reach=reach, factor=factor)
+        return cls(matrix=matrix / reach, squares=np.ones(d + 1), reach=reach, factor=factor, gauge=np.eye(d + 1))
 
-    def whitened(self, moment: FloatArray, noise: float) -> Scaling:
+    def whitened(self, moment: FloatArray, noise: float, links: Sequence[Link] = ()) -> Scaling:
         """The map to coordinates of about equal spread, from the noisy mean of u u' over the mapped rows u.
 
         Directions that stand out of the noise get a mean square near 1. The others get less, all by one factor.
+
+        A column of categories has coordinates that add up to a constant in all rows whose category is listed. Then only
+        the differences of their coefficients and the intercept matter, and the coefficients are made to add up to zero,
+        unless the moment says that the category of many rows is none of those listed.
         """
+        gauge = np.eye(len(moment))
+        for link in links:
+            combination = np.zeros(len(moment))
+            combination[list(link.places)], combination[-1] = 1.0, -link.total
+            mapped = np.linalg.solve(self.matrix, combination)
+            if mapped @ moment @ mapped <= _UNSEEN * noise * float(mapped @ mapped):
+                gauge[:, list(link.places)] -= combination[:, None] / len(link.places)
         values, vectors = np.linalg.eigh(moment)
         values = np.maximum(values, 0.0)
         raised = values + _RAISE * noise * math.sqrt(2.0 * len(values))
@@ -114,7 +139,11 @@ class Scaling:
         quotient = float(squares.sum() / values.sum()) if np.any(values) else 1.0 / float(raised[0])
         reach = math.sqrt(_GRADIENT_REACH * quotient)
         return Scaling(
-            matrix=self.matrix @ (vectors / np.sqrt(raised)) / reach, squares=squares, reach=reach, factor=self.factor
+            matrix=self.matrix @ (vectors / np.sqrt(raised)) / reach,
+            squares=squares,
+            reach=reach,
+            factor=self.factor,
+            gauge=gauge,
         )
 
 
@@ -177,16 +206,24 @@ class Descent:
         """Gradients and coefficients of several logits add up to zero; their noise does not."""
         return gradient if gradient.shape[1] == 1 else gradient - gradient.mean(axis=1, keepdims=True)
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
-        """Coefficients of the features and the intercept of unclipped rows, and their errors due to the noise."""
-        matrix = self._scaling.matrix * self._scaling.reach
+    def coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Coefficients of the features and the intercept of unclipped rows, and their variances.
+
+        The first variances are due to the noise. The second are due to the draw of the rows and their classes, times
+        the number of rows, if all rows have the weight 1. In the model of the curvature, the covariance of the gradient
+        of a row is the curvature times the factor by which rows are shortened.
+        """
+        matrix = self._scaling.gauge @ self._scaling.matrix * self._scaling.reach
         curvature = _Curvature.at(self._point, self._squares, self._scaling.factor)
-        errors = np.empty_like(self._point)
-        for logit in range(errors.shape[1]):
+        noise, rows = np.empty_like(self._point), np.empty_like(self._point)
+        for logit in range(noise.shape[1]):
             response = curvature.solve(np.asarray(matrix.T), self._strength, logit)
-            errors[:, logit] = np.sqrt(np.square(response).sum(axis=0))
-        share = 1.0 if errors.shape[1] == 1 else math.sqrt(1.0 - 1.0 / errors.shape[1])
-        return matrix @ self._point, errors * share / math.sqrt(sum(self._information))
+            noise[:, logit] = np.square(response).sum(axis=0)
+            # The curvature times the response is what the penalty leaves of the matrix.
+            rows[:, logit] = (response * (matrix.T - self._strength * response)).sum(axis=0)
+        share = 1.0 if noise.shape[1] == 1 else 1.0 - 1.0 / noise.shape[1]
+        size = _shortening(self._scaling.factor)
+        return matrix @ self._point, noise * share / sum(self._information), np.maximum(rows, 0.0) * share * size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,7 +245,7 @@ class _Curvature:
         slope = chance * (1.0 - chance)
         across = slope @ _NODE_WEIGHTS
         along = np.maximum(slope @ (_NODE_WEIGHTS * _NODES**2), _LEAST_ALONG * across)
-        size = math.sqrt(_GRADIENT_REACH) * factor / _STEP
+        size = _shortening(factor)
         directions = squares[:, None] * point / np.where(deviations > 0.0, deviations, 1.0)
         return cls(
             squares=squares,
@@ -232,6 +269,11 @@ class _Curvature:
     def solve_all(self, target: FloatArray, strength: float) -> FloatArray:
         columns = [self.solve(target[:, logit], strength, logit) for logit in range(target.shape[1])]
         return np.stack(columns, axis=1)
+
+
+def _shortening(factor: float) -> float:
+    """Factor by which shortened rows reduce the curvature."""
+    return math.sqrt(_GRADIENT_REACH) * factor / _STEP
 
 
 def _penalized(curvature: _Curvature, target: FloatArray, penalty: float, least: float) -> tuple[FloatArray, float]:

@@ -49,13 +49,11 @@ def add_moments(rows: FloatArray, factors: FloatArray, constants: FloatArray) ->
     total = np.zeros((d, d), dtype=np.int64)
     for start in range(0, rows.shape[0], MOMENT_ROWS):
         block = slice(start, start + MOMENT_ROWS)
-        whole = rows[block] * factors[block, None]
+        whole = np.empty((len(rows[block]), d))
+        np.multiply(rows[block], factors[block, None], out=whole[:, :-1])
+        whole[:, -1] = constants[block]
         np.trunc(whole, out=whole)  # [note: moment-1]
-        column = np.trunc(constants[block])
-        total[:-1, :-1] += (whole.T @ whole).astype(np.int64)
-        total[:-1, -1] += (whole.T @ column).astype(np.int64)
-        total[-1, -1] += int(column @ column)
-    total[-1, :-1] = total[:-1, -1]
+        total += (whole.T @ whole).astype(np.int64)
     return total
 
 

@@ -24,8 +24,8 @@ from pais.mechanisms.row_map import BLOCK, RowFunction, RowMap
 from pais.privacy.profiles import CustomProfile, CustomShiftProfile, Profile, ShiftProfile
 from pais.privacy.profiles.custom import NormFunction
 
-# Norms at which a bound is checked before rows are read.
-_KNOTS = 4097
+# Norms at which a bound is checked before rows are read, and places of those that are also tried alone.
+_KNOTS, _TRIED = 4097, [1, 2048]
 
 # Added to lengths, because squares below 1e-308 underflow.
 _UNDERFLOW = 1e-150
@@ -214,10 +214,9 @@ def _column_of(bound: NormFunction, norms: FloatArray) -> FloatArray:
 
 def _require_elementwise(bound: NormFunction, norms: FloatArray) -> None:
     """Raise if the bound of a norm is seen to depend on the other norms of a call."""
-    forward, backward = bound(norms), bound(norms[::-1])
-    alone = [bound(norms[place : place + 1]) for place in (1, len(norms) // 2)]
-    pairs = [(forward, backward[::-1]), (forward[[1, len(norms) // 2]], np.concatenate(alone))]
-    if not all(np.allclose(*pair, rtol=1e-12, atol=0.0, equal_nan=True) for pair in pairs):
+    turned, alone = bound(norms[::-1])[::-1], np.concatenate([bound(norms[place : place + 1]) for place in _TRIED])
+    same = partial(np.allclose, rtol=1e-12, atol=0.0, equal_nan=True)
+    if not (same(bound(norms), turned) and same(bound(norms)[_TRIED], alone)):
         raise AssumptionError(
             "the bound of a norm depends on the other norms of a call. Make it a function of one norm."
         )
@@ -346,8 +345,5 @@ class AdaptiveRounds(Mechanism):
 def _numbers(mechanism: Mechanism) -> list[Any]:
     """The numbers of a mechanism. They decide how fine its sums are, which is checked for the first round alone."""
     values: list[Any] = [getattr(mechanism, each.name) for each in fields(mechanism)] if is_dataclass(mechanism) else []
-    parts = [value for value in values if isinstance(value, tuple)]
-    return [
-        *(value for value in values if isinstance(value, (int, float))),
-        *(_numbers(each) for part in parts for each in part if isinstance(each, Mechanism)),
-    ]
+    own = [value for value in values if isinstance(value, (int, float))]
+    return own + [_numbers(part) for part in getattr(mechanism, "parts", ())]

@@ -59,7 +59,7 @@ class LinearFit(Fit):
         vector = linear_regression(
             _moment(fit.value, fit.plan, fit.schema, settings.fit_intercept),
             alpha=settings.alpha,
-            spread=_mean_weight(fit.plan),
+            spread=mean_weight(fit.plan),
             clipped=_clipped_weight(fit),
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
@@ -93,7 +93,7 @@ def _origins(plan: Plan, schema: Schema) -> FloatArray:
     return np.asarray(center + schema.centers / schema.unit_scale)
 
 
-def _mean_weight(plan: Plan) -> float:
+def mean_weight(plan: Plan) -> float:
     """Mean weight of the sampled rows, by the square of their norms."""
     assert plan.norms is not None
     squares = plan.norms.masses * np.square(plan.norms.norms)

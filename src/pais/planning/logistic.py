@@ -36,6 +36,9 @@ _MEAN_SHARE, _MOMENT_SHARE = 0.03, 0.15
 _CLIPPED_PER_NOISE, _MOST_CLIPPED = 20.0, 0.75
 _ROUNDS_PER_NOISE, _LEAST_ROUNDS, _MOST_ROUNDS = 3.4, 12, 48
 
+# More of the shift is spent on columns whose scales must be found: a column of a wrong scale spoils all others.
+_MORE_FOR_COLUMNS = 1.75
+
 # Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
 
@@ -50,6 +53,8 @@ class LogisticSettings(SampleSettings):
     ----------
     n_classes : int
         Number of classes.
+    groups : tuple of tuple of int
+        Coordinates of each feature with categories. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
         See `Settings`.
     """
@@ -57,6 +62,7 @@ class LogisticSettings(SampleSettings):
     what = "logistic regression"
 
     n_classes: int = 2
+    groups: tuple[tuple[int, ...], ...] = ()
 
     def require(self) -> None:
         super().require()
@@ -65,12 +71,17 @@ class LogisticSettings(SampleSettings):
         if type(self.n_classes) is not int or self.n_classes < 2:
             raise ArgumentError("n_classes must be a whole number of at least 2. State two classes or more.")
 
+    @property
+    def survey_shift_share(self) -> float:
+        return super().survey_shift_share * (_MORE_FOR_COLUMNS if self.open_columns else 1.0)
+
     def for_rows(self: S, rows: Engine) -> S:
         """Settings in which the coordinates of the classes have the origin as their center."""
         settings = super().for_rows(rows)
         center = np.zeros(rows.n_features) if settings.center is None else np.array(settings.center)
         center[rows.n_features - self.n_classes :] = 0.0
-        return replace(settings, center=tuple(center.tolist()))
+        groups = () if rows.schema is None else _groups(rows.schema)
+        return replace(settings, center=tuple(center.tolist()), groups=groups)
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         if facts.radius_is_open:
@@ -108,6 +119,7 @@ class LogisticSettings(SampleSettings):
             radius=radius,
             n_rows=n_rows,
             mean_square_norm=max(norms.mean_square_norm, 1e-12 * radius**2),
+            groups=self.groups,
             largest=calibration.rule.largest_contribution(radius) * (1.0 + _ROOM),
         )
         return mechanism, calibration.rule
@@ -123,6 +135,13 @@ class LogisticSettings(SampleSettings):
         return tuple(
             GaussianNoise(scale=largest * noise / math.sqrt(number * share)) for number in range(1, n_rounds + 1)
         )
+
+
+def _groups(schema: Schema) -> tuple[tuple[int, ...], ...]:
+    """Coordinates of each feature with categories."""
+    places = iter(range(schema.width))
+    coordinates = [(column, tuple(next(places) for _ in column.labels)) for column in schema.columns[:-1]]
+    return tuple(group for column, group in coordinates if isinstance(column, Categories))
 
 
 def classification_schema(schema: Schema) -> Schema:

@@ -22,6 +22,9 @@ from pais.privacy.rules import Rule
 # Relative increase over the calibrated noise, which covers the rounding errors of the price.
 _ROOM = 1e-9
 
+# Share by which a radius exceeds the constant coordinate, at least.
+_LEAST_ROOM = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class MomentSettings(SampleSettings):
@@ -63,6 +66,7 @@ def with_constant(facts: Facts, constant: float) -> Facts:
     """Facts about rows with a constant coordinate: norms and radius are those of the longer rows."""
     if constant == 0.0:
         return facts
-    radius = math.hypot(facts.ball.radius, constant)
+    # A ball is longer than its constant coordinate, also if all rows are at its center.
+    radius = max(math.hypot(facts.ball.radius, constant), constant * (1.0 + _LEAST_ROOM))
     norms = NormDistribution(norms=np.hypot(facts.norms.norms, constant), masses=facts.norms.masses, radius=radius)
     return replace(facts, ball=replace(facts.ball, radius=radius, constant=constant), norms=norms)

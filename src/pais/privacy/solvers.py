@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from abc import ABC, abstractmethod
@@ -11,7 +12,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from pais._base.numerics import ULP, lowered, raised
+from pais._base.numerics import ULP, FloatArray, lowered, raised
 from pais._base.rootfind import shrink_bracket
 from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.amplification import kept_limit, log_amplified_delta
@@ -19,9 +20,11 @@ from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
+from pais.privacy.rules.climb import WEIGHT_CAP
+from pais.privacy.rules.crossing import rough_crossing_weight
 from pais.privacy.rules.simple import largest_coreset_size
 from pais.privacy.rules.table import epsilon_without_sampling, knot_norms
-from pais.privacy.rules.weights import WEIGHT_CAP, solve_weights
+from pais.privacy.rules.weights import solve_weights
 
 # Relative width of the final bracket of a search.
 _TOLERANCE = 1e-9
@@ -147,10 +150,19 @@ class ConstrainedSolver(Solver):
 
     def _interpolated_size(self, epsilon: float, noise: float) -> float:
         """Expected number of rows by interpolation between a few knots, accurate to 0.1 % for smooth profiles."""
-        knots = knot_norms(self.radius, _SEARCH_KNOTS)
+        knots, at_one = self._search_shifts
         limit = kept_limit(epsilon, self.limit)
-        weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta, limit)
+        if at_one is None:
+            weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta, limit)
+        else:
+            weights = rough_crossing_weight(at_one / noise, epsilon, self.delta, limit)
         return float(self.norms.masses @ np.interp(self.norms.norms, knots, 1.0 / weights))
+
+    @functools.cached_property
+    def _search_shifts(self) -> tuple[FloatArray, FloatArray | None]:
+        """A few knots, and the Gaussian shifts there at weight 1 and noise factor 1; None for pure losses."""
+        knots = knot_norms(self.radius, _SEARCH_KNOTS)
+        return knots, self.profile.shift(knots) if isinstance(self.profile, ShiftProfile) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data.scales import Dates
+from pais.data.scales import Auto, Dates
 from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Bins, Line, Product, Rows
 from pais.statistics.estimates import equal_bins, mean_and_variance, quartiles_of
@@ -48,6 +48,11 @@ class Histogram(Recipe):
         """The edges of the bins of a column in own units, its bounds included."""
         bins = self.bins.get(field.name, 10) if isinstance(self.bins, Mapping) else self.bins
         if isinstance(bins, (Sequence, np.ndarray)):
+            if isinstance(field.column, Auto):
+                raise ArgumentError(
+                    f"bins of column {field.name!r} are edges, but its bounds are not known before the release. State "
+                    "its bounds, or pass a number of bins."
+                )
             edges = validate.real_array("bins", bins)
             inside = edges.ndim == 1 and edges.size > 1 and edges[0] == field.low and edges[-1] == field.high
             if not inside or np.any(np.diff(edges) <= 0.0):
@@ -158,7 +163,7 @@ class Description(Recipe):
             n = part.sum(axis=-1, keepdims=True)
             quartiles = np.full((*mean.shape, 3), np.nan)
             if self._bins(field):
-                quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining))
+                quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining), n)
             first = [np.broadcast_to(n, mean.shape), mean, np.sqrt(variance)]
             columns.append(np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1))
         table = np.concatenate(columns, axis=-2)

@@ -49,11 +49,15 @@ def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, Float
     return field.low + field.width * mean, field.width**2 * variance
 
 
-def quartiles_of(part: FloatArray) -> FloatArray:
-    """Places of the quartiles between the bounds, from counts in bins of equal width."""
-    # The noisy distribution function, made to increase.
-    below = np.maximum.accumulate(np.cumsum(part, axis=-1), axis=-1)
-    below = np.concatenate([np.zeros_like(below[..., :1]), np.maximum(below, 0.0)], axis=-1)
+def quartiles_of(part: FloatArray, n: FloatArray) -> FloatArray:
+    """Places of the quartiles between the bounds, from counts in bins of equal width and the number of cells."""
+    below = np.cumsum(part, axis=-1)
+    # Counts below and above an edge both tell the number of cells below it; this weighs them by their noise.
+    below -= np.linspace(0.0, 1.0, part.shape[-1] + 1)[1:] * (below[..., -1:] - n)
+    # A noisy distribution function is made to increase, by the mean of the nearest ones above and below that do.
+    above = np.maximum.accumulate(below, axis=-1)
+    under = np.minimum.accumulate(below[..., ::-1], axis=-1)[..., ::-1]
+    below = np.concatenate([np.zeros_like(n), np.maximum(0.5 * (above + under), 0.0)], axis=-1)
     quartiles = []
     for level in (0.25, 0.5, 0.75):
         target = level * below[..., -1:]

@@ -63,7 +63,7 @@ def mean(
     epsilon : float
         Guarantee for everything that this call releases.
     delta : float, optional
-        None uses pure noise, or Gaussian noise with delta = 1e-6 if that is smaller, which it is for many columns. 0
+        None uses pure noise, or Gaussian noise with delta = 1e-9 if that is smaller, which it is for many columns. 0
         always uses pure noise. A positive number allows Gaussian noise with this delta.
     sampling : {"none", "constrained", "uniform", "coreset"} or Rule
         By default all rows are used: a pass over them costs little, and a sample would add more error than noise does.

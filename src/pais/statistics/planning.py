@@ -38,12 +38,15 @@ from pais.planning.settings import SAMPLINGS
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import calibrate
-from pais.privacy.guarantee import LARGEST_DEFAULT_DELTA, PURE_NOISE, STATED, warn
+from pais.privacy.guarantee import PURE_NOISE, STATED, warn
 from pais.privacy.joint import delta_after
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule, UniformRule
 from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.table import By, Fields
+
+#: The number of rows is not known before the release. This is a tenth of one over 100 million rows.
+DEFAULT_DELTA = 1e-9
 
 # Share of epsilon, or of the allowed Gaussian shift, for bounds of "auto" columns, and for a count that a sample needs.
 _BOUNDS_SHARE, _BOUNDS_SHIFT, _COUNT_SHARE, _COUNT_SHIFT = 0.1, 0.3, 0.02, 0.1
@@ -110,7 +113,7 @@ class Price:
     def of(cls, request: Request, blocks: list[Weighted]) -> Price:
         """Pure noise, or Gaussian noise if it is allowed and smaller for these blocks."""
         epsilon = validate.target_epsilon(request.epsilon)
-        delta = LARGEST_DEFAULT_DELTA if request.delta is None else validate.target_delta(request.delta)
+        delta = DEFAULT_DELTA if request.delta is None else validate.target_delta(request.delta)
         basis = "default" if request.delta is None else STATED
         weights = [weight for _, weight in blocks]
         pure = math.sqrt(2.0) * sum(weights) / epsilon

@@ -54,7 +54,7 @@ def quantile(
     ledger: Ledger | None = None,
     random_state: RandomState = None,
 ) -> Statistic:
-    """Release quantiles of each column, with pure epsilon. The default is the median.
+    """Release quantiles of each column, with pure epsilon. ``pais.quantile(rows, columns=...)`` is the median.
 
     Parameters
     ----------

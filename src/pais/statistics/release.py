@@ -10,10 +10,11 @@ import numpy as np
 from pais.accounting import Part, Prepaid, Release, accounts
 from pais.data.engines import Engine
 from pais.data.sources import cells, source
+from pais.data.units import most_units
 from pais.mechanisms import GaussianNoise, GeometricNoise, VectorStatistic
 from pais.pipeline import run
 from pais.planning import Plan
-from pais.privacy.guarantee import epsilon_concern, ledger_concern, warn
+from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
 from pais.statistics.frames import Axis
 from pais.statistics.planning import Price, Request, Survey, planned
 from pais.statistics.recipes import Recipe
@@ -77,6 +78,8 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
         recipe=recipe,
         fields=fields,
     )
+    if plan.delta > 0.0:
+        warn(delta_concern(plan.delta, most_units(plan.unit, uncertainty.noisy_rows)))
     estimates, groups = uncertainty.estimates(), fields.groups
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(

@@ -55,6 +55,13 @@ class Uncertainty:
     recipe: Recipe
     fields: Fields
 
+    @property
+    def noisy_rows(self) -> float:
+        """Number of rows according to the release itself, or fewer; in rows of mass 1 if there are units."""
+        pairs = zip(self.mechanism.blocks, self.mechanism.places, strict=True)
+        counts = [float(self.totals[:, place].sum()) for block, place in pairs if not block.is_signed]
+        return max(counts, default=0.0) / self.max_rows
+
     def estimates(self) -> FloatArray:
         """The values, of shape (rows, columns)."""
         return self._table(self.recipe.limited(self._values(self.totals[None])[0], self.fields))

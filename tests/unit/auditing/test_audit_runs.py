@@ -26,9 +26,9 @@ def test_one_sided_bounds_are_those_of_clopper_and_pearson() -> None:
         assert float(epsilon_lower_bound(k, other, runs=n, risk=risk)) == pytest.approx(expected, abs=1e-7)
 
 
-def test_single_run_of_measure_many_equals_a_release() -> None:
+@pytest.mark.parametrize("noise", [pais.laplace_noise(1.0), pais.geometric_noise(1.0)], ids=["laplace", "geometric"])
+def test_single_run_of_measure_many_equals_a_release(noise: pais.NoiseLaw) -> None:
     rows = np.random.default_rng(0).normal(size=(6, 3)) / 4.0
-    noise = pais.laplace_noise(1.0)
     for mechanism in (
         pais.WeightedCount(noise=noise),
         pais.WeightedSum(noise=noise),

@@ -341,3 +341,11 @@ def test_models_travel() -> None:
 def test_refusals_name_the_argument(X: Any, y: Any, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(pais.PaisError, match=message):
         fitted(X, y, **changes)
+
+
+@pytest.mark.filterwarnings("ignore::pais.SurveyWarning", "ignore::pais.QualityWarning")
+@pytest.mark.parametrize("size", [0.0, 1e-300, 1e300])
+def test_columns_of_zeros_and_of_extreme_numbers_have_a_plan(size):
+    rows = np.random.default_rng(0).normal(size=(2000, 3)) * size
+    model = DPLinearRegression(epsilon=10.0, random_state=0).fit(rows[:, :2], rows[:, 2])
+    assert np.all(np.isfinite(model.coef_))

@@ -124,20 +124,22 @@ class RowBlock(Block):
         return ball.norms(ball.shift(self._rows))
 
     def taken(self, index: Index, ball: Ball) -> FloatArray:
-        return ball.shift(self._rows.take(index, axis=0))
+        with np.errstate(all="ignore"):
+            rows = self._rows.take(index, axis=0).astype(np.float64, order="C", copy=False)
+        # `take` has made a copy, so the center is subtracted in place.
+        return rows if ball.center is None else np.subtract(rows, np.asarray(ball.center), out=rows)
 
     def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
-        shifted = ball.shift(self._rows)
-        if shifted.shape[1] <= _FEW_COLUMNS:
-            return bin_of(_present(ball.norms(shifted)))
-        low, high = ball.norm_bounds(shifted)
+        if self._rows.shape[1] <= _FEW_COLUMNS:
+            return bin_of(self.norms(ball))
+        low, high = ball.bounds_of_powers(ball.rough_powers(self._rows), self._rows.shape[1])
         present = np.flatnonzero(~np.isnan(low))
         if present.size < low.size:
-            shifted, low, high = shifted[present], low[present], high[present]
+            low, high = low[present], high[present]
         bins = bin_of(low)
         # If both bounds lie in the same bin, so does the norm. The other norms are computed in the fixed order.
         unsure = np.flatnonzero(upper.take(bins) <= high)
-        bins[unsure] = bin_of(ball.norms(shifted.take(unsure, axis=0)))  # [note: survey-5]
+        bins[unsure] = bin_of(ball.norms(self.taken(present.take(unsure), ball)))  # [note: survey-5]
         return bins
 
     def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
@@ -161,10 +163,9 @@ class RowBlock(Block):
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         if not read_all:
             index = screen.by_bits(first)
-            return _screened(index, screen.ball.shift(self._rows.take(index, axis=0)), screen, first)
-        shifted = screen.ball.shift(self._rows)
-        index = screen.by_power(screen.ball.powers(shifted, rough=True), first)
-        return index, shifted.take(index, axis=0)
+            return _screened(index, self.taken(index, screen.ball), screen, first)
+        index = screen.by_power(screen.ball.rough_powers(self._rows), first)
+        return index, self.taken(index, screen.ball)
 
 
 class ColumnBlock(Block):
