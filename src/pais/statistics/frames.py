@@ -100,7 +100,7 @@ def with_error(value: Any, error: float) -> str:
         return f"{short(value)} ± {error:.2g} d"
     if not 0.0 < error < math.inf:
         return short(value)
-    digits = 1 - math.floor(math.log10(error))
+    digits = 1 - math.floor(math.log10(float(f"{error:.1e}")))
     if digits > 12:
         return f"{short(value)} ± {error:.2g}"
     return " ± ".join(f"{round(number, digits):,.{max(digits, 0)}f}" for number in (value, error))
