@@ -132,8 +132,11 @@ def _arguments(wanted: Table) -> dict[str, Any]:
 def described(result: statistics.Statistic) -> dict[str, Any]:
     """A released statistic with its certificate, for files: one entry for each value, with its 95 % interval."""
     rows, columns = result.rows, result.columns
+    only: dict[str, Any] = {} if columns is not None or not result.subject else {"column": result.subject}
+    if result.level is not None:
+        only["quantile"] = str(result.level)
     places = [
-        {**_labels(rows, row, "row"), **_labels(columns, column, "column")}
+        {**only, **_labels(rows, row, "row"), **_labels(columns, column, "column")}
         for row in range(result.estimates.shape[0])
         for column in range(result.estimates.shape[1])
     ]
