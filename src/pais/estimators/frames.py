@@ -52,7 +52,7 @@ def coefficients_frame(coefficients: Coefficients) -> Any:
 
 
 def components_frame(fit: PCAFit) -> Any:
-    """Explained variances with standard errors, then the loadings, one row per component, numbered from 1 as in the report."""
+    """Explained variances with standard errors, then the loadings, one row per component. Numbers begin at 1."""
     try:
         import pandas as pd
     except ImportError:
