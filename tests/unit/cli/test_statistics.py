@@ -183,7 +183,19 @@ def test_a_ledger_is_charged(people: Path, tmp_path: Path) -> None:
     [
         (["mean", "--columns", "age"], "states nothing about 'age'"),
         (["mean"], "at least one column"),
-        (["mean", "--columns", "age=18:100", "--by", "region"], "categories"),
+        (["mean"], "--columns age=18:100"),
+        (["mean", "--columns", "age=/10"], "bounds, such as age=18:100"),
+        (["mean", "--columns", "age=18:100", "--by", "region"], "Write --by 'region=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "region=auto"], "Write --by 'region=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "age"], "Write --by 'age=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "region,region"], "--by"),
+        (["mean", "--columns", f"age=18:100,{REGIONS}", "--by", REGIONS], "State it once, in --by or in --columns"),
+        (["mean", "--columns", "age=18:100", "--by", "region=[north,south]"], "--by lists categories of 'region'"),
+        (["mean", "--columns", "age=18:100", "--by", "region=north"], "--by states something about 'region'"),
+        (["mean", "--columns", "region=[north:south]"], "with colons. Write 'region=[north|south]'"),
+        (["mean", "--columns", "age=18:100", "--sample-size", "10"], "--sampling constrained"),
+        (["mean", "--columns", "age=18:100", "--epsilon", "-1"], "number > 0"),
+        (["mean", "--columns", "age=18:100", "--epsilon", "0"], "number > 0"),
         (["mean", "--columns", "height=0:3"], "do not exist"),
         (["quantile", "--columns", "age=18:100", "--q", "0.5,x"], "--q"),
         (["quantile", "--columns", "age=18:100", "--q", "1.5"], "q"),
@@ -197,3 +209,12 @@ def test_arguments_that_cannot_be_used_are_named(people: Path, arguments: list[s
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_help_is_about_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    shown = pais("mean", "--help").stdout
+    assert "Columns to summarise" in shown
+    assert "keeps the other cells of the row" in shown
+    assert "Names alone" not in shown
+    assert "statistics and k-means" in pais("--help").stdout
