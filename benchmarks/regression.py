@@ -84,7 +84,9 @@ def small_sets(data: Path, seeds: int, progress: Progress) -> Table:
         f"Mean squared error of the target, centered and divided by its largest absolute value, over {FOLDS} folds and "
         f"{seeds} repetitions.",
         "pais reads raw columns with the bounds stated in `benchmarks/regression_sets.py`: round numbers near the 5 % "
-        "and 95 % quantiles of a feature and near the ends of the target. The survey of norms is in the price. "
+        "and 95 % quantiles of a feature and near the ends of the target. They were read off "
+        "the data, at no price, because we do not know these quantities as their owners do. The survey of norms is in "
+        "the price. "
         '"nothing stated" finds means and deviations of all columns in the price.',
         "AdaSSP reads columns that were standardized, and targets that were centered, with the values of the rows "
         "themselves, at no price; every row is scaled to norm 1. Its errors therefore have another floor.",
