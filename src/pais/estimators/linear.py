@@ -69,7 +69,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     ----------
     coef_ : array of shape (d,)
         Change of the target for one more unit of each feature, in the units of the columns. Categories have one
-        coefficient each.
+        coefficient each. Those of a column add up to zero, unless many rows have none of the categories listed or there
+        is no intercept.
     intercept_ : float
         Prediction where all numbers are zero and no category holds.
     coef_standard_errors_ : array of shape (d,)

@@ -78,8 +78,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     intercept_ : array of shape (1,) or (n_classes,)
         Logits where all numbers are zero and no category holds.
     coef_standard_errors_ : array
-        Standard errors of the coefficients due to the noise. The coefficients are also drawn toward zero, more so the
-        more noise there is.
+        Standard errors of the coefficients, due to the noise, the sampling and the classes of the rows. They are rather
+        too large than too small, if the logistic model is right. The coefficients are also drawn toward zero, more so
+        the more noise there is.
     certificate_ : Certificate
         States what was released and the guarantee that it has; public.
     plan_ : Plan
@@ -227,7 +228,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             intercept_errors=logits.intercept_errors,
             classes=classes if len(classes) > 2 else classes[1:],
             steps=tuple(step for column in self._features.columns for step in Step.of(column)),
-            sources="noise; sampling and clipping add further error",
+            sources="noise, sampling and the classes of the rows; the penalty adds further error",
             caution=self.fit_.concern,
         )
 

@@ -36,8 +36,9 @@ class LogisticValue:
         second class against the first. With more there is one for each class, and they add up to zero.
     intercepts : array of shape (n_logits,)
         Logits where all features are zero.
-    standard_errors, intercept_errors : arrays
-        Standard deviations of both due to the noise.
+    noise_variances, row_variances : array of shape (n_inputs + 1, n_logits)
+        Variances of the coefficients and, last, of the intercepts at the center of the ball. The first are due to the
+        noise. The second are due to the draw of the rows and their classes if all rows have the weight 1.
     n_rounds : int
         Number of noisy gradients.
     gradient_noise : float
@@ -47,8 +48,8 @@ class LogisticValue:
 
     coefficients: FloatArray
     intercepts: FloatArray
-    standard_errors: FloatArray
-    intercept_errors: FloatArray
+    noise_variances: FloatArray
+    row_variances: FloatArray
     n_rounds: int
     gradient_noise: float
 
@@ -186,12 +187,12 @@ class LogisticRounds(Mechanism):
             if not np.all(np.isfinite(descent.point)):
                 raise ConvergenceError("a coefficient is not a finite number. No value is returned.")
             descent.update(sample.gradient(descent.point, noise, bits) / self.n_rows)
-        values, errors = descent.coefficients()
+        values, noise_variances, row_variances = descent.coefficients()
         return LogisticValue(
             coefficients=values[:-1],
             intercepts=values[-1],
-            standard_errors=errors[:-1],
-            intercept_errors=errors[-1],
+            noise_variances=noise_variances,
+            row_variances=row_variances / self.n_rows,
             n_rounds=len(self.rounds),
             gradient_noise=descent.noise / self.radius,
         )

@@ -206,16 +206,24 @@ class Descent:
         """Gradients and coefficients of several logits add up to zero; their noise does not."""
         return gradient if gradient.shape[1] == 1 else gradient - gradient.mean(axis=1, keepdims=True)
 
-    def coefficients(self) -> tuple[FloatArray, FloatArray]:
-        """Coefficients of the features and the intercept of unclipped rows, and their errors due to the noise."""
+    def coefficients(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Coefficients of the features and the intercept of unclipped rows, and their variances.
+
+        The first variances are due to the noise. The second are due to the draw of the rows and their classes, times
+        the number of rows, if all rows have the weight 1. In the model of the curvature, the covariance of the gradient
+        of a row is the curvature times the factor by which rows are shortened.
+        """
         matrix = self._scaling.gauge @ self._scaling.matrix * self._scaling.reach
         curvature = _Curvature.at(self._point, self._squares, self._scaling.factor)
-        errors = np.empty_like(self._point)
-        for logit in range(errors.shape[1]):
+        noise, rows = np.empty_like(self._point), np.empty_like(self._point)
+        for logit in range(noise.shape[1]):
             response = curvature.solve(np.asarray(matrix.T), self._strength, logit)
-            errors[:, logit] = np.sqrt(np.square(response).sum(axis=0))
-        share = 1.0 if errors.shape[1] == 1 else math.sqrt(1.0 - 1.0 / errors.shape[1])
-        return matrix @ self._point, errors * share / math.sqrt(sum(self._information))
+            noise[:, logit] = np.square(response).sum(axis=0)
+            # The curvature times the response is what the penalty leaves of the matrix.
+            rows[:, logit] = (response * (matrix.T - self._strength * response)).sum(axis=0)
+        share = 1.0 if noise.shape[1] == 1 else 1.0 - 1.0 / noise.shape[1]
+        size = _shortening(self._scaling.factor)
+        return matrix @ self._point, noise * share / sum(self._information), np.maximum(rows, 0.0) * share * size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,7 +245,7 @@ class _Curvature:
         slope = chance * (1.0 - chance)
         across = slope @ _NODE_WEIGHTS
         along = np.maximum(slope @ (_NODE_WEIGHTS * _NODES**2), _LEAST_ALONG * across)
-        size = math.sqrt(_GRADIENT_REACH) * factor / _STEP
+        size = _shortening(factor)
         directions = squares[:, None] * point / np.where(deviations > 0.0, deviations, 1.0)
         return cls(
             squares=squares,
@@ -261,6 +269,11 @@ class _Curvature:
     def solve_all(self, target: FloatArray, strength: float) -> FloatArray:
         columns = [self.solve(target[:, logit], strength, logit) for logit in range(target.shape[1])]
         return np.stack(columns, axis=1)
+
+
+def _shortening(factor: float) -> float:
+    """Factor by which shortened rows reduce the curvature."""
+    return math.sqrt(_GRADIENT_REACH) * factor / _STEP
 
 
 def _penalized(curvature: _Curvature, target: FloatArray, penalty: float, least: float) -> tuple[FloatArray, float]:

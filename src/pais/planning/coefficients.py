@@ -7,11 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base.numerics import FloatArray
+from pais.data.kinds import Categories
 from pais.data.schema import Schema
 from pais.mechanisms import LinearValue, MomentValue, clipped_weight, linear_regression
 from pais.planning.fit import Fit
 from pais.planning.linear import LinearSettings
 from pais.planning.plan import Plan
+
+# Fewer rows than this many standard deviations of their noise do not determine a coefficient.
+_UNSEEN = 6.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,14 +29,15 @@ class Coefficients:
     labels : tuple of str
         One label for each coefficient, such as ``region=north`` for a category.
     values, standard_errors : array of shape (d,)
-        Change of the target for one more unit of a number, or if a category or a boolean holds. The standard errors
+        Change of the target for one more unit of a number, or if a category or a boolean holds. The coefficients of a
+        column of categories add up to zero, unless many rows have none of the categories listed. The standard errors
         are due to the noise, the sampling and the residuals of the rows.
     intercept, intercept_error : float
         Prediction where all numbers are zero and no category holds, and its standard error.
     low, high : float
         Predictions are clipped to these bounds of the target, stated or found by the survey.
     vector : LinearValue
-        The same for scaled vectors.
+        The same for scaled vectors, as they follow from the moment.
     """
 
     target: str
@@ -59,11 +64,11 @@ class LinearFit(Fit):
         vector = linear_regression(
             _moment(fit.value, fit.plan, fit.schema, settings.fit_intercept),
             alpha=settings.alpha,
-            spread=_mean_weight(fit.plan),
+            spread=mean_weight(fit.plan),
             clipped=_clipped_weight(fit),
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
-        coefficients = _in_units(vector, fit.plan, fit.schema, settings.fit_intercept)
+        coefficients = _in_units(vector, fit, settings.fit_intercept)
         return cls(
             value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, coefficients=coefficients
         )
@@ -93,7 +98,7 @@ def _origins(plan: Plan, schema: Schema) -> FloatArray:
     return np.asarray(center + schema.centers / schema.unit_scale)
 
 
-def _mean_weight(plan: Plan) -> float:
+def mean_weight(plan: Plan) -> float:
     """Mean weight of the sampled rows, by the square of their norms."""
     assert plan.norms is not None
     squares = plan.norms.masses * np.square(plan.norms.norms)
@@ -111,25 +116,50 @@ def _clipped_weight(fit: Fit) -> float:
     return clipped_weight(np.hypot(norms.norms, ball.constant), norms.masses, ball.radius)
 
 
-def _in_units(vector: LinearValue, plan: Plan, schema: Schema, fit_intercept: bool) -> Coefficients:
+def _gauge(value: MomentValue, plan: Plan, schema: Schema) -> FloatArray:
+    """A map of coefficients and intercept, in the units of the columns, that changes no prediction for the rows.
+
+    The coordinates of a column of categories add up to a constant in all rows whose category is listed. Then only the
+    differences of their coefficients and the intercept matter, and the coefficients are made to add up to zero, unless
+    the moment says that the category of many rows is none of those listed.
+    """
+    d, origins = schema.width - len(schema.columns[-1].labels), _origins(plan, schema)
+    gauge, first = np.eye(d + 1), 0
+    for column in schema.columns[:-1]:
+        places = np.arange(first, first + len(column.labels))
+        first += places.size
+        if not isinstance(column, Categories):
+            continue
+        combination = np.zeros(len(value.moment))
+        combination[places] = schema.unit_scale[places]
+        combination[-1] = -(1.0 - float(schema.unit_scale[places] @ origins[places])) / value.constant
+        if combination @ value.moment @ combination <= _UNSEEN * value.scale * float(combination @ combination):
+            gauge[np.ix_(places, places)] -= 1.0 / places.size
+            gauge[-1, places] += 1.0 / places.size
+    return gauge
+
+
+def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficients:
+    schema, plan = fit.schema, fit.plan
+    assert schema is not None
     *scales, unit = schema.unit_scale.tolist()
     *origins, last = _origins(plan, schema).tolist()
-    factors = unit / np.asarray(scales)
-    variances = np.diag(vector.covariance)
-    intercept, intercept_error = 0.0, 0.0
+    # Coefficients and intercept in the units of the columns.
+    map_ = np.diag(np.append(unit / np.asarray(scales), unit * fit_intercept))
     if fit_intercept:
-        slope = np.append(-np.asarray(origins), 1.0)
-        intercept = unit * (last + float(slope @ np.append(vector.coefficients, vector.intercept)))
-        intercept_error = unit * float(np.sqrt(max(0.0, slope @ vector.covariance @ slope)))
+        map_[-1, :-1] = -unit * np.asarray(origins)
+        map_ = _gauge(fit.value, plan, schema) @ map_
+    values = map_ @ np.append(vector.coefficients, vector.intercept)
+    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", map_, vector.covariance, map_, optimize=True), 0.0))
     target = schema.columns[-1]
     low, high = target.decode(np.array([-np.inf, np.inf])).tolist()
     return Coefficients(
         target=target.name,
         labels=schema.labels[:-1],
-        values=vector.coefficients * factors,
-        standard_errors=np.sqrt(variances[:-1]) * factors,
-        intercept=intercept,
-        intercept_error=intercept_error,
+        values=values[:-1],
+        standard_errors=errors[:-1],
+        intercept=float(values[-1] + unit * last * fit_intercept),
+        intercept_error=float(errors[-1]),
         low=low,
         high=high,
         vector=vector,

@@ -8,6 +8,7 @@ import numpy as np
 
 from pais._base.numerics import FloatArray
 from pais.mechanisms import LogisticValue
+from pais.planning.coefficients import mean_weight
 from pais.planning.fit import Fit
 
 
@@ -23,7 +24,7 @@ class Logits:
         One label for each feature, such as ``region=north`` for a category.
     values, standard_errors : array of shape (n_logits, d)
         Change of each logit for one more unit of a number, or if a category or a boolean holds. The standard errors are
-        due to the noise.
+        due to the noise, the sampling and the classes of the rows.
     intercepts, intercept_errors : array of shape (n_logits,)
         Logits where all numbers are zero and no category holds, and their standard errors.
     """
@@ -71,15 +72,16 @@ def _in_units(fit: Fit) -> Logits:
     assert schema is not None
     d = len(value.coefficients)
     scales, origins = schema.unit_scale[:d, None], schema.centers[:d, None]
-    values, errors = value.coefficients / scales, value.standard_errors / scales
+    variances = value.noise_variances + mean_weight(fit.plan) * value.row_variances
+    values, errors = value.coefficients / scales, np.sqrt(variances[:-1]) / scales
     center = np.zeros(d) if fit.plan.ball.center is None else np.asarray(fit.plan.ball.center)[:d]
     # The error of the intercept is that at the center of the ball, moved to the origin as if it were independent.
-    moved = np.square((center[:, None] + origins / scales) * value.standard_errors).sum(axis=0)
+    moved = (np.square(center[:, None] + origins / scales) * variances[:-1]).sum(axis=0)
     return Logits(
         target=schema.columns[-1].name,
         labels=schema.labels[:d],
         values=values.T,
         standard_errors=errors.T,
         intercepts=value.intercepts - (values * origins).sum(axis=0),
-        intercept_errors=np.sqrt(np.square(value.intercept_errors) + moved),
+        intercept_errors=np.sqrt(variances[-1] + moved),
     )

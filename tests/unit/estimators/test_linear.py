@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import pais
 from pais import DPLinearRegression
+from pais.data.tables import read
 
 # Checks of scikit-learn that ask for what the guarantee forbids, or for an answer where there is none.
 EXPECTED_FAILURES = {
@@ -105,6 +106,31 @@ def test_coefficients_are_in_the_units_of_the_columns() -> None:
     assert model.coef_.tolist() == frame["coefficient"].tolist()[:-1]
     assert model.intercept_ == frame.loc["intercept", "coefficient"]
     assert model.coef_standard_errors_.tolist() == frame["standard_error"].tolist()[:-1]
+
+
+@pytest.mark.parametrize("alpha", ["noise", 0.0])
+def test_coefficients_of_categories_add_up_to_zero(alpha: Any) -> None:
+    models = [fitted(alpha=alpha, random_state=seed) for seed in range(3)]
+    for model in models:
+        frame = model.coefficients_frame()
+        assert frame.loc["region=north", "coefficient"] == pytest.approx(-2000.0, abs=600.0)
+        assert frame.loc["region=south", "coefficient"] == pytest.approx(2000.0, abs=600.0)
+        assert model.coef_[3:].sum() == pytest.approx(0.0, abs=1e-6)
+        assert frame.loc["region=north", "standard_error"] < 600.0
+        assert frame.loc["intercept", "coefficient"] == pytest.approx(22_000.0, abs=2_500.0)
+        assert frame.loc["intercept", "standard_error"] < 2_500.0
+        # Predictions are those of the coefficients that follow from the moment.
+        coefficients, schema, ball = model.fit_.coefficients, model.fit_.schema, model.plan_.ball
+        rows = read(table(), columns=schema).rows - (0.0 if ball.center is None else np.asarray(ball.center))
+        scaled = rows[:, :-1] @ coefficients.vector.coefficients + coefficients.vector.intercept
+        center = 0.0 if ball.center is None else ball.center[-1]
+        expected = (scaled + center) * schema.unit_scale[-1] + schema.centers[-1]
+        assert model.predict(table()) == pytest.approx(np.clip(expected, 0.0, 100_000.0), rel=1e-9)
+
+
+def test_categories_that_many_rows_do_not_have_keep_their_coefficients() -> None:
+    model = fitted(columns={**COLUMNS, "region": ["south"]}, epsilon=8.0)
+    assert model.coefficients_frame().loc["region=south", "coefficient"] == pytest.approx(4000.0, abs=600.0)
 
 
 @pytest.mark.parametrize("columns", [None, {"x0": (18, 90), "x1": (0, 15), "y": (0, 100_000)}])

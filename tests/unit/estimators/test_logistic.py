@@ -29,8 +29,8 @@ EXPECTED_FAILURES = {
 N_ROWS = 20_000
 
 
-def people() -> dict[str, Any]:
-    rng = np.random.default_rng(0)
+def people(seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
     age = rng.uniform(18.0, 90.0, N_ROWS)
     visits = rng.poisson(4.0, N_ROWS).astype(float)
     region = rng.choice(["north", "south"], N_ROWS)
@@ -119,13 +119,17 @@ def test_coefficients_of_categories_add_up_to_zero_unless_many_rows_have_none() 
     assert model.coef_[0, 2:].sum() < -2.0
 
 
-def test_standard_errors_are_those_of_the_noise() -> None:
-    norms = pais.NormDistribution.from_private_norms(np.full(N_ROWS, 2.2), radius=2.3)
-    models = [fitted(sampling="none", radius=2.3, norms=norms, random_state=seed) for seed in range(12)]
-    spread = np.std([model.coef_[0] for model in models], axis=0, ddof=1)
-    stated = np.mean([model.coef_standard_errors_[0] for model in models], axis=0)
-    assert np.all(spread < 2.0 * stated)
-    assert np.all(spread > 0.25 * stated)
+@pytest.mark.parametrize("changes", [{}, {"sampling": "none"}, {"sample_size": 2_000}])
+def test_intervals_cover_the_coefficients_of_a_true_model(changes: dict[str, Any]) -> None:
+    truth = np.array([0.06, -0.4, -0.75, 0.75, -2.25])
+    covered, widths = [], []
+    for seed in range(12):
+        frame = fitted(pa.table(people(seed)), random_state=seed, **changes).coefficients_frame()
+        covered.append(((frame["low"] <= truth) & (truth <= frame["high"])).to_numpy())
+        widths.append((frame["high"] - frame["low"]).to_numpy())
+    assert np.mean(covered, axis=0).min() >= 0.75
+    # The intervals are not so wide that they say nothing.
+    assert np.all(np.mean(widths, axis=0)[:-1] < np.abs(truth[:-1]))
 
 
 @pytest.mark.parametrize("columns", [None, BOUNDS])
