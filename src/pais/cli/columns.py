@@ -71,7 +71,10 @@ def _fact(name: str, text: str, option: str = "--columns") -> object:
     if fact.count(":") == 1:
         low, high = (end.strip() for end in fact.split(":"))
         dates = _DATE.fullmatch(low) and _DATE.fullmatch(high)
-        return (low, high) if dates else (_number(name, low, option), _number(name, high, option))
+        bounds: tuple[Any, Any] = (low, high) if dates else (_number(name, low, option), _number(name, high, option))
+        if not bounds[0] < bounds[1]:
+            raise ArgumentError(f"{option} states the bounds {fact} of {name!r}. Write low:high with low < high.")
+        return bounds
     return _number(name, fact.removeprefix("/"), option)
 
 

@@ -34,6 +34,9 @@ RELEASE = ("centers.parquet", "centers.csv", "report.html", MODEL, CERTIFICATE)
 COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
 
+# The last columns of a table with a statistic.
+STATISTIC_COLUMNS = ["value", "standard_error", "low", "high"]
+
 # Key and values of the metadata of a Parquet file, which say what it contains.
 CONTENT_KEY, SAMPLE, LABELS, STATISTIC = b"pais", b"secret sample", b"labels, not protected", b"statistic"
 

@@ -13,7 +13,18 @@ from pais._base.files import read_json
 from pais._base.numerics import lowered, raised
 from pais._base.validate import attempt
 from pais.accounting import Ledger
-from pais.cli.files import CERTIFICATE, CONTENT_KEY, COUNT_COLUMN, LABELS, SAMPLE, WEIGHT_COLUMN, read_model
+from pais.cli.files import (
+    CERTIFICATE,
+    CONTENT_KEY,
+    COUNT_COLUMN,
+    LABELS,
+    SAMPLE,
+    STATISTIC,
+    STATISTIC_COLUMNS,
+    WEIGHT_COLUMN,
+    certificate_beside,
+    read_model,
+)
 from pais.data.checks import listed
 from pais.data.headers import is_csv
 
@@ -31,6 +42,8 @@ def recognised(path: Path) -> dict[str, Any] | None:
         return _described("report", _report(path)) if _GENERATOR in head else None
     if is_csv(path.name):
         names = attempt(lambda: pa_csv.open_csv(path).schema.names)
+        if names is not None and names[-4:] == STATISTIC_COLUMNS:
+            return _statistic(path)
         return _centers(path, names) if names is not None and COUNT_COLUMN in names else None
     content = attempt(lambda: read_json(path))
     kind = None if content is None else content.get("kind")
@@ -53,6 +66,8 @@ def _parquet(path: Path) -> dict[str, Any] | None:
     if schema is None:
         return None
     mark = (schema.metadata or {}).get(CONTENT_KEY)
+    if mark == STATISTIC:
+        return _statistic(path)
     if mark == LABELS:
         lines = [
             "These are labels: the number of the nearest released center for each row of a table.",
@@ -79,6 +94,17 @@ def _centers(path: Path, names: Sequence[str]) -> dict[str, Any]:
     if certificate.is_file():
         lines.append(f"Check that it belongs to them: pais explain {certificate.name} --values {path.name}")
     return _described("centers", lines)
+
+
+def _statistic(path: Path) -> dict[str, Any]:
+    lines = [
+        "This is a released statistic: one line for each value, with its standard error and its 95 % interval.",
+        "It is protected and may be published. The certificate of the release states the guarantee.",
+    ]
+    certificate = certificate_beside(path)
+    if certificate.is_file():
+        lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
+    return _described("statistic", lines)
 
 
 def _report(path: Path) -> list[str]:

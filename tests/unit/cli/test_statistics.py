@@ -80,6 +80,9 @@ def test_a_statistic_is_written_as_a_table_with_its_certificate_beside_it(
     assert table.to_pylist() == content["values"]
     assert strict_json(certificate.read_text()) == content["certificate"]
     assert "one row added or removed" in pais("explain", certificate).stdout
+    explained = pais("explain", out).stdout
+    assert explained.startswith("This is a released statistic: ")
+    assert "pais explain means.certificate.json" in explained
     out.unlink()
     again = pais(*arguments)
     assert again.exit_code == 2
@@ -193,6 +196,7 @@ def test_a_ledger_is_charged(people: Path, tmp_path: Path) -> None:
         (["mean", "--columns", "age=18:100", "--by", "region=[north,south]"], "--by lists categories of 'region'"),
         (["mean", "--columns", "age=18:100", "--by", "region=north"], "--by states something about 'region'"),
         (["mean", "--columns", "region=[north:south]"], "with colons. Write 'region=[north|south]'"),
+        (["mean", "--columns", "age=100:18"], "Write low:high with low < high"),
         (["mean", "--columns", "age=18:100", "--sample-size", "10"], "--sampling constrained"),
         (["mean", "--columns", "age=18:100", "--epsilon", "-1"], "number > 0"),
         (["mean", "--columns", "age=18:100", "--epsilon", "0"], "number > 0"),
