@@ -22,7 +22,14 @@ from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError, PrivacyWarning
 from pais.estimators.frames import logits_frame
-from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
+from pais.estimators.supervised import (
+    Labelled,
+    SupervisedEstimator,
+    names_of,
+    require_lengths,
+    targets_of,
+    weights_of,
+)
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
@@ -42,11 +49,13 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     columns : mapping of str to facts, sequence of str or Schema, optional
         What is public about the columns: bounds, "auto", a list of categories, bool, dates, or a number by which to
         divide; see `Schema`. The target may be among them, as a list of classes or bool. Bounds cost nothing, and are
-        best for small tables. Columns that are not mentioned are "auto": a private survey finds their means and
-        deviations. A sequence only names the features. Columns of an array are called ``x0``, ``x1`` and so on.
+        best for small tables. If `y` is passed, all columns of X are features, and those that are not mentioned are
+        "auto": a private survey finds their means and deviations. If `target` names a column of the table, the features
+        are the columns mentioned here, or all other columns if this is None. A sequence only names the features.
+        Columns of an array are called ``x0``, ``x1`` and so on.
     target : str, optional
         Name of the column with the classes, if it is part of the table. If `y` is passed, the target has the name of
-        `y`, or is called ``y``.
+        `y`, or is called ``y``. A column of X with the name of the target is then no feature.
     classes : sequence, optional
         The classes, which are public: texts, numbers or booleans. A row of another class contributes nothing. If None,
         they are those that `columns` states for the target. If it states none either, they are the distinct values of
@@ -161,16 +170,16 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
         # during this fit.
         charged = accounts(self.ledger)
-        classes = self._public_classes(y)
+        classes = self._public_classes(X, y)
         names = {field.name for field in fields(LogisticSettings)}
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         self.classes_ = classes
         self._fit(Labelled(X=X, y=y), LogisticSettings(**parameters, n_classes=len(classes)), charged)
         return self
 
-    def _public_classes(self, y: Any) -> NDArray[Any]:
+    def _public_classes(self, X: Any, y: Any) -> NDArray[Any]:
         """The classes that are stated, or those of y with a warning, in ascending order."""
-        classes = self._stated_classes(y)
+        classes = self._stated_classes(X, y)
         if classes is None:
             if y is None and self.target is None:
                 raise ArgumentError(
@@ -179,6 +188,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
                 )
             if y is None:
                 raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
+            require_lengths(X, y)
             classes = _classes_of(y)
             warnings.warn(
                 "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "
@@ -190,14 +200,14 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             raise ArgumentError("there is only one class. State at least two classes.")
         return classes
 
-    def _stated_classes(self, y: Any) -> NDArray[Any] | None:
+    def _stated_classes(self, X: Any, y: Any) -> NDArray[Any] | None:
         """The classes that the user states in `classes` or in `columns`."""
         if self.classes is not None:
             classes = as_array(self.classes)
             if classes is None or classes.ndim != 1 or classes.dtype.kind not in "OUSbiuf":
                 raise ArgumentError("classes must be a flat list of texts, numbers or booleans. List each class once.")
             return _in_order(classes)
-        name = self._target_name(y)
+        name = self._target_name(y, names_of(X))
         if not isinstance(self.columns, (Mapping, Schema)) or name not in Schema.of(self.columns).names:
             return None
         column = Schema.of(self.columns)[name]
