@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields
@@ -262,33 +263,44 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         Parameters
         ----------
         X : array, table or path
-            The features in the columns' own units. Files are streamed. A missing number counts as the midpoint of its
-            column, or its surveyed mean, and a missing category as none of those listed.
+            The features in the columns' own units. Files are streamed. The logits of a row in which a number is missing
+            are NaN, unless `missing` is "midpoint". A missing category counts as none of those listed.
         """
         check_is_fitted(self)
         value = self.fit_.value
         parts = [np.empty((0, len(value.intercepts)))]
         for rows in self._vectors_of(X):
-            parts.append(np.nan_to_num(rows) @ value.coefficients + value.intercepts)
+            parts.append(rows @ value.coefficients + value.intercepts)
         logits = np.concatenate(parts)
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Not private: the probability of each class for each row, in the order of `classes_`."""
+        """Not private: the probability of each class for each row, in the order of `classes_`.
+
+        They are NaN for a row in which a number is missing.
+        """
         logits = self.decision_function(X)
         if logits.ndim == 2:
             return np.asarray(special.softmax(logits, axis=1))
         return np.column_stack([special.expit(-logits), special.expit(logits)])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Not private: the most probable class of each row."""
+        """Not private: the most probable class of each row.
+
+        A row in which a number is missing has no class: NaN in an array of floats if the classes are numbers, else None
+        in an array of objects. Without such rows, the array has the type of `classes_`.
+        """
         logits = self.decision_function(X)
         index = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0.0).astype(np.intp)
-        return np.asarray(self.classes_[index])
+        classes, unknown = np.asarray(self.classes_[index]), np.isnan(logits.reshape(len(index), -1)).any(axis=1)
+        if unknown.any():
+            classes = classes.astype(np.float64 if classes.dtype.kind in "iuf" else object)
+            classes[unknown] = None
+        return classes
 
     @without_sizes
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Not private: the share of the rows whose predicted class is right.
+        """Not private: the share of the rows whose predicted class is right. Rows without a prediction are left out.
 
         Parameters
         ----------
@@ -299,7 +311,11 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """
         predicted = self.predict(X)
         right = predicted == (self._target_classes(X) if y is None else targets_of(y, len(predicted)))
-        return float(np.average(right, weights=weights_of(sample_weight, len(predicted))))
+        weights = weights_of(sample_weight, len(predicted))
+        whole = np.array([cell is not None and cell == cell for cell in predicted.tolist()], dtype=bool)
+        if not whole.any():
+            return math.nan
+        return float(np.average(right[whole], weights=None if weights is None else weights[whole]))
 
     def _target_classes(self, X: Any) -> NDArray[Any]:
         """The class of each row of a table or file, or None."""
