@@ -117,7 +117,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     >>> model.fit(people).coef_.shape
     (1, 3)
     >>> model.predict_proba(people).shape
-    (5000, 2)
+    (30000, 2)
     """
 
     def __init__(
