@@ -39,7 +39,7 @@ MOST_RATIO = 1.05
 ROUNDS, STEPS, QUANTILES = (16, 64, 256), (1.0, 2.0), (0.5, 0.9)
 
 # Plain descent takes gradients on at most this many rows, with the noise for all rows.
-MOST_ROWS = 15_000
+MOST_ROWS = 60_000
 
 RELATIONSHIPS = ["Husband", "Not-in-family", "Other-relative", "Own-child", "Unmarried", "Wife"]
 RACES = ["Amer-Indian-Eskimo", "Asian-Pac-Islander", "Black", "Other", "White"]
@@ -237,7 +237,7 @@ class Problem:
             vectors.append(np.column_stack([rows, np.ones(len(rows))]))
             labels.append(known.labels(part)[whole])
         exact = LogisticRegression(C=1e3, max_iter=300, fit_intercept=False)
-        few = slice(0, 10 * MOST_ROWS)
+        few = slice(0, 3 * MOST_ROWS)
         exact.fit(vectors[0][few], labels[0][few])
         floor = log_loss(labels[1], exact.predict_proba(vectors[1])[:, 1])
         few = slice(0, MOST_ROWS)

@@ -25,8 +25,8 @@ class Published:
 class SmallSet:
     """A set of the AdaSSP paper: what is stated about its columns, and what is published about it.
 
-    The bounds are round numbers near the 5 % and 95 % quantiles of a feature, and near the ends of a target. Someone
-    who knows the quantities could state them. Cells beyond are clipped.
+    The bounds are round numbers near the 5 % and 95 % quantiles of a feature, and near the ends of a target. They
+    were read off the data; someone who knows the quantities could state them. Cells beyond are clipped.
     """
 
     name: str

@@ -16,10 +16,17 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from benchmarks.kmeans import add_places, source_state
-from benchmarks.peers.outside import DIFFPRIVLIB, environment, problem_of
+from benchmarks.peers.outside import Peer, environment, problem_of
 from benchmarks.regression_sets import LARGE, SMALL, FloatArray
 from benchmarks.tables import Table
 from experiments.paper.formats import read_parquet
+
+# Its logistic regression needs an earlier scikit-learn than its k-means.
+MODELS = Peer(
+    name="diffprivlib-models",
+    requirements=("diffprivlib", "scikit-learn<1.7"),
+    script="models_diffprivlib.py",
+)
 
 EPSILONS = (0.1, 1.0)
 
@@ -98,7 +105,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds for all fits together")
     add_places(parser)
     options, console = parser.parse_args(), Console(highlight=False)
-    state, home = source_state(), environment(DIFFPRIVLIB, options.cache, console)
+    state, home = source_state(), environment(MODELS, options.cache, console)
     if home.problem is not None:
         console.print(home.problem, markup=False)
         return
@@ -107,7 +114,7 @@ def main() -> None:
     place.mkdir(parents=True)
     tasks = write_tasks(options.data, place, options.seeds)
     (place / "tasks.json").write_text(json.dumps(tasks), encoding="utf-8")
-    script = Path(__file__).with_name("models_diffprivlib.py").resolve()
+    script = Path(__file__).with_name(MODELS.script).resolve()
     command = [str(home.python), "-I", str(script), str(place / "tasks.json"), str(place / "out.json")]
     problem = problem_of(command, place, options.limit)
     if problem is not None:

@@ -66,9 +66,13 @@ def linear(content: Any, task: dict[str, Any], seed: int) -> dict[str, float]:
     train, test = split(len(y), seed)
     bounds = (content["low"], content["high"])
     target = (float(content["y_low"]), float(content["y_high"]))
-    model = LinearRegression(epsilon=task["epsilon"], bounds_X=bounds, bounds_y=target, random_state=seed)
-    model.fit(X[train], y[train])
-    predicted = np.clip(model.predict(np.clip(X[test], *bounds)), *target)
+    # Scaled to [-1, 1], which helps it.
+    middle, half = (bounds[0] + bounds[1]) / 2.0, (bounds[1] - bounds[0]) / 2.0
+    X = (np.clip(X, *bounds) - middle) / half
+    y_middle, y_half = (target[0] + target[1]) / 2.0, (target[1] - target[0]) / 2.0
+    model = LinearRegression(epsilon=task["epsilon"], bounds_X=(-1.0, 1.0), bounds_y=(-1.0, 1.0), random_state=seed)
+    model.fit(X[train], np.clip((y[train] - y_middle) / y_half, -1.0, 1.0))
+    predicted = np.clip(model.predict(X[test]), -1.0, 1.0) * y_half + y_middle
     residual, spread = np.mean((y[test] - predicted) ** 2), np.var(y[test])
     return {"R^2": float(1.0 - residual / spread)}
 

@@ -23,8 +23,8 @@ def test_every_python_block_of_the_readme_runs(
     exec(compile(block, "README.md", "exec"), {})
     printed = capsys.readouterr().out
     if "certificate_" in block:
-        assert '"note": "secure randomness"' in printed
-        assert '"epsilon": 1.0' in printed
+        assert "secure randomness" in printed
+        assert "epsilon 1" in printed
     else:
         assert "epsilon 0.5, delta 0 for one row added or removed" in printed
         assert "one customer_id added or removed" in printed

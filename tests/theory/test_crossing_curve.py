@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pais.privacy.amplification import largest_shift
-from pais.privacy.rules import crossing, weights
+from pais.privacy.rules import crossing
 from tests.oracles import remove_delta
 
 TARGETS = [(0.01, 1e-6), (1.0, 1e-6), (1.0, 1e-3), (5.0, 1e-12), (50.0, 1e-30)]
@@ -26,17 +26,17 @@ def shifts(epsilon: float, delta: float, n: int = 60) -> np.ndarray:
 
 def without_curve(at_one: np.ndarray, epsilon: float, delta: float, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     with monkeypatch.context() as patch:
-        patch.setattr(weights, "_REFINEMENTS", 0)
-        return weights.first_crossing_weight(at_one, epsilon, delta)
+        patch.setattr(crossing, "_REFINEMENTS", 0)
+        return crossing.first_crossing_weight(at_one, epsilon, delta)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
 def test_guesses_of_the_curve_are_close_to_the_weights(epsilon: float, delta: float) -> None:
-    curve = crossing.crossing_curve(epsilon, delta, weights.WEIGHT_CAP)
+    curve = crossing.crossing_curve(epsilon, delta)
     assert np.all(np.diff(curve.shift) > 0.0)
     at_one = np.exp(np.linspace(curve.shift[0], curve.shift[-1], 50)[1:-1])
     log_weight, _ = curve.guess(np.log(at_one))
-    assert log_weight == pytest.approx(np.log(weights.first_crossing_weight(at_one, epsilon, delta)), abs=1e-5)
+    assert log_weight == pytest.approx(np.log(crossing.first_crossing_weight(at_one, epsilon, delta)), abs=1e-5)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
@@ -45,15 +45,15 @@ def test_weights_are_those_of_a_search_without_the_curve(
 ) -> None:
     at_one = shifts(epsilon, delta)
     expected = without_curve(at_one, epsilon, delta, monkeypatch)
-    assert weights.first_crossing_weight(at_one, epsilon, delta) == pytest.approx(expected, rel=5e-11)
+    assert crossing.first_crossing_weight(at_one, epsilon, delta) == pytest.approx(expected, rel=5e-11)
 
 
 @pytest.mark.parametrize("limit", [2.0, 16.0, 40.0])
 def test_weights_up_to_a_limit_are_the_smaller_of_limit_and_crossing(limit: float) -> None:
     at_one, most = shifts(1.0, 1e-6), largest_shift(limit, 1e-6)
     with np.errstate(divide="ignore"):
-        expected = np.maximum(np.minimum(weights.first_crossing_weight(at_one, 1.0, 1e-6), most / at_one), 1.0)
-    assert weights.first_crossing_weight(at_one, 1.0, 1e-6, most) == pytest.approx(expected, rel=1e-10)
+        expected = np.maximum(np.minimum(crossing.first_crossing_weight(at_one, 1.0, 1e-6), most / at_one), 1.0)
+    assert crossing.first_crossing_weight(at_one, 1.0, 1e-6, most) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_wrong_guesses_change_no_weight_by_more_than_the_tolerance(
     wrong: Guess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at_one = shifts(1.0, 1e-6, 30)
-    expected = weights.first_crossing_weight(at_one, 1.0, 1e-6)
+    expected = crossing.first_crossing_weight(at_one, 1.0, 1e-6)
     monkeypatch.setattr(crossing.CrossingCurve, "guess", wrong)
-    found = weights.first_crossing_weight(at_one, 1.0, 1e-6)
+    found = crossing.first_crossing_weight(at_one, 1.0, 1e-6)
     assert found == pytest.approx(expected, rel=2e-9)
     with mp.workdps(60):
         for shift, weight in zip(at_one[1:].tolist(), found[1:].tolist(), strict=True):
@@ -84,13 +84,15 @@ def test_rough_weights_are_close_to_the_weights_that_are_checked() -> None:
     at_one, limit = shifts(1.0, 1e-6), 16.0
     most = largest_shift(limit, 1e-6)
     with np.errstate(divide="ignore"):
-        expected = np.minimum(weights.first_crossing_weight(at_one, 1.0, 1e-6, most), most / at_one)
-    assert weights.rough_crossing_weight(at_one, 1.0, 1e-6, limit) == pytest.approx(np.maximum(expected, 1.0), rel=1e-5)
+        expected = np.minimum(crossing.first_crossing_weight(at_one, 1.0, 1e-6, most), most / at_one)
+    assert crossing.rough_crossing_weight(at_one, 1.0, 1e-6, limit) == pytest.approx(
+        np.maximum(expected, 1.0), rel=1e-5
+    )
 
 
 def test_a_large_delta_has_no_curve_and_still_has_weights() -> None:
     at_one = largest_shift(1.0, 0.7) * np.linspace(0.1, 0.99, 5)
-    log_weight, _ = crossing.crossing_curve(1.0, 0.7, weights.WEIGHT_CAP).guess(np.log(at_one))
+    log_weight, _ = crossing.crossing_curve(1.0, 0.7).guess(np.log(at_one))
     assert np.isnan(log_weight[0])
-    assert np.all(weights.first_crossing_weight(at_one, 1.0, 0.7) >= 1.0)
-    assert math.isfinite(crossing.crossing_curve(1e-9, 1e-6, weights.WEIGHT_CAP).guess(np.zeros(1))[1][0])
+    assert np.all(crossing.first_crossing_weight(at_one, 1.0, 0.7) >= 1.0)
+    assert math.isfinite(crossing.crossing_curve(1e-9, 1e-6).guess(np.zeros(1))[1][0])

@@ -17,7 +17,8 @@ from pais.cli.statistics import add_statistics
 
 app = typer.Typer(
     name="pais",
-    help="Differentially private k-means: a small weighted sample, a private result, a certificate.",
+    help="Differentially private statistics and k-means of a table, each with a certificate. Regression and PCA are in "
+    "the Python package.",
     cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -13,32 +13,33 @@ from pais.errors import ArgumentError
 
 _FILES = (".json", ".yaml", ".yml")
 
-_SPELLINGS = (
-    "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
-    "'region=[north|south]' for categories, or visits=/10 to divide by 10"
-)
+_SPELLINGS = {
+    "--columns": "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
+    "'region=[north|south]' for categories, or visits=/10 to divide by 10",
+    "--by": "Write 'region=[north|south]' for categories, or premium=bool",
+}
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-def columns_of(text: str | None) -> tuple[str, ...] | Schema | None:
-    """Return the columns that the option states: names, a schema, or None if it is left out."""
+def columns_of(text: str | None, option: str = "--columns") -> tuple[str, ...] | Schema | None:
+    """Return the columns that an option states: names, a schema, or None if it is left out."""
     if text is None:
         return None
     if text.strip().lower().endswith(_FILES):
         return _schema_in_file(Path(text.strip()))
     parts = _split(text)
     if not any("=" in part for part in parts):
-        return names_of("--columns", text)
+        return names_of(option, text)
     plain = [part for part in parts if "=" not in part]
     if plain:
-        raise ArgumentError(f"--columns states nothing about {plain[0]!r}. {_SPELLINGS}.")
+        raise ArgumentError(f"{option} states nothing about {plain[0]!r}. {_SPELLINGS[option]}.")
     pairs = [part.partition("=") for part in parts]
     names = [name.strip() for name, _, _ in pairs]
     repeated = [name for name in dict.fromkeys(names) if names.count(name) > 1]
     if repeated:
-        raise ArgumentError(f"--columns names {repeated[0]!r} twice. Name each column once.")
-    return Schema.of({name: _fact(name, fact) for name, (_, _, fact) in zip(names, pairs, strict=True)})
+        raise ArgumentError(f"{option} names {repeated[0]!r} twice. Name each column once.")
+    return Schema.of({name: _fact(name, fact, option) for name, (_, _, fact) in zip(names, pairs, strict=True)})
 
 
 def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
@@ -56,20 +57,22 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _fact(name: str, text: str) -> object:
+def _fact(name: str, text: str, option: str = "--columns") -> object:
     """Parse what is stated about one column."""
     fact = text.strip()
     if fact in ("auto", "bool"):
         return fact
     if fact.startswith("[") and fact.endswith("]"):
-        if "|" not in fact and "," in fact:
-            raise ArgumentError(f"--columns lists categories of {name!r} with commas. Write '{name}=[north|south]'.")
+        # A single category with such a mark is most likely a list that is written in another way.
+        marks = [word for mark, word in ((",", "commas"), (":", "colons")) if mark in fact and "|" not in fact]
+        if marks:
+            raise ArgumentError(f"{option} lists categories of {name!r} with {marks[0]}. Write '{name}=[north|south]'.")
         return _categories(fact[1:-1].split("|"))
     if fact.count(":") == 1:
         low, high = (end.strip() for end in fact.split(":"))
         dates = _DATE.fullmatch(low) and _DATE.fullmatch(high)
-        return (low, high) if dates else (_number(name, low), _number(name, high))
-    return _number(name, fact.removeprefix("/"))
+        return (low, high) if dates else (_number(name, low, option), _number(name, high, option))
+    return _number(name, fact.removeprefix("/"), option)
 
 
 def _categories(values: list[Any]) -> list[Any]:
@@ -80,10 +83,10 @@ def _categories(values: list[Any]) -> list[Any]:
     return texts if None in numbers or len(numbers) == 2 else numbers
 
 
-def _number(name: str, text: str) -> float:
+def _number(name: str, text: str, option: str) -> float:
     number = _float(text)
     if number is None:
-        raise ArgumentError(f"--columns states something about {name!r} that is not understood. {_SPELLINGS}.")
+        raise ArgumentError(f"{option} states something about {name!r} that is not understood. {_SPELLINGS[option]}.")
     return number
 
 

@@ -12,7 +12,6 @@ import typer
 
 from pais.accounting import Ledger, Part
 from pais.accounting.words import units_of
-from pais.auditing import audit as run_audit
 from pais.cli import books, files, options, show
 from pais.cli.columns import names_of
 from pais.cli.explain import explain_file, explanation, require_values
@@ -262,6 +261,8 @@ def kmeans(
 def audit(
     path: Path, output: options.Output, *, runs: int, seconds: float | None, confidence: float, seed: int | None
 ) -> None:
+    from pais.auditing import audit as run_audit  # it imports scikit-learn, which takes a second
+
     plan = Plan.load(path)
     with show.stages(total=1, quiet=output.quiet) as begin:
         begin("audit")

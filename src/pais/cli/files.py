@@ -35,7 +35,7 @@ COUNT_COLUMN = "noisy_count"
 WEIGHT_COLUMN = "weight"
 
 # Key and values of the metadata of a Parquet file, which say what it contains.
-CONTENT_KEY, SAMPLE, LABELS = b"pais", b"secret sample", b"labels, not protected"
+CONTENT_KEY, SAMPLE, LABELS, STATISTIC = b"pais", b"secret sample", b"labels, not protected", b"statistic"
 
 
 def require_free(paths: list[Path], *, overwrite: bool, option: str = "--out") -> None:
@@ -169,16 +169,27 @@ def write_secret_sample(path: Path, table: pa.Table) -> None:
     _write_all(path.absolute().parent, (path.name,), fill)
 
 
-def write_table(path: Path, table: pa.Table) -> None:
-    """Write a table that holds no secrets, as CSV or Parquet by the ending of the file name."""
+def write_table(path: Path, table: pa.Table, certificate: str | None = None) -> None:
+    """Write a table that holds no secrets, as CSV or Parquet by the ending of the file name.
+
+    A table has no place for a certificate, so that is a file beside it.
+    """
+    beside = certificate_beside(path).name
 
     def fill(folder: Path) -> None:
         if path.suffix.lower() == ".csv":
             pa_csv.write_csv(table, folder / path.name)
         else:
             pq.write_table(table, folder / path.name, compression="zstd")
+        if certificate is not None:
+            (folder / beside).write_text(certificate + "\n", encoding="utf-8")
 
-    _write_all(path.absolute().parent, (path.name,), fill)
+    _write_all(path.absolute().parent, (path.name,) if certificate is None else (path.name, beside), fill)
+
+
+def certificate_beside(path: Path) -> Path:
+    """The path of the certificate of a table: mean.certificate.json for mean.csv."""
+    return path.with_name(f"{path.stem}.{CERTIFICATE}")
 
 
 def write_labels(path: Path, tables: Iterator[pa.Table], carried: pa.Schema) -> None:

@@ -37,6 +37,26 @@ class Table(options.Rows):
             "whose categories --columns states. More groups do not raise the noise.",
         ),
     ] = None
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns",
+            help="Columns to summarise and what is public about them: age=18:100 (bounds), income=auto (bounds found "
+            "privately), 'region=\\[north|south]' (categories), premium=bool, joined=2015-01-01:2025-12-31 (dates), "
+            "separated by commas; or a file columns.yaml or columns.json with the same. `pais count` counts rows "
+            "without it.",
+        ),
+    ] = None
+    missing: Annotated[
+        options.MissingChoice,
+        typer.Option(
+            "--missing",
+            help="Cells with NaN, infinity, nothing or text: 'drop' leaves them out and keeps the other cells of the "
+            "row; a covariance leaves out the row. 'midpoint' replaces them by the middle of the bounds. 'error' stops "
+            "and names the columns. That is outside the guarantee, because one row decides whether the command "
+            "succeeds.",
+        ),
+    ] = options.MissingChoice.drop
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +96,11 @@ class Quantile(Table):
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", help="File to write, with the certificate: mean.json, or a page such as mean.html."),
+    typer.Option(
+        "--out",
+        help="File to write: mean.json, a page such as mean.html, or a table such as mean.csv or mean.parquet. The "
+        "certificate is part of it; that of a table is written beside it, to mean.certificate.json.",
+    ),
 ]
 
 

@@ -36,7 +36,7 @@ class Schema:
     - ``"auto"``: as with bounds, which a private survey finds.
     - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values
       are shares.
-    - ``bool``: -1 or 1, released as the share of true.
+    - ``bool``, or ``[True, False]``: -1 or 1, released as the share of true.
     - A number s: values are divided by s and not clipped. Released values are in own units.
 
     A *tuple of two* states bounds and a *list* states categories, so ``["yes", "no"]`` are two categories. Two
@@ -84,7 +84,7 @@ class Schema:
         if isinstance(columns, Schema):
             return columns
         if not isinstance(columns, Mapping):
-            raise ArgumentError(f"columns must be a mapping, but its type is {type(columns).__name__}. {_KINDS}.")
+            raise ArgumentError(_not_a_mapping(columns))
         return cls(tuple(_column(name, stated) for name, stated in columns.items()))
 
     def __repr__(self) -> str:
@@ -238,6 +238,16 @@ class Schema:
         return cls(tuple(_from_dict(column) for column in described["columns"]))
 
 
+def _not_a_mapping(columns: object) -> str:
+    """The error for columns that are not a mapping, with an example of one."""
+    names = [columns] if isinstance(columns, str) else list(columns) if isinstance(columns, (list, tuple)) else []
+    first = next((name for name in names if isinstance(name, str)), "age")
+    return (
+        f"columns must be a mapping, but its type is {type(columns).__name__}. State bounds or a kind for each column: "
+        f"columns={{{first!r}: (low, high)}}. {_KINDS}."
+    )
+
+
 def _column(name: Any, stated: object) -> Column:
     """Return one column from what the user states about it."""
     title = f"columns[{name!r}]"
@@ -252,7 +262,13 @@ def _column(name: Any, stated: object) -> Column:
             low, high = (days(f"a bound in {title}", end) for end in stated)
             return Dates(name=name, low=low, high=high)
         return Bounds(name=name, low=stated[0], high=stated[1])
+    if isinstance(stated, tuple) and len(stated) == 1:
+        raise ArgumentError(
+            f"{title} is a tuple of one value. Bounds need two numbers: (low, high). Write categories as a list."
+        )
     if isinstance(stated, (Sequence, np.ndarray)) and not isinstance(stated, (str, bytes)):
+        if len(stated) == 2 and all(isinstance(value, (bool, np.bool_)) for value in stated) and stated[0] != stated[1]:
+            return Boolean(name=name)
         if len(stated) == 2 and all(isinstance(value, Real) and not isinstance(value, bool) for value in stated):
             raise ArgumentError(
                 f"{title} is a list of two numbers, which could be bounds or categories. Pass a tuple, (low, high), "

@@ -52,13 +52,13 @@ def coefficients_frame(coefficients: Coefficients) -> Any:
 
 
 def components_frame(fit: PCAFit) -> Any:
-    """Explained variances with standard errors, then the loadings, one row per component."""
+    """Explained variances with standard errors, then the loadings, one row per component. Numbers begin at 1."""
     try:
         import pandas as pd
     except ImportError:
         raise ArgumentError("components_frame needs pandas. Install it: pip install pandas.") from None
     k, spectrum = fit.n_components, fit.spectrum
-    index = pd.RangeIndex(k, name="component")
+    index = pd.RangeIndex(1, k + 1, name="component")
     variances = {
         "explained_variance": spectrum.variances[:k],
         "explained_variance_ratio": spectrum.shares[:k],

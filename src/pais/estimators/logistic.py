@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -21,7 +20,7 @@ from pais.accounting import accounts
 from pais.data.kinds import Boolean, Categories
 from pais.data.schema import Schema
 from pais.data.tables import read
-from pais.errors import ArgumentError, DataError, PrivacyWarning
+from pais.errors import ArgumentError, DataError
 from pais.estimators.frames import logits_frame
 from pais.estimators.supervised import (
     Labelled,
@@ -34,6 +33,7 @@ from pais.estimators.supervised import (
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
+from pais.privacy.guarantee import warn
 from pais.report import RegressionResults, Step
 
 
@@ -191,11 +191,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
                 raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
             require_lengths(X, y)
             classes = _classes_of(y)
-            warnings.warn(
+            warn(
                 "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "
-                "classes.",
-                PrivacyWarning,
-                stacklevel=4,
+                "classes."
             )
         if len(classes) < 2:
             raise ArgumentError("there is only one class. State at least two classes.")

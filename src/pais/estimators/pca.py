@@ -227,7 +227,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         )
 
     def components_frame(self) -> Any:
-        """Components as a pandas frame, one row per component.
+        """Components as a pandas frame, one row per component, numbered from 1 as in the report.
 
         It has the columns `explained_variance`, `explained_variance_ratio`, `standard_error` (of the variance, due to
         noise), then the loading of each feature. With a schema, features are the coordinates of the scaled vectors,

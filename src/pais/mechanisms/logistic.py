@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -214,4 +214,4 @@ class LogisticRounds(Mechanism):
         if ball.center is None:
             return value
         center = np.asarray(ball.center)[: self.n_inputs]
-        return LogisticValue(**{**vars(value), "intercepts": value.intercepts - center @ value.coefficients})
+        return replace(value, intercepts=value.intercepts - center @ value.coefficients)

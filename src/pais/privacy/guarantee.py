@@ -146,12 +146,12 @@ _fit_numbers = itertools.count(1)
 
 
 def ledger_concern() -> str | None:
-    """Count a private fit without a ledger. Return a warning text at the second one in this process, else None."""
+    """Count a private release without a ledger. Return a warning text at the second one in this process, else None."""
     if next(_fit_numbers) != 2:
         return None
     return (
-        "this is the second private fit of this process without a ledger, and losses on the same rows add up. To limit "
-        "their sum, pass ledger=pais.Ledger(epsilon=..., delta=...) or fit inside a `with ledger:` block."
+        "this is the second private release of this process without a ledger, and losses on the same rows add up. To "
+        "limit their sum, pass ledger=pais.Ledger(epsilon=..., delta=...) or work inside a `with ledger:` block."
     )
 
 

@@ -20,9 +20,11 @@ from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
 from pais.privacy.rules import ConstrainedRule, CoresetRule, Rule, UniformRule
+from pais.privacy.rules.climb import WEIGHT_CAP
+from pais.privacy.rules.crossing import rough_crossing_weight
 from pais.privacy.rules.simple import largest_coreset_size
 from pais.privacy.rules.table import epsilon_without_sampling, knot_norms
-from pais.privacy.rules.weights import WEIGHT_CAP, rough_crossing_weight, solve_weights
+from pais.privacy.rules.weights import solve_weights
 
 # Relative width of the final bracket of a search.
 _TOLERANCE = 1e-9

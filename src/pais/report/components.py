@@ -109,7 +109,8 @@ class ComponentResults(Results):
         if clear == 0:
             return "no component stands above the noise"
         if clear == k:
-            return "the component stands above the noise" if k == 1 else f"all {k} components stand above the noise"
+            words = {1: "the component stands", 2: "both components stand"}
+            return f"{words.get(k, f'all {k} components stand')} above the noise"
         return (
             f"the first of {k} components stands above the noise"
             if clear == 1

@@ -26,6 +26,7 @@ class Histogram(Recipe):
     """Number of cells in each bin of a column, or in each category."""
 
     name, title = "histogram", "histogram"
+    needs_cells = False
     is_linear = True
     bins: Any = 10
 
@@ -170,8 +171,14 @@ class Description(Recipe):
         return np.swapaxes(table, -1, -2).reshape(*table.shape[:-2], -1)
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
-        counts = np.arange(values.shape[-1]) < len(fields.labels)
-        return np.where(counts, np.maximum(values, 0.0), values)
+        pairs = [
+            (0.0, 1.0) if field.is_listed else (field.low, field.high) for field in fields.columns for _ in field.labels
+        ]
+        low, high = np.array(pairs).T
+        nothing, anything = np.zeros_like(low), np.full_like(low, np.inf)
+        least = np.concatenate([nothing, low, nothing, np.tile(low, 3)])
+        most = np.concatenate([anything, high, anything, np.tile(high, 3)])
+        return np.clip(values, least, most)
 
     def resolution(self, fields: Fields) -> FloatArray:
         widths = [field.width / _N_BINS if self._bins(field) else 0.0 for field in fields.columns for _ in field.labels]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from pais.errors import ArgumentError
 
 
 class Bin(NamedTuple):
@@ -39,6 +44,14 @@ class Axis:
         return [", ".join(str(label) for label in labels) for labels in zip(*self.levels, strict=True)]
 
 
+def combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
+    """Labels of the rows of a table that stacks the tables of all groups."""
+    if groups is None or inner is None:
+        return inner if groups is None else groups
+    outer = [tuple(label for label in level for _ in range(len(inner))) for level in groups.levels]
+    return Axis(names=(*groups.names, *inner.names), levels=(*outer, *(level * len(groups) for level in inner.levels)))
+
+
 def labelled(numbers: NDArray[Any], rows: Axis | None, columns: Axis | None, name: str) -> Any:
     """A table of numbers as a frame, or as a series if one axis is None; as an array if pandas is not installed."""
     flat = numbers[:, 0] if columns is None else numbers[0] if rows is None else numbers
@@ -62,8 +75,38 @@ def labelled(numbers: NDArray[Any], rows: Axis | None, columns: Axis | None, nam
     return pd.Series(flat, index=None if axis is None else index(axis), name=name)
 
 
+def side_by_side(numbers: Mapping[str, NDArray[Any]], rows: Axis) -> Any:
+    """A frame of several columns of numbers with the same labels."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError("to_frame needs pandas. Install it: pip install pandas.") from None
+    return pd.DataFrame({name: labelled(column, rows, None, name) for name, column in numbers.items()})
+
+
 def short(value: Any) -> str:
-    """A number or a date in a few characters."""
-    if isinstance(value, np.datetime64):
-        return str(value.astype("datetime64[D]"))
+    """A number or a date in a few characters; nothing for a value that is not defined."""
+    if isinstance(value, (np.datetime64, datetime.date)):
+        return str(np.datetime64(value).astype("datetime64[D]"))
     return f"{value:,.6g}" if isinstance(value, (int, float)) else str(value)
+
+
+def with_error(value: Any, error: float) -> str:
+    """A number or a date with its standard error, both to the second digit of the error; nothing if not defined."""
+    # Only a value that is not defined differs from itself.
+    if value != value:
+        return ""
+    if not isinstance(value, (int, float)):
+        return f"{short(value)} ± {error:.2g} d"
+    if not 0.0 < error < math.inf:
+        return short(value)
+    digits = 1 - math.floor(math.log10(float(f"{error:.1e}")))
+    if digits > 12:
+        return f"{short(value)} ± {error:.2g}"
+    return " ± ".join(f"{round(number, digits):,.{max(digits, 0)}f}" for number in (value, error))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of texts as lines, in columns of equal width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -219,7 +219,8 @@ def histogram(
     rows : table, path, Spark DataFrame or source
         The table.
     columns : mapping, Schema
-        As in `pais.mean`. Values outside the bounds count in the first or last bin.
+        As in `pais.mean`. Values outside the bounds count in the first or last bin. The last bin holds its upper edge
+        too, as in NumPy, although all labels of an index of pandas look the same.
     bins : int, sequence of float, or mapping
         Number of bins of equal width between the bounds, or their edges from the lower to the upper bound; a mapping
         states this for each column. Other arguments are those of `pais.mean`.

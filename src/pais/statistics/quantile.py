@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
@@ -23,9 +24,10 @@ from pais.pipeline import run
 from pais.planning import Plan
 from pais.privacy.guarantee import PURE_NOISE, epsilon_concern, ledger_concern, warn
 from pais.privacy.rules import UniformRule
-from pais.statistics.frames import Axis
+from pais.statistics.frames import Axis, combined
+from pais.statistics.legibility import warn_of_lost
 from pais.statistics.planning import Price, Request, Survey, wide_ball
-from pais.statistics.release import clipping_in_words, combined, opened_table
+from pais.statistics.release import clipping_in_words, only_label, opened_table
 from pais.statistics.result import Statistic
 from pais.statistics.table import By, Fields, Selection
 
@@ -54,7 +56,7 @@ def quantile(
     ledger: Ledger | None = None,
     random_state: RandomState = None,
 ) -> Statistic:
-    """Release quantiles of each column, with pure epsilon. The default is the median.
+    """Release quantiles of each column, with pure epsilon. ``pais.quantile(rows, columns=...)`` is the median.
 
     Parameters
     ----------
@@ -197,6 +199,8 @@ def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis
     intervals = Intervals(value=release.value, mechanism=mechanism, order=order, max_rows=max_rows)
     estimates, (low, high) = intervals.table(release.value.values), intervals(0.6827)
     dates = np.array([field.is_date for field in fields.columns])
+    lost = intervals.lost()
+    warn_of_lost(np.all(lost.reshape(-1, len(mechanism.levels), dates.size), axis=1), fields)
     return Statistic(
         name="median" if mechanism.levels == (0.5,) else "quantile",
         clipping=clipping_in_words(fields),
@@ -212,6 +216,9 @@ def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis
         "which hold with at least their probability. All rows were used.",
         released=release.value,
         plan=plan,
+        subject=only_label(fields),
+        level=None if inner is not None else mechanism.levels[0],
+        lost=lost,
     )
 
 
@@ -247,6 +254,12 @@ class Intervals:
                 low[(*place, number)] = min(ends_of_interval[0], chosen)
                 high[(*place, number)] = max(ends_of_interval[1], chosen)
         return self.table(low), self.table(high)
+
+    def lost(self) -> NDArray[np.bool_]:
+        """Which intervals at 95 % are as wide as the grids."""
+        low, high = self(0.95)
+        ends = np.array([grid.values(np.array([0, grid.n_points - 1])) for grid in self.mechanism.grids])
+        return (low <= ends[:, 0]) & (high >= ends[:, 1])
 
     def table(self, values: FloatArray) -> FloatArray:
         """Values of shape (groups, columns, levels) as rows for each group and level, in the order of the user."""

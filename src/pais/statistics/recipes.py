@@ -42,6 +42,8 @@ class Recipe(ABC):
     is_linear: ClassVar[bool] = False
     #: Whether it is a statistic of columns.
     needs_columns: ClassVar[bool] = True
+    #: Whether values mean nothing without cells. Counts and sums do: they are 0.
+    needs_cells: ClassVar[bool] = True
 
     @abstractmethod
     def require(self, fields: Fields) -> None:
@@ -80,6 +82,7 @@ class Counts(Recipe):
     """Number of rows, of cells that are not missing, or of rows in each category."""
 
     name, title = "counts", "count"
+    needs_cells = False
     is_linear = True
     needs_columns = False
 
@@ -106,6 +109,7 @@ class Sums(Recipe):
     """Sum of each column in own units; for booleans the number of true, for categories the number of rows in each."""
 
     name, title = "sums", "sum"
+    needs_cells = False
     is_linear = True
 
     def require(self, fields: Fields) -> None:

@@ -15,7 +15,8 @@ from pais.mechanisms import GaussianNoise, GeometricNoise, VectorStatistic
 from pais.pipeline import run
 from pais.planning import Plan
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
-from pais.statistics.frames import Axis
+from pais.statistics.frames import combined
+from pais.statistics.legibility import warn_of_lost
 from pais.statistics.planning import Price, Request, Survey, planned
 from pais.statistics.recipes import Recipe
 from pais.statistics.result import Statistic
@@ -81,6 +82,12 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
     if plan.delta > 0.0:
         warn(delta_concern(plan.delta, most_units(plan.unit, uncertainty.noisy_rows)))
     estimates, groups = uncertainty.estimates(), fields.groups
+    lost = None
+    if recipe.needs_cells:
+        hidden = uncertainty.lost()
+        warn_of_lost(hidden, fields)
+        by_label = np.repeat(hidden, [len(field.labels) for field in fields.columns], axis=1)
+        lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(
         name=recipe.title,
@@ -95,15 +102,14 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
         noise=_noise_in_words(plan, mechanism),
         released=result.value,
         plan=plan,
+        subject=only_label(fields),
+        lost=lost,
     )
 
 
-def combined(groups: Axis | None, inner: Axis | None) -> Axis | None:
-    """Labels of the rows of a table that stacks the tables of all groups."""
-    if groups is None or inner is None:
-        return inner if groups is None else groups
-    outer = [tuple(label for label in level for _ in range(len(inner))) for level in groups.levels]
-    return Axis(names=(*groups.names, *inner.names), levels=(*outer, *(level * len(groups) for level in inner.levels)))
+def only_label(fields: Fields) -> str:
+    """The label of the only column, or nothing."""
+    return fields.labels[0] if len(fields.labels) == 1 else ""
 
 
 def clipping_in_words(fields: Fields) -> str:

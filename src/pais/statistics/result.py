@@ -18,13 +18,16 @@ from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning import Fit, Plan
 from pais.report import ReportHeader, StatisticResults, today, write_report
-from pais.statistics.frames import Axis, labelled, short
+from pais.statistics.frames import Axis, aligned, combined, labelled, short, side_by_side, with_error
 
 #: Lower and upper ends of intervals at a level.
 Interval = Callable[[float], tuple[FloatArray, FloatArray]]
 
 # A text or a card shows at most this many values.
 _MOST_LINES = 24
+
+# What a text says about a value that noise hides.
+_LOST = "lost in the noise"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -53,6 +56,12 @@ class Statistic(Carded):
         The value that the mechanism released, to which the certificate belongs.
     plan : Plan, optional
         Everything decided before the rows were read; public.
+    subject : str
+        The only column; empty if there are several or none.
+    level : float, optional
+        The only level of quantiles.
+    lost : array of bool, optional
+        Which values noise hides: hardly any cells are behind them, or an interval is as wide as the bounds.
     """
 
     name: str
@@ -67,6 +76,9 @@ class Statistic(Carded):
     noise: str = ""
     released: Any = field(default=None)
     plan: Plan | None = None
+    subject: str = ""
+    level: float | None = None
+    lost: NDArray[np.bool_] | None = None
 
     @property
     def value(self) -> Any:
@@ -105,8 +117,42 @@ class Statistic(Carded):
             return float(number) if isinstance(number, float) else number
         return labelled(numbers, self.rows, self.columns, self.name)
 
+    def __float__(self) -> float:
+        """The number, if the statistic is a single number."""
+        value = self.value
+        if not isinstance(value, float):
+            raise ArgumentError(f"this {self.name} is not a single number. Take the numbers from its value.")
+        return value
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """Return a pandas frame with one row for each value: value, standard_error, and the interval from low to high.
+
+        Examples
+        --------
+        >>> import pais
+        >>> people = pais.example_people(5000, random_state=0)
+        >>> pais.mean(people, columns={"age": (18, 100), "premium": bool}).to_frame().columns.tolist()
+        ['value', 'standard_error', 'low', 'high']
+        """
+        low, high = self._ends(level)
+        columns = {
+            "value": self._in_units(self.estimates),
+            "standard_error": self.standard_errors,
+            "low": self._in_units(low),
+            "high": self._in_units(high),
+        }
+        axis = combined(self.rows, self.columns) or Axis.of([self.subject or self.name])
+        return side_by_side({name: numbers.reshape(-1, 1) for name, numbers in columns.items()}, axis)
+
     def lines(self) -> list[tuple[str, str]]:
-        """Label and text of each value with its 95 % interval, at most 24 of them."""
+        """Label and text of each value with its 95 % interval, at most 24 of them; of a description, each column."""
+        if self._is_description:
+            (_, *names), *rows = self._description()
+            texts = [
+                (label, ", ".join(f"{name} {text}" for name, text in zip(names, values, strict=True) if text))
+                for label, *values in rows
+            ]
+            return _first(texts, "columns")
         low, high = (self._in_units(ends) for ends in self._ends(0.95))
         values = self._in_units(self.estimates)
         labels = [
@@ -114,14 +160,47 @@ class Statistic(Carded):
             for row in ([""] if self.rows is None else self.rows.texts())
             for column in ([""] if self.columns is None else self.columns.texts())
         ]
+        alone = self.subject or self.name
+        if self.level not in (None, 0.5):
+            alone = f"{alone}, {self.level:g}"
         lines = [
-            (label or self.name, f"{short(value)}  (95 %: {short(least)} to {short(most)})")
-            for label, value, least, most in zip(labels, values.flat, low.flat, high.flat, strict=True)
-            # Only a value that is not defined, such as the median of a boolean, differs from itself.
-            if value == value
+            (
+                label or alone,
+                f"{short(value)}  (95 %: {short(least)} to {short(most)}{', ' + _LOST if is_lost else ''})",
+            )
+            for label, value, least, most, is_lost in zip(
+                labels, values.flat, low.flat, high.flat, self._is_lost.flat, strict=True
+            )
         ]
-        left = len(lines) - _MOST_LINES
-        return [*lines[:_MOST_LINES], ("…", f"{left} more values")] if left > 0 else lines
+        return _first(lines, "values")
+
+    @property
+    def _is_lost(self) -> NDArray[np.bool_]:
+        return np.zeros(self.estimates.shape, dtype=bool) if self.lost is None else self.lost
+
+    @property
+    def _is_description(self) -> bool:
+        return self.name == "description" and self.rows is not None and self.columns is not None
+
+    def _description(self) -> list[list[str]]:
+        """A description as a table of texts: a row for each group and column, after one with names of statistics."""
+        assert self.rows is not None
+        assert self.columns is not None
+        *groups, names = self.rows.levels
+        n_names = len(dict.fromkeys(names))
+        table = [["", *map(str, names[:n_names])]]
+        values = self._in_units(self.estimates)
+        for start in range(0, len(names), n_names):
+            for place, column in enumerate(self.columns.texts()):
+                cells = [
+                    with_error(values[row, place], self.standard_errors[row, place])
+                    for row in range(start, start + n_names)
+                ]
+                # The count is a result even if noise hides everything else.
+                if self._is_lost[start, place]:
+                    cells = [cells[0], *(text and _LOST for text in cells[1:])]
+                table.append([", ".join([*(str(level[start]) for level in groups), column]), *cells])
+        return table
 
     def _summary(self) -> str:
         shape = self.estimates.shape
@@ -149,11 +228,10 @@ class Statistic(Carded):
         )
 
     def __str__(self) -> str:
-        lines = self.lines()
-        width = max(len(label) for label, _ in lines)
-        table = "\n".join(f"{label:<{width}}  {text}" for label, text in lines)
+        table = "\n".join(aligned(self._description() if self._is_description else self.lines()))
+        note = "\nvalue ± standard error" if self._is_description else ""
         alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
-        return f"{table}\n{self._guarantee}{alarm}"
+        return f"{table}{note}\n{self._guarantee}{alarm}"
 
     def write_report(
         self,
@@ -199,3 +277,8 @@ class Statistic(Carded):
     def explain(self) -> str:
         """Describe the statistic in words: its values, their errors, what clipping did, and the certificate."""
         return f"{self.name}\n\n{self}\n\n{self.noise} {self.clipping}\n\n{self.certificate.explain()}"
+
+
+def _first(lines: list[tuple[str, str]], what: str) -> list[tuple[str, str]]:
+    left = len(lines) - _MOST_LINES
+    return [*lines[:_MOST_LINES], ("…", f"{left} more {what}")] if left > 0 else lines

@@ -18,13 +18,16 @@ from scipy import special
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
 from pais.mechanisms import NoiseLaw, VectorStatistic
-from pais.mechanisms.blocks import Rows
+from pais.mechanisms.blocks import Levels, Rows, Split
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.statistics.recipes import Recipe
 from pais.statistics.table import Fields
 
 # A smaller surplus of weights is a rounding error.
 _TINY = 1e-12
+
+# A number of cells below this many standard deviations of its noise is lost in it.
+_LOST = 3.0
 
 # Draws of each total, and numbers that are held at a time.
 _FEWEST_DRAWS, _MOST_DRAWS, _MOST_NUMBERS = 1_000, 10_000, 2_000_000
@@ -88,6 +91,23 @@ class Uncertainty:
         wide = self.recipe.resolution(self.fields)
         low, high = (self.recipe.limited(end, self.fields) for end in (low - wide, high + wide))
         return self._table(low), self._table(high)
+
+    def lost(self) -> NDArray[np.bool_]:
+        """Whether noise hides the number of cells behind each value, of shape (groups, columns)."""
+        pairs = list(zip(self.mechanism.blocks, self.mechanism.places, strict=True))
+        sampling = self._sampling_deviation() if self.spare > _TINY else 0.0
+        variances = np.broadcast_to(self._ladder(None) ** 2 + sampling**2, self.totals.shape)
+        rows = [place for block, place in pairs if isinstance(block, Rows)]
+        lost = []
+        for field in self.fields.columns:
+            # The totals of these blocks add up to the number of cells.
+            own = [
+                place for block, place in pairs if isinstance(block, (Split, Levels)) and block.column == field.start
+            ]
+            place = [*own, *rows][0]
+            deviation = np.sqrt(variances[:, place].sum(axis=1))
+            lost.append(self.totals[:, place].sum(axis=1) < _LOST * deviation)
+        return np.stack(lost, axis=1)
 
     def _values(self, totals: FloatArray) -> FloatArray:
         return self.recipe.estimate([totals[..., place] for place in self.mechanism.places], self.fields)

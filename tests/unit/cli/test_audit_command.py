@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.cli import app, commands
+from pais import auditing
+from pais.cli import app
 
 
 def run(*arguments: object) -> Any:
@@ -51,10 +52,12 @@ def test_audit_uses_the_runs_finished_within_the_time_limit(plan: Path) -> None:
 
 
 def test_a_refuted_plan_ends_with_code_1(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport:
-        return replace(pais.audit(made, runs=4, random_state=0), lower_bound=2.0)
+    run_audit = auditing.audit
 
-    monkeypatch.setattr(commands, "run_audit", refuted)
+    def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport:
+        return replace(run_audit(made, runs=4, random_state=0), lower_bound=2.0)
+
+    monkeypatch.setattr(auditing, "audit", refuted)
     found = run("audit", plan)
     assert found.exit_code == 1
     assert "VIOLATED" in found.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,7 +29,7 @@ def test_every_statistic_is_printed_with_its_guarantee(people: Path, name: str) 
     assert result.exit_code == 0, result.stderr
     assert "epsilon 1, delta" in result.stdout
     assert "one row added or removed" in result.stdout
-    assert "95 %" in result.stdout
+    assert ("±" if name == "describe" else "95 %") in result.stdout
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,6 +64,46 @@ def test_a_statistic_is_written_as_a_page(people: Path, tmp_path: Path) -> None:
     page = out.read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert "<h1>Private description</h1>" in page
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "CSV"])
+def test_a_statistic_is_written_as_a_table_with_its_certificate_beside_it(
+    people: Path, tmp_path: Path, ending: str
+) -> None:
+    out, certificate = tmp_path / f"means.{ending}", tmp_path / "means.certificate.json"
+    arguments = ["mean", people, "--columns", COLUMNS, "--by", REGIONS, "--epsilon", 1, "--out", out]
+    result = pais(*arguments, "--json")
+    assert result.exit_code == 0, result.stderr
+    content = strict_json(result.stdout)
+    table = pq.read_table(out) if ending == "parquet" else pa_csv.read_csv(out)
+    assert table.column_names == ["region", "column", "value", "standard_error", "low", "high"]
+    assert table.to_pylist() == content["values"]
+    assert strict_json(certificate.read_text()) == content["certificate"]
+    assert "one row added or removed" in pais("explain", certificate).stdout
+    out.unlink()
+    again = pais(*arguments)
+    assert again.exit_code == 2
+    assert f"{certificate} exists" in again.stderr
+
+
+def test_tables_hold_dates_beside_numbers(people: Path, tmp_path: Path) -> None:
+    for columns in ("joined=2000-01-01:2030-01-01", "joined=2000-01-01:2030-01-01,age=18:100"):
+        out = tmp_path / "means.csv"
+        result = pais("describe", people, "--columns", columns, "--epsilon", 5, "--out", out, "--overwrite")
+        assert result.exit_code == 0, result.stderr
+        assert pa_csv.read_csv(out).num_rows > 0
+
+
+@pytest.mark.parametrize("name", ["means.txt", "means", "means.xlsx"])
+def test_other_endings_are_refused_before_anything_is_paid(people: Path, tmp_path: Path, name: str) -> None:
+    ledger = tmp_path / "ledger.json"
+    assert pais("ledger", ledger, "--epsilon", 1).exit_code == 0
+    arguments = ["--columns", COLUMNS, "--epsilon", 1, "--ledger", ledger, "--out", tmp_path / name]
+    result = pais("mean", people, *arguments)
+    assert result.exit_code == 2
+    assert "Pass a file that ends in .json, .csv, .parquet or .html" in result.stderr
+    assert strict_json(pais("ledger", ledger, "--json").stdout)["spent"]["epsilon"] == 0
+    assert not (tmp_path / name).exists()
 
 
 def test_values_are_those_of_the_function(people: Path) -> None:
@@ -142,7 +183,19 @@ def test_a_ledger_is_charged(people: Path, tmp_path: Path) -> None:
     [
         (["mean", "--columns", "age"], "states nothing about 'age'"),
         (["mean"], "at least one column"),
-        (["mean", "--columns", "age=18:100", "--by", "region"], "categories"),
+        (["mean"], "--columns age=18:100"),
+        (["mean", "--columns", "age=/10"], "bounds, such as age=18:100"),
+        (["mean", "--columns", "age=18:100", "--by", "region"], "Write --by 'region=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "region=auto"], "Write --by 'region=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "age"], "Write --by 'age=[a|b]'"),
+        (["mean", "--columns", "age=18:100", "--by", "region,region"], "--by"),
+        (["mean", "--columns", f"age=18:100,{REGIONS}", "--by", REGIONS], "State it once, in --by or in --columns"),
+        (["mean", "--columns", "age=18:100", "--by", "region=[north,south]"], "--by lists categories of 'region'"),
+        (["mean", "--columns", "age=18:100", "--by", "region=north"], "--by states something about 'region'"),
+        (["mean", "--columns", "region=[north:south]"], "with colons. Write 'region=[north|south]'"),
+        (["mean", "--columns", "age=18:100", "--sample-size", "10"], "--sampling constrained"),
+        (["mean", "--columns", "age=18:100", "--epsilon", "-1"], "number > 0"),
+        (["mean", "--columns", "age=18:100", "--epsilon", "0"], "number > 0"),
         (["mean", "--columns", "height=0:3"], "do not exist"),
         (["quantile", "--columns", "age=18:100", "--q", "0.5,x"], "--q"),
         (["quantile", "--columns", "age=18:100", "--q", "1.5"], "q"),
@@ -156,3 +209,12 @@ def test_arguments_that_cannot_be_used_are_named(people: Path, arguments: list[s
     assert result.exit_code == 2
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+def test_help_is_about_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    shown = pais("mean", "--help").stdout
+    assert "Columns to summarise" in shown
+    assert "keeps the other cells of the row" in shown
+    assert "Names alone" not in shown
+    assert "statistics and k-means" in pais("--help").stdout

@@ -85,6 +85,16 @@ def test_dictionary_columns_are_decoded() -> None:
     assert encoded((0, 4), pa.array([1, 2, 1]).dictionary_encode()) == [[-0.5, 0, -0.5]]
 
 
+def test_true_and_false_are_a_boolean() -> None:
+    assert Schema.of({"c": [True, False]}) == Schema.of({"c": [np.False_, np.True_]}) == Schema.of({"c": bool})
+
+
+@pytest.mark.parametrize("columns", ["age", ["age"], ("age", "height")])
+def test_names_without_facts_are_told_what_to_state(columns: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"columns=\{'age': \(low, high\)\}"):
+        Schema.of(columns)
+
+
 @pytest.mark.parametrize(
     "cells",
     [
@@ -318,7 +328,9 @@ def test_schema_files_and_equality() -> None:
         ((0, "2019-01-01"), "must be a number"),
         ([], "no categories"),
         (["a", "a "], "same one twice"),
-        ([True, False], "pass bool"),
+        ([True, True], "pass bool"),
+        ((17,), "two numbers"),
+        (("north",), "Write categories as a list"),
         ([""], "cannot be used"),
         ("automatic", "not understood"),
         (True, "not understood"),

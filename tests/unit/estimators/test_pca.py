@@ -147,7 +147,7 @@ def test_missing_values_have_no_coordinates() -> None:
 def test_frame_and_names() -> None:
     model = fitted(table())
     frame = model.components_frame()
-    assert list(frame.index) == [0, 1]
+    assert list(frame.index) == [1, 2]
     assert list(model.get_feature_names_out()) == ["dppca0", "dppca1"]
     assert list(frame.columns) == ["explained_variance", "explained_variance_ratio", "standard_error", *NAMES]
     np.testing.assert_array_equal(frame[NAMES].to_numpy(), model.components_)

@@ -169,6 +169,7 @@ def test_penalty_in_words_says_how_much_shorter_the_coefficients_are() -> None:
         (4, 1, "the first of 4 components stands above the noise"),
         (4, 0, "no component stands above the noise"),
         (4, 6, "all 4 components stand above the noise"),
+        (2, 2, "both components stand above the noise"),
         (1, 3, "the component stands above the noise"),
     ],
 )

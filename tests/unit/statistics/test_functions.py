@@ -353,3 +353,8 @@ def test_an_empty_table_gives_a_release_like_any_other() -> None:
 def test_edges_of_bins_need_stated_bounds():
     with pytest.raises(ArgumentError, match="State its bounds"):
         pais.histogram(pd.DataFrame({"age": np.arange(50.0)}), {"age": "auto"}, bins=[0, 25, 50], random_state=0)
+
+
+def test_true_and_false_form_groups() -> None:
+    counts = pais.count(TABLE, by={"premium": [True, False]}, **LARGE)
+    assert counts.value[True] == TABLE["premium"].sum()

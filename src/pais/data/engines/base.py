@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray, round_down
 from pais._base.randomness import BitSource, RowBits, bernoulli
+from pais._base.threads import in_threads
 from pais.data.ball import Ball, require_width
 from pais.data.checks import listed
 from pais.data.columns import Columns
@@ -56,7 +57,7 @@ class Fold(ABC):
 Contribution = Callable[[FloatArray, FloatArray], NDArray[np.int64]]
 
 # Contributions are added in pieces of this many numbers, which stay in the cache.
-_PIECE_NUMBERS = 1 << 20
+_PIECE_NUMBERS = 1 << 18
 
 
 class RunningSum:
@@ -93,7 +94,10 @@ class WeightedRows:
 
     def total(self, contribution: Contribution) -> NDArray[np.int64]:
         """Return the sum of the contributions of all rows."""
-        return _in_pieces(contribution, self.rows, self.weights)
+        pieces = _pieces(self.rows)
+        return reduce(
+            operator.add, in_threads(lambda piece: contribution(self.rows[piece], self.weights[piece]), pieces)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -153,15 +157,18 @@ class _Contributions(Fold):
     contribution: Contribution
 
     def of(self, block: Block) -> NDArray[Any]:
-        rows = self.ball.clip(self.ball.shift(block.rows()))
-        masses = np.ones(block.n_rows)
+        rows, masses = block.rows(), np.ones(block.n_rows)
         if block.masses is not None:
             masses *= block.masses * block.mass_step
+        return reduce(operator.add, (self._of_piece(rows[piece], masses[piece]) for piece in _pieces(rows)))
+
+    def _of_piece(self, rows: NDArray[np.generic], masses: FloatArray) -> NDArray[Any]:
+        clipped = self.ball.clip(self.ball.shift(rows))
         # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
-        bad = np.isnan(rows[:, 0])
+        bad = np.isnan(clipped[:, 0])
         if bad.any():
-            rows, masses = rows[~bad], masses[~bad]  # [note: engines-6]
-        return _in_pieces(self.contribution, rows, masses)
+            clipped, masses = clipped[~bad], masses[~bad]  # [note: engines-6]
+        return self.contribution(clipped, masses)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -184,13 +191,10 @@ class AllRows:
         return self.engine.fold(_Contributions(ball=self.ball, contribution=contribution), seeded=self.seeded)
 
 
-def _in_pieces(contribution: Contribution, rows: FloatArray, weights: FloatArray) -> NDArray[np.int64]:
+def _pieces(rows: NDArray[Any]) -> list[slice]:
+    """Divide rows into pieces. Sums of integers wrap around in every order in the same way."""
     step = max(1, _PIECE_NUMBERS // rows.shape[1])
-    starts = range(0, max(1, len(rows)), step)
-    # Sums of integers, which wrap around in every order in the same way.
-    return reduce(
-        operator.add, (contribution(rows[start : start + step], weights[start : start + step]) for start in starts)
-    )
+    return [slice(start, start + step) for start in range(0, max(1, len(rows)), step)]
 
 
 class Engine(ABC):

@@ -1,7 +1,7 @@
 """The largest weight that a record can have within a guarantee (CONSTRAINED).
 
 There are three solvers: a closed form for linear losses, Algorithm 1 for any pure loss, and the first crossing
-for Gaussian noise. Each returns the feasible end of its bracket. `ConstrainedRule` builds its table from them.
+for Gaussian noise. Each returns a weight at which its constraint holds. `ConstrainedRule` builds its table from them.
 """
 
 from __future__ import annotations
@@ -18,33 +18,13 @@ from pais._base.numerics import (
     ULP,
     FloatArray,
     log_exprel,
-    log_gaussian_delta_rises,
     round_down,
 )
-from pais._base.rootfind import Objective, shrink_bracket
-from pais.errors import AssumptionError, MismatchError, UnreachableError
-from pais.privacy.amplification import kept_limit, largest_shift, log_amplified_delta, log_tilted_ratio
+from pais.errors import MismatchError, UnreachableError
+from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.profiles import LinearProfile, Profile, PureProfile, ShiftProfile
-from pais.privacy.rules.base import SMALLEST_PROBABILITY
-from pais.privacy.rules.crossing import crossing_curve
-
-#: The largest weight: the inverse of the smallest probability that any rule may assign.
-WEIGHT_CAP = 1.0 / SMALLEST_PROBABILITY
-
-# Final width of the solver brackets, in log(weight).
-_LOG_TOLERANCE = 2e-14
-
-# Relative slack in delta, larger than the rounding errors of delta(epsilon) and of its inverse.
-_DELTA_SLACK = 1e-11
-
-# Number of times that a guess of a weight is improved before a slower search takes over.
-_REFINEMENTS = 4
-
-# Losses of kept records stay below this fraction of their limit, to cover the rounding of look-up and certificate.
-_KEPT_ROOM = 1.0 - 1e-12
-
-# Replaces a shift of zero as a divisor. Delta is zero there, so the quotient does not matter.
-_TINY_SHIFT = 1e-300
+from pais.privacy.rules.climb import KEPT_ROOM, WEIGHT_CAP, climb, limited
+from pais.privacy.rules.crossing import first_crossing_weight
 
 
 @overload
@@ -112,32 +92,15 @@ def solve_weights(
             raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
         at_one = profile.loss(np.ones_like(norm), norm)
         most_shift = math.inf if math.isinf(limit) else largest_shift(limit, delta)
-        return _limited(first_crossing_weight(at_one, epsilon, delta, most_shift), at_one, most_shift)
+        return limited(first_crossing_weight(at_one, epsilon, delta, most_shift), at_one, most_shift)
     if not isinstance(profile, PureProfile):
         raise MismatchError(f"{type(profile).__name__} has no constrained rule. Use a PureProfile or a ShiftProfile.")
     # A pure guarantee holds at every delta, and a positive delta would not allow larger weights here.
     # Check the exact type: a subclass of LinearProfile may define another loss.
     if type(profile) is LinearProfile:
         at_one = profile.at_weight_one(norm)
-        return _limited(closed_form_weight(at_one, epsilon), at_one, limit)
+        return limited(closed_form_weight(at_one, epsilon), at_one, limit)
     return algorithm_one_weight(profile, norm, epsilon, limit)
-
-
-def rough_crossing_weight(at_one: FloatArray, epsilon: float, delta: float, limit: float) -> FloatArray:
-    """About the weights of Gaussian noise. They are not checked, so use them only to search for a plan."""
-    most_shift = largest_shift(limit, delta)
-    guess, _, end = _guess(at_one, epsilon, delta, most_shift)
-    weights, unknown = np.exp(np.minimum(guess, end)), np.flatnonzero(np.isnan(guess))
-    if unknown.size:
-        shift = at_one[unknown]
-        weights[unknown] = _limited(first_crossing_weight(shift, epsilon, delta, most_shift), shift, most_shift)
-    return weights
-
-
-def _limited(weights: FloatArray, at_one: FloatArray, limit: float) -> FloatArray:
-    """Lower the weights until weight * at_one meets the limit. Weight 1 is always within the target."""
-    with np.errstate(divide="ignore", over="ignore"):
-        return np.clip(limit * _KEPT_ROOM / at_one, 1.0, weights)  # [note: kept-2]
 
 
 def closed_form_weight(at_one: FloatArray, epsilon: float) -> FloatArray:
@@ -208,58 +171,12 @@ def algorithm_one_weight(profile: PureProfile, norm: FloatArray, epsilon: float,
         growth = log_exprel(loss)
         value = growth - goal + ratio + ULP * (1.0 + 4.0 * (growth + goal))  # [note: weight-3]
         # The loss never decreases as the weight grows, so the weights within the limit also form an interval from 1.
-        return np.where(loss <= limit * _KEPT_ROOM, value, np.maximum(value, 1.0))  # [note: kept-3]
+        return np.where(loss <= limit * KEPT_ROOM, value, np.maximum(value, 1.0))  # [note: kept-3]
 
     # At weight 1 `_require_feasible` has already compared the loss itself, so ignore the rounding of the constraint.
     value_at_one = np.minimum(excess(np.zeros_like(norm), np.arange(norm.size)), 0.0)
     end, proven = _bracket(profile, norm, at_one, epsilon)
-    return _climb(excess, end, value_at_one, proven)
-
-
-def _climb(
-    excess: Objective,
-    end: FloatArray,
-    value_at_one: FloatArray,
-    proven: NDArray[np.bool_] | None = None,
-    tolerance: float = _LOG_TOLERANCE,
-) -> FloatArray:
-    """Largest weights, up to the cap, of the interval from weight 1 on which `excess` of log(weight) is <= 0.
-
-    The function doubles the end until it lies outside the interval, shrinks the bracket, and returns its feasible side.
-    If an end that is `proven` to lie outside the interval lies inside, the strong-convexity constant of the profile
-    is wrong and the function raises an `AssumptionError`.
-    """
-    cap = np.log(WEIGHT_CAP)
-    low, high = np.zeros_like(end), np.minimum(end, cap)
-    value_low, value_high = value_at_one.copy(), np.full_like(end, np.inf)
-    climbing = np.arange(end.size)
-    while climbing.size:
-        value_high[climbing] = excess(high[climbing], climbing)
-        climbing = climbing[(value_high[climbing] <= 0.0) & (high[climbing] < cap)]
-        if proven is not None and np.any(proven[climbing]):
-            raise AssumptionError(
-                "the strong-convexity constant of the profile is too large. Pass a smaller constant, or none."
-            )
-        low[climbing], value_low[climbing] = high[climbing], value_high[climbing]
-        high[climbing] = np.minimum(2.0 * high[climbing], cap)
-    result = high.copy()
-    bracketed = np.flatnonzero(value_high > 0.0)
-    if bracketed.size:
-        # [note: weight-5]
-        result[bracketed], _ = shrink_bracket(
-            lambda point, index: excess(point, bracketed[index]),
-            low[bracketed],
-            high[bracketed],
-            value_low=value_low[bracketed],
-            value_high=value_high[bracketed],
-            tolerance=tolerance,
-        )
-    return _rounded(result)
-
-
-def _rounded(log_weight: FloatArray) -> FloatArray:
-    """Weights from their logarithms, rounded down."""
-    return np.clip(round_down(np.exp(log_weight), 32.0), 1.0, WEIGHT_CAP)
+    return climb(excess, end, value_at_one, proven)
 
 
 def _bracket(
@@ -284,88 +201,6 @@ def _bracket(
     end = np.where((gap > LARGE) | ~np.isfinite(end), far, end)
     # Move the end outward by more than its rounding error.
     return np.where(proven, end * (1.0 + 1e-9) + 1e-9, np.log(2.0)), proven
-
-
-def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float, most_shift: float = math.inf) -> FloatArray:
-    """Weights for Gaussian noise: the weight at which delta first reaches its target (GAUSS-SAMPLED).
-
-    The weights that `most_shift` allows are enough: beyond it, a record's shift exceeds the limit for kept records.
-
-    Notes
-    -----
-    delta(w) increases to a single maximum and then decreases (`docs/theory/first-crossing.md`). So the weights at
-    which delta(w) is increasing and within the target form one interval that starts at w = 1. If the maximum stays
-    below delta, there is no crossing and the function returns the weight at the maximum. `solve_weights` then lowers
-    this weight to the limit for kept records.
-    """
-    log_delta = math.log(delta)
-
-    def at_weight_one(shift: FloatArray) -> FloatArray:
-        start = log_amplified_delta(np.full_like(shift, epsilon), shift, np.ones_like(shift)) - log_delta
-        # Delta grows with the shift, so the largest shift decides.
-        if np.any(start > 0.0):
-            raise UnreachableError(
-                f"epsilon={epsilon!r} and delta={delta!r} cannot be met at some norm, even without sampling. "
-                "Raise epsilon or the noise, or clip to a smaller radius.",
-                reachable=float("nan"),
-            )
-        return start
-
-    def excess(log_weight: FloatArray, index: NDArray[np.intp]) -> FloatArray:
-        weight = np.exp(log_weight)
-        mu, probability, epsilons = at_one[index] * weight, 1.0 / weight, np.full_like(weight, epsilon)
-        value = log_amplified_delta(epsilons, mu, probability) - log_delta + _DELTA_SLACK
-        rises = log_gaussian_delta_rises(log_tilted_ratio(epsilons, probability), np.maximum(mu, _TINY_SHIFT))
-        bounded: FloatArray = np.where(rises, value, np.maximum(value, 1.0))  # [note: weight-6]
-        return bounded
-
-    at_weight_one(np.max(at_one, initial=0.0, keepdims=True))
-    guess, rise, end = _guess(at_one, epsilon, delta, most_shift)
-    log_weight, near = _refined(excess, np.fmin(guess, end), rise, end)
-    weights = _rounded(log_weight)
-    far = np.flatnonzero(~near)
-    if far.size:
-        # A finer tolerance would be lost in the slack in delta.
-        weights[far] = _climb(
-            lambda point, index: excess(point, far[index]),
-            np.full(far.size, np.log(2.0)),
-            np.minimum(at_weight_one(at_one[far]), 0.0),
-            tolerance=_DELTA_SLACK,
-        )
-    return weights
-
-
-def _guess(
-    at_one: FloatArray, epsilon: float, delta: float, most_shift: float
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Guess of log(weight), NaN where there is none; the rise of log(delta) there; and the end of log(weight)."""
-    log_shift = np.log(np.maximum(at_one, _TINY_SHIFT))
-    guess, rise = crossing_curve(epsilon, delta, WEIGHT_CAP).guess(log_shift)
-    return guess, rise, np.clip(math.log(most_shift) - log_shift, 0.0, math.log(WEIGHT_CAP))
-
-
-def _refined(
-    excess: Objective, guess: FloatArray, rise: FloatArray, end: FloatArray
-) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Improve guesses of log(weight), and report which of them are feasible and either at their end or the largest.
-
-    `rise` is about the derivative of `excess`. It decides how fast the search is, and not what it accepts.
-    """
-    point, near = guess.copy(), np.zeros(guess.shape, dtype=bool)
-    left = np.flatnonzero(guess > -1.0)
-    for _ in range(_REFINEMENTS):
-        value = excess(point[left], left)
-        room = -value / rise[left]
-        # [note: weight-7]
-        accepted = (value <= 0.0) & (
-            (room <= _DELTA_SLACK) | (value >= -0.1 * _DELTA_SLACK) | (point[left] >= end[left])
-        )
-        near[left[accepted]] = True
-        left, room = left[~accepted], room[~accepted]
-        if left.size == 0:
-            break
-        point[left] = np.clip(point[left] + room - 0.4 * _DELTA_SLACK, 0.0, end[left])
-    return point, near
 
 
 def _require_feasible(at_one: FloatArray, epsilon: float) -> None:
