@@ -36,12 +36,14 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         Additive term of the guarantee: see `DPKMeans`. None means 1e-6, or less for many rows.
     columns : mapping of str to facts, sequence of str or Schema, optional
         What is public about the columns: bounds, "auto", a list of categories, bool, dates, or a number by which to
-        divide; see `Schema`. The target may be among them. Bounds cost nothing, and are best for small tables. Columns
-        that are not mentioned are "auto": a private survey finds their means and deviations. A sequence only names the
-        features. Columns of an array are called ``x0``, ``x1`` and so on.
+        divide; see `Schema`. The target may be among them. Bounds cost nothing, and are best for small tables. If `y`
+        is passed, all columns of X are features, and those that are not mentioned are "auto": a private survey finds
+        their means and deviations. If `target` names a column of the table, the features are the columns mentioned
+        here, or all other columns if this is None. A sequence only names the features. Columns of an array are called
+        ``x0``, ``x1`` and so on.
     target : str, optional
         Name of the column to predict, if it is part of the table. If `y` is passed, the target has the name of `y`, or
-        is called ``y``.
+        is called ``y``. A column of X with the name of the target is then no feature.
     alpha : "noise" or float
         Penalty on large coefficients. "noise" chooses it from the known scale of the noise and the released moments,
         without tuning. A number is the penalty of `sklearn.linear_model.Ridge` on scaled columns; 0 means none.

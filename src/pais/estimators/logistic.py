@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -21,7 +22,14 @@ from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError
 from pais.estimators.frames import logits_frame
-from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
+from pais.estimators.supervised import (
+    Labelled,
+    SupervisedEstimator,
+    names_of,
+    require_lengths,
+    targets_of,
+    weights_of,
+)
 from pais.planning import Fit
 from pais.planning.logistic import LogisticSettings, classification_schema
 from pais.planning.logits import LogisticFit
@@ -42,11 +50,13 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     columns : mapping of str to facts, sequence of str or Schema, optional
         What is public about the columns: bounds, "auto", a list of categories, bool, dates, or a number by which to
         divide; see `Schema`. The target may be among them, as a list of classes or bool. Bounds cost nothing, and are
-        best for small tables. Columns that are not mentioned are "auto": a private survey finds their means and
-        deviations. A sequence only names the features. Columns of an array are called ``x0``, ``x1`` and so on.
+        best for small tables. If `y` is passed, all columns of X are features, and those that are not mentioned are
+        "auto": a private survey finds their means and deviations. If `target` names a column of the table, the features
+        are the columns mentioned here, or all other columns if this is None. A sequence only names the features.
+        Columns of an array are called ``x0``, ``x1`` and so on.
     target : str, optional
         Name of the column with the classes, if it is part of the table. If `y` is passed, the target has the name of
-        `y`, or is called ``y``.
+        `y`, or is called ``y``. A column of X with the name of the target is then no feature.
     classes : sequence, optional
         The classes, which are public: texts, numbers or booleans. A row of another class contributes nothing. If None,
         they are those that `columns` states for the target. If it states none either, they are the distinct values of
@@ -107,7 +117,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     >>> model.fit(people).coef_.shape
     (1, 3)
     >>> model.predict_proba(people).shape
-    (5000, 2)
+    (30000, 2)
     """
 
     def __init__(
@@ -161,16 +171,16 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
         # during this fit.
         charged = accounts(self.ledger)
-        classes = self._public_classes(y)
+        classes = self._public_classes(X, y)
         names = {field.name for field in fields(LogisticSettings)}
         parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
         self.classes_ = classes
         self._fit(Labelled(X=X, y=y), LogisticSettings(**parameters, n_classes=len(classes)), charged)
         return self
 
-    def _public_classes(self, y: Any) -> NDArray[Any]:
+    def _public_classes(self, X: Any, y: Any) -> NDArray[Any]:
         """The classes that are stated, or those of y with a warning, in ascending order."""
-        classes = self._stated_classes(y)
+        classes = self._stated_classes(X, y)
         if classes is None:
             if y is None and self.target is None:
                 raise ArgumentError(
@@ -179,6 +189,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
                 )
             if y is None:
                 raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
+            require_lengths(X, y)
             classes = _classes_of(y)
             warn(
                 "the classes are the distinct values of y. The guarantee holds only if this set is public: state it in "
@@ -188,14 +199,14 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             raise ArgumentError("there is only one class. State at least two classes.")
         return classes
 
-    def _stated_classes(self, y: Any) -> NDArray[Any] | None:
+    def _stated_classes(self, X: Any, y: Any) -> NDArray[Any] | None:
         """The classes that the user states in `classes` or in `columns`."""
         if self.classes is not None:
             classes = as_array(self.classes)
             if classes is None or classes.ndim != 1 or classes.dtype.kind not in "OUSbiuf":
                 raise ArgumentError("classes must be a flat list of texts, numbers or booleans. List each class once.")
             return _in_order(classes)
-        name = self._target_name(y)
+        name = self._target_name(y, names_of(X))
         if not isinstance(self.columns, (Mapping, Schema)) or name not in Schema.of(self.columns).names:
             return None
         column = Schema.of(self.columns)[name]
@@ -250,33 +261,44 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         Parameters
         ----------
         X : array, table or path
-            The features in the columns' own units. Files are streamed. A missing number counts as the midpoint of its
-            column, or its surveyed mean, and a missing category as none of those listed.
+            The features in the columns' own units. Files are streamed. The logits of a row in which a number is missing
+            are NaN, unless `missing` is "midpoint". A missing category counts as none of those listed.
         """
         check_is_fitted(self)
         value = self.fit_.value
         parts = [np.empty((0, len(value.intercepts)))]
         for rows in self._vectors_of(X):
-            parts.append(np.nan_to_num(rows) @ value.coefficients + value.intercepts)
+            parts.append(rows @ value.coefficients + value.intercepts)
         logits = np.concatenate(parts)
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_proba(self, X: Any) -> FloatArray:
-        """Not private: the probability of each class for each row, in the order of `classes_`."""
+        """Not private: the probability of each class for each row, in the order of `classes_`.
+
+        They are NaN for a row in which a number is missing.
+        """
         logits = self.decision_function(X)
         if logits.ndim == 2:
             return np.asarray(special.softmax(logits, axis=1))
         return np.column_stack([special.expit(-logits), special.expit(logits)])
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Not private: the most probable class of each row."""
+        """Not private: the most probable class of each row.
+
+        A row in which a number is missing has no class: NaN in an array of floats if the classes are numbers, else None
+        in an array of objects. Without such rows, the array has the type of `classes_`.
+        """
         logits = self.decision_function(X)
         index = logits.argmax(axis=1) if logits.ndim == 2 else (logits > 0.0).astype(np.intp)
-        return np.asarray(self.classes_[index])
+        classes, unknown = np.asarray(self.classes_[index]), np.isnan(logits.reshape(len(index), -1)).any(axis=1)
+        if unknown.any():
+            classes = classes.astype(np.float64 if classes.dtype.kind in "iuf" else object)
+            classes[unknown] = None
+        return classes
 
     @without_sizes
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Not private: the share of the rows whose predicted class is right.
+        """Not private: the share of the rows whose predicted class is right. Rows without a prediction are left out.
 
         Parameters
         ----------
@@ -287,7 +309,11 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """
         predicted = self.predict(X)
         right = predicted == (self._target_classes(X) if y is None else targets_of(y, len(predicted)))
-        return float(np.average(right, weights=weights_of(sample_weight, len(predicted))))
+        weights = weights_of(sample_weight, len(predicted))
+        whole = np.array([cell is not None and cell == cell for cell in predicted.tolist()], dtype=bool)
+        if not whole.any():
+            return math.nan
+        return float(np.average(right[whole], weights=None if weights is None else weights[whole]))
 
     def _target_classes(self, X: Any) -> NDArray[Any]:
         """The class of each row of a table or file, or None."""

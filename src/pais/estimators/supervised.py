@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +14,14 @@ from sklearn.exceptions import DataConversionWarning
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, attempt
+from pais.data.checks import is_numeric
 from pais.data.columns import Columns
 from pais.data.engines import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.kinds import Column
 from pais.data.schema import Schema
 from pais.data.sources import is_streamed, source
-from pais.data.tables import as_table, read
+from pais.data.tables import as_table, is_frame, read
 from pais.data.units import unit_of
 from pais.errors import ArgumentError, DataError
 from pais.estimators.base import PrivateEstimator
@@ -65,6 +66,9 @@ class SupervisedEstimator(PrivateEstimator):
         is_array = not is_streamed(rows) and not hasattr(rows, "__arrow_c_stream__")
         if y is None and is_array:
             raise ArgumentError("target names a column, which an array does not have. Pass y, or a table.")
+        if y is not None:
+            # The target is y, also if the table still holds it.
+            rows = _without(rows, (getattr(y, "name", None) if self.target is None else self.target,))
         # Without facts about the columns, scikit-learn's rules for names and widths hold.
         self._by_position = is_array or (self.columns is None and self.unit is None and y is not None)
         return self._by_places(rows, y) if self._by_position else self._by_names(rows, y)
@@ -79,15 +83,17 @@ class SupervisedEstimator(PrivateEstimator):
 
     def _by_names(self, X: Any, y: Any) -> Engine:
         """Open a table or a file whose columns are found by name."""
-        aside = [] if y is not None else [self._target_name(y)]
+        target = self._target_name(y, names_of(X))
+        aside = [] if y is not None else [target]
         if isinstance(self.columns, (Mapping, Schema)):
             known = self.columns.names if isinstance(self.columns, Schema) else tuple(self.columns)
+            known += () if y is None else self._unstated(X, known)
         elif self.columns is not None:
             known = tuple(self.columns)
         else:
             opened = source(X, carry=aside, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit)
             known = opened.feature_columns or ()
-        features = tuple(name for name in known if name != self._target_name(y))
+        features = tuple(name for name in known if name != target)
         schema = self._schema_of(features, y)
         self._columns_in = features
         self.n_features_in_, self.feature_names_in_ = len(features), np.asarray(features, dtype=object)
@@ -97,24 +103,44 @@ class SupervisedEstimator(PrivateEstimator):
         table = as_table(X, Columns(schema=Schema(schema.columns[:-1]), unit=unit))
         return self._source(_with_target(table, y, schema.columns[-1]), schema)
 
+    def _unstated(self, X: Any, stated: Sequence[str]) -> tuple[str, ...]:
+        """Columns of a table of features that `columns` does not mention. They must hold numbers."""
+        unit = unit_of(self.unit, self.max_rows_per_unit)
+        known = {*stated, *(() if unit is None else (unit.column,))}
+        names = tuple(name for name in names_of(X) if name not in known)
+        if not names:
+            return ()
+        table = as_table(_without(X, known), Columns())
+        others = [name for name in names if not is_numeric(table.column(name).type)]
+        if others:
+            raise ArgumentError(
+                f"column(s) {', '.join(others)} of X do not hold numbers. State in columns what is public about them, "
+                "such as a list of categories, or drop them from X."
+            )
+        return names
+
     def _source(self, data: Any, schema: Schema) -> Engine:
         return source(
             data, columns=schema, missing=self.missing, unit=self.unit, max_rows_per_unit=self.max_rows_per_unit
         )
 
-    def _target_name(self, y: Any) -> str:
+    def _target_name(self, y: Any, features: Sequence[str] = ()) -> str:
+        """Name of the target: `target`, the name of y, or "y" if `columns` has that and X has no such column."""
         if self.target is not None:
             if not isinstance(self.target, str):
                 raise ArgumentError("target is not a text. Pass the name of a column.")
             return self.target
         name = getattr(y, "name", None)
+        stated = self.columns if isinstance(self.columns, Mapping) else getattr(self.columns, "names", ())
+        if name not in stated and _DEFAULT_TARGET in stated and _DEFAULT_TARGET not in features:
+            return _DEFAULT_TARGET
         return name if isinstance(name, str) and name else _DEFAULT_TARGET
 
     def _schema_of(self, features: Sequence[str], y: Any) -> Schema:
         """What is public about features and target: what `columns` states, and "auto" for the others."""
-        target = self._target_name(y)
+        target = self._target_name(y, features)
         if target in features:
-            raise ArgumentError(f"the target {target!r} is also the name of a feature. Name the target in target.")
+            raise ArgumentError(f"the target {target!r} is also the name of a feature. Pass another name in target.")
         if not features:
             raise ArgumentError("there is no feature beside the target. Pass at least one column.")
         stated = self.columns if isinstance(self.columns, (Mapping, Schema)) else {}
@@ -135,6 +161,8 @@ class SupervisedEstimator(PrivateEstimator):
     def _vectors_of(self, X: Any) -> Iterator[FloatArray]:
         """Yield scaled vectors of the features of all rows, in order; NaN where a value is missing."""
         if self._by_position:
+            assert self.fit_.schema is not None
+            X = _without(X, {self.fit_.schema.names[-1]} - {*self._features.names})
             rows = _table_of(self._rows(X, reset=False), self._features.names)
             yield np.asarray(read(rows, columns=self._features, missing=self.missing).rows)
         elif is_streamed(X):
@@ -154,6 +182,24 @@ class SupervisedEstimator(PrivateEstimator):
 
 def _places(n_features: int) -> tuple[str, ...]:
     return tuple(f"x{number}" for number in range(n_features))
+
+
+def names_of(X: Any) -> tuple[str, ...]:
+    """Names of the columns of a table in memory; none for an array."""
+    if is_streamed(X) or not hasattr(X, "__arrow_c_stream__"):
+        return ()
+    return tuple(map(str, getattr(X, "column_names", getattr(X, "columns", ()))))
+
+
+def _without(X: Any, names: Collection[Any]) -> Any:
+    """A table in memory without these columns, as far as it has them. Anything else is returned as it is."""
+    columns = names_of(X)
+    if not any(name in names for name in columns):
+        return X
+    places = [place for place, name in enumerate(columns) if name not in names]
+    if is_frame(X, "pandas"):
+        return X.iloc[:, places]
+    return pa.table(X).select(places)
 
 
 def _table_of(rows: NDArray[np.generic], names: Sequence[str]) -> pa.Table:
@@ -195,6 +241,15 @@ def weights_of(sample_weight: Any, n_rows: int) -> FloatArray | None:
     if weights is None or weights.shape != (n_rows,) or weights.dtype.kind not in "biuf":
         raise DataError("sample_weight must hold one number for each row. Pass such numbers.")
     return weights.astype(np.float64)
+
+
+def require_lengths(X: Any, y: Any) -> None:
+    """Raise if rows in memory and targets are not of the same number."""
+    if y is None or is_streamed(X):
+        return
+    n_rows = attempt(lambda: X.shape[0] if hasattr(X, "shape") else len(X))
+    if n_rows is not None:
+        _require_rows(_column_of(y), n_rows)
 
 
 def _require_rows(cells: NDArray[Any], n_rows: int) -> None:

@@ -39,6 +39,10 @@ class LogisticValue:
     noise_variances, row_variances : array of shape (n_inputs + 1, n_logits)
         Variances of the coefficients and, last, of the intercepts at the center of the ball. The first are due to the
         noise. The second are due to the draw of the rows and their classes if all rows have the weight 1.
+    listed : float
+        Noisy sum of the shares that clipping left of the rows with a listed class, over the number of rows.
+    listed_error : float
+        Standard deviation of its noise.
     n_rounds : int
         Number of noisy gradients.
     gradient_noise : float
@@ -50,6 +54,8 @@ class LogisticValue:
     intercepts: FloatArray
     noise_variances: FloatArray
     row_variances: FloatArray
+    listed: float
+    listed_error: float
     n_rounds: int
     gradient_noise: float
 
@@ -193,6 +199,8 @@ class LogisticRounds(Mechanism):
             intercepts=values[-1],
             noise_variances=noise_variances,
             row_variances=row_variances / self.n_rows,
+            listed=float(total[self.n_inputs :].sum()) / (self.label_length * self.n_rows),
+            listed_error=self.mean_noise.scale * math.sqrt(self.n_classes) / (self.label_length * self.n_rows),
             n_rounds=len(self.rounds),
             gradient_noise=descent.noise / self.radius,
         )

@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from pais._base.numerics import FloatArray
-from pais.mechanisms import LogisticValue
+from pais.mechanisms import LogisticRounds, LogisticValue
 from pais.planning.coefficients import mean_weight
 from pais.planning.fit import Fit
+
+# Share of the rows with a listed class below which a fit is not trusted.
+_FEW_LISTED = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +56,15 @@ class LogisticFit(Fit):
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if the noise hides every relation between features and classes; else None."""
+        """Text of a warning if few rows have a listed class, or noise hides all relations to the classes; else None."""
+        assert isinstance(self.plan.mechanism, LogisticRounds)
+        # Clipping leaves rows at most this share of their length.
+        least = _FEW_LISTED * min(1.0, self.plan.ball.radius / self.plan.mechanism.label_length)
+        if self.value.listed < least and self.value.listed_error < least:
+            return (
+                "hardly any rows have one of the classes, so the coefficients say little. Check classes, their "
+                "spelling and their type."
+            )
         if np.any(self.value.coefficients):
             return None
         return (

@@ -232,6 +232,11 @@ def test_classes_that_cannot_be_used_are_refused(changes: dict[str, Any], messag
         fitted(**changes)
 
 
+def test_a_fit_warns_if_hardly_any_rows_have_a_listed_class() -> None:
+    with pytest.warns(pais.QualityWarning, match="hardly any rows have one of the classes"):
+        fitted(columns=FEATURES, target="plan", classes=["silver", "bronze"])
+
+
 def test_continuous_targets_are_refused_without_showing_them() -> None:
     with pytest.raises(pais.DataError, match="Unknown label type: continuous") as raised:
         DPLogisticRegression(columns=BOUNDS).fit(NUMBERS, PEOPLE["age"] + 0.123)
@@ -265,8 +270,32 @@ def test_tables_files_and_arrays_give_the_same_fit(tmp_path: Path) -> None:
     assert np.array_equal(models[5].predict(NUMBERS), models[0].predict(rows))
 
 
-def test_missing_features_count_as_the_midpoint_in_predictions() -> None:
+def test_a_row_with_a_missing_number_has_no_prediction() -> None:
     model = fitted()
+    frame = pd.DataFrame({"age": [None, 54.0], "visits": [3.0, 3.0], "region": ["south", None]})
+    assert np.isnan(model.predict_proba(frame)).tolist() == [[True, True], [False, False]]
+    predicted = model.predict(frame)
+    assert predicted[0] is None
+    assert isinstance(predicted[1], bool)
+    assert model.predict(frame[1:]).dtype == bool
+    assert model.score(frame, [True, predicted[1]]) == 1.0
+    assert np.isnan(model.score(frame[:1], [True]))
+
+
+@pytest.mark.parametrize(
+    ("classes", "marker"), [([0, 1], np.nan), (["no", "yes"], None), ([0.0, 1.0], np.nan), ([0, 1, 2], np.nan)]
+)
+def test_the_marker_of_a_missing_prediction_fits_the_classes(classes: list[Any], marker: Any) -> None:
+    y = np.array(classes)[PEOPLE["premium"].astype(int)]
+    model = DPLogisticRegression(columns=BOUNDS, classes=classes, random_state=0).fit(NUMBERS, y)
+    predicted = model.predict(np.array([[np.nan, 1.0], [80.0, 1.0]]))
+    np.testing.assert_equal(predicted[0], marker)
+    assert predicted[1] in classes
+    assert np.isnan(model.predict_proba(np.array([[np.nan, 1.0]]))).all()
+
+
+def test_missing_numbers_count_as_the_midpoint_if_stated() -> None:
+    model = fitted(missing="midpoint")
     frame = pd.DataFrame({"age": [None, 54.0], "visits": [3.0, 3.0], "region": ["south", "south"]})
     logits = model.decision_function(frame)
     assert logits[0] == pytest.approx(logits[1])

@@ -19,7 +19,7 @@ ODD = ["other", None, 0.5, 7, 1j, b"x", [1, 2], float("nan"), 2**70, 10**400, np
 def opened_sum(model, y):
     """Sum of the rows as the engine reads them."""
     if isinstance(model, pais.DPLogisticRegression):
-        model.classes_ = model._public_classes(y)
+        model.classes_ = model._public_classes(X, y)
     rows = AllRows(engine=model._opened(Labelled(X=X, y=y)), ball=Ball(radius=1e6), seeded=True)
     return rows.total(lambda rows, weights: np.rint(rows * 2.0**20).astype(np.int64).sum(axis=0)[-2:])
 
@@ -79,6 +79,7 @@ def test_a_kind_of_numbers_that_cannot_be_read_is_refused_in_words(kind):
     ],
 )
 @pytest.mark.parametrize("estimator", [pais.DPLinearRegression, pais.DPLogisticRegression])
+@pytest.mark.filterwarnings("ignore::pais.QualityWarning")
 def test_errors_of_score_show_neither_cells_nor_numbers_of_rows(estimator, y, weights):
     known = {"classes": [0.0, 1.0]} if estimator is pais.DPLogisticRegression else {}
     model = estimator(random_state=0, columns={"x0": (-1, 1), "x1": (-1, 1), "y": (0, 1)}, **known)
