@@ -18,6 +18,10 @@ from pais.data.cells import numbers_of_objects
 from pais.data.kinds import LARGEST, Column
 from pais.errors import ArgumentError
 
+# Numbers farther from the mean than this many deviations are clipped in a standardized column. If noise hides the size
+# of a column, its deviation is far too small, and one cell would decide a prediction by itself.
+_MOST_DEVIATIONS = 10.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Affine(Column):
@@ -143,9 +147,9 @@ class Auto(_Affine):
 
     They are clipped to the bounds. Until the bounds are known, a coordinate is the number itself.
 
-    If `standardized`, the survey finds a mean and a deviation instead, as center and scale. The numbers are not
-    clipped, since a regression on clipped numbers is biased. Released values lie between `low` and `high`, which the
-    survey finds too.
+    If `standardized`, the survey finds a mean and a deviation instead, as center and scale. The numbers are clipped
+    at 10 deviations only, since a regression on clipped numbers is biased. Released values lie between `low` and
+    `high`, which the survey finds too.
     """
 
     kind: ClassVar[str] = "auto"
@@ -200,7 +204,8 @@ class Auto(_Affine):
         if self.is_open:
             return numbers
         coordinates = super().scaled(numbers)
-        return coordinates if self.standardized else np.clip(coordinates, -self.factor, self.factor)
+        most = self.factor * (_MOST_DEVIATIONS if self.standardized else 1.0)
+        return np.clip(coordinates, -most, most)
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         if self.is_open:

@@ -266,10 +266,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """
         check_is_fitted(self)
         value = self.fit_.value
-        parts = [np.empty((0, len(value.intercepts)))]
-        for rows in self._vectors_of(X):
-            parts.append(rows @ value.coefficients + value.intercepts)
-        logits = np.concatenate(parts)
+        empty = np.empty((0, len(value.intercepts)))
+        parts = (rows @ value.coefficients + value.intercepts for rows in self._vectors_of(X))
+        logits = np.concatenate([empty, *parts])
         return logits[:, 0] if logits.shape[1] == 1 else logits
 
     def predict_proba(self, X: Any) -> FloatArray:

@@ -191,7 +191,7 @@ def test_invalid_pairs_and_targets_are_refused() -> None:
             pais.NeighbourPair(with_record=[[0.0], [1.0]], without_record=smaller)
     with pytest.raises(pais.ArgumentError, match="pair is missing"):
         pais.audit(laplace_sum)
-    with pytest.raises(pais.ArgumentError, match="function, mechanism or plan"):
+    with pytest.raises(pais.ArgumentError, match="function, mechanism, plan or private estimator"):
         pais.audit(3, pair=PAIR)  # type: ignore[arg-type]
     with pytest.raises(pais.ArgumentError, match="rule="):
         pais.audit(pais.WeightedCount(noise=pais.laplace_noise(1.0)), ball=LAPLACE_BALL)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pais import ArgumentError, Schema
+from pais.data.scales import Auto
 
 STATED: dict[str, Any] = {
     "age": (18, 100),
@@ -350,3 +351,8 @@ def test_labels_that_occur_twice_are_refused() -> None:
         Schema.of({"a": ["x", "y"], "a=x": 1})
     with pytest.raises(ArgumentError, match="State at least one"):
         Schema.of({})
+
+
+def test_standardized_columns_are_clipped_far_from_the_mean_only() -> None:
+    column = Auto(name="gain", standardized=True).resolved(2.0, 0.5, 0.0, 5.0)
+    assert column.scaled(np.array([2.5, 7.0, 1e9, -1e300])).tolist() == [1.0, 10.0, 10.0, -10.0]
