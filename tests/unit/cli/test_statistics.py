@@ -215,10 +215,10 @@ def test_arguments_that_cannot_be_used_are_named(people: Path, arguments: list[s
     assert result.stderr.count("\n") == 1
 
 
-def test_help_is_about_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "400")
-    shown = pais("mean", "--help").stdout
+def test_help_is_about_statistics() -> None:
+    # Width and frame of the help differ with the terminal and with the version of its library.
+    shown, every = (" ".join(pais(*words, "--help").stdout.replace("│", " ").split()) for words in (["mean"], []))
     assert "Columns to summarise" in shown
     assert "keeps the other cells of the row" in shown
     assert "Names alone" not in shown
-    assert "statistics and k-means" in pais("--help").stdout
+    assert "statistics and k-means" in every
