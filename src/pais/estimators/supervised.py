@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 
 from pais._base.numerics import FloatArray
+from pais._base.threads import in_threads
 from pais._base.validate import as_array, attempt
 from pais.data.checks import is_numeric
 from pais.data.columns import Columns
@@ -25,6 +26,9 @@ from pais.data.tables import as_table, is_frame, read
 from pais.data.units import unit_of
 from pais.errors import ArgumentError, DataError
 from pais.estimators.base import PrivateEstimator
+
+# Rows of an array are turned into columns in pieces of this many.
+_PIECE_ROWS = 4096
 
 # Name of the target if neither `target` nor the data name it.
 _DEFAULT_TARGET = "y"
@@ -204,7 +208,14 @@ def _without(X: Any, names: Collection[Any]) -> Any:
 
 def _table_of(rows: NDArray[np.generic], names: Sequence[str]) -> pa.Table:
     """Rows of numbers as a table."""
-    return pa.table([pa.array(np.ascontiguousarray(column)) for column in rows.T], names=list(names))
+    columns = np.empty(rows.shape[::-1], dtype=rows.dtype)
+
+    def turn(start: int) -> None:
+        # Pieces that stay in the cache: a copy of one whole column after another would read the rows many times.
+        columns[:, start : start + _PIECE_ROWS] = rows[start : start + _PIECE_ROWS].T
+
+    in_threads(turn, range(0, len(rows), _PIECE_ROWS))
+    return pa.table([pa.array(column) for column in columns], names=list(names))
 
 
 def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
