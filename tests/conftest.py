@@ -10,6 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, so that a change is judged by itself. To search further, run a file with
+# --hypothesis-profile=default.
+settings.register_profile("repeatable", derandomize=True, database=None)
+settings.load_profile("repeatable")
 
 SPARK = [
     pytest.mark.spark,
