@@ -35,7 +35,7 @@ def main() -> None:
             pass
         signal.alarm(0)
         results.append({"scores": scores, "seconds": (time.perf_counter() - start) / max(len(scores), 1)})
-        # What was measured is on disk, should the rest be stopped.
+        # Write each result at once, so that it is kept if a later fit is stopped.
         Path(out).write_text(json.dumps({"version": version("diffprivlib"), "results": results}), encoding="utf-8")
 
 
@@ -45,7 +45,7 @@ def stop(*_: object) -> None:
 
 def pca(content: Any, task: dict[str, Any], seed: int) -> dict[str, float]:
     """Variance along the components over that along the best ones."""
-    from diffprivlib.models import PCA  # type: ignore[import-not-found]  # lives in an environment of its own
+    from diffprivlib.models import PCA  # type: ignore[import-not-found]  # installed in another environment
 
     rows = content["X"]
     bounds = (rows.min(axis=0), rows.max(axis=0))

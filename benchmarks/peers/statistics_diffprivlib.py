@@ -13,7 +13,7 @@ import numpy as np
 
 
 def main() -> None:
-    from diffprivlib import tools  # type: ignore[import-not-found]  # lives in an environment of its own
+    from diffprivlib import tools  # type: ignore[import-not-found]  # installed in another environment
 
     columns_path, tasks_path, out = sys.argv[1:]
     columns = np.load(columns_path)

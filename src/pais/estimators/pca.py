@@ -71,7 +71,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     missing : {"drop", "midpoint", "error"}
         How to treat rows with missing values: see `pais.source`.
     unit : str, optional
-        Who is protected: the column that names the person of each row. None protects single rows.
+        Column with the id of the person whom a row is about. The guarantee then holds for people. None protects rows.
     max_rows_per_unit : int
         Number of rows of a person that count in full: see `pais.source`.
     whiten : bool

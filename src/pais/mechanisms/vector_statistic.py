@@ -45,14 +45,14 @@ class VectorStatistic(Mechanism):
     Parameters
     ----------
     name : str
-        What the totals are for, such as "means".
+        Name of the statistic, such as "means".
     blocks : tuple of Block
         What a row adds. A row distributes at most its weight over the coordinates of each block.
     noise : LpNoise of order 1, GeometricNoise or GaussianNoise
         Noise of a count that is released alone. A block has `factor` times this noise.
     by : tuple of Levels
-        Columns whose categories divide the rows into groups. Each row adds to the totals of its own group; a row whose
-        category is unknown adds nothing.
+        Columns whose categories divide the rows into groups. A row adds to the totals of one group. A row with an
+        unknown category adds nothing.
 
     Notes
     -----

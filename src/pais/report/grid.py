@@ -1,4 +1,4 @@
-"""Tables with coloured cells and with error bars. Names are HTML text beside small drawings, so that none is cut."""
+"""Tables with coloured cells and with error bars. Names are HTML text, so that long names wrap."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def row_head(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Bars:
-    """Error bars on one axis, each drawn in a cell of its own. An end beyond the axis has no cap.
+    """Error bars on one axis, one in each cell. An end beyond the axis has no cap.
 
     Attributes
     ----------

@@ -32,7 +32,7 @@ class Step:
     size : float
         The change, in the unit of the feature.
     words : str
-        What the change is, such as "its range".
+        Description of the change, such as "its range".
     """
 
     size: float = 1.0
