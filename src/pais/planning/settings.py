@@ -173,7 +173,7 @@ class Settings(ABC):
     @property
     def survey_passes(self) -> int:
         """Number of passes over the rows that the survey needs."""
-        return self._norm_passes + (3 if self.open_columns else 0)
+        return self._norm_passes + (2 if self.open_columns else 0)
 
     @property
     def _norm_passes(self) -> int:
