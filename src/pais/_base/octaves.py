@@ -84,6 +84,13 @@ def _sure_bins(bins_per_octave: int, squared: bool) -> NDArray[np.int16]:
     return bins.astype(np.int16)
 
 
+def octave_of(size: FloatArray) -> NDArray[np.intp]:
+    """Index of the octave of each nonnegative number: that of its bin, without the bins within it."""
+    octave = size.view(np.int64) >> 52
+    octave -= 1023 - OCTAVES
+    return np.clip(octave, 0, 2 * OCTAVES - 1, out=octave)
+
+
 @functools.cache
 def edges() -> FloatArray:
     """Edges of the bins, correctly rounded, so that they are the same on every machine."""
