@@ -32,8 +32,8 @@ _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 0.8, 6.0, 0.65
 # If the total of all counts is below this many standard deviations of its noise, the noise drowned the rows.
 _DROWNED = 1.0
 
-# Number of points that stand for the rows when cells are merged.
-_MODEL_POINTS = 3000
+# Number of points that stand for the rows of a cell when cells are merged: fewer if there are many cells.
+_MOST_CELL_POINTS, _LEAST_CELL_POINTS, _MODEL_POINTS = 48, 8, 3000
 
 # From this share of the radius on, whole rows are summed, which costs less than residuals with such a clip.
 _WHOLE_FROM = 0.9
@@ -263,7 +263,7 @@ class Refinement:
     def _model(self, points: FloatArray, distances: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Points that stand for the rows of the cells: around each center, as far away as the rows were."""
         spread = self.space.spread / math.sqrt(float(np.square(self.space.spread).sum()))
-        each = max(8, _MODEL_POINTS // len(points))
+        each = min(max(_LEAST_CELL_POINTS, _MODEL_POINTS // len(points)), _MOST_CELL_POINTS)
         offset = self.rng.standard_normal((len(points), each, len(spread))) @ spread
         model = points[:, None, :] + distances[:, None, None] * offset
         return model.reshape(-1, points.shape[1]), np.repeat(mass / each, each)
