@@ -240,11 +240,12 @@ class Refinement:
         if np.any(known):
             past = np.where(known, cells.errors, 0.0)
             moved = np.square(measured.means - cells.centers).sum(axis=1) - error - past
-            drift = max(0.0, float(np.average(moved[known], weights=size[known])))
+            share = np.where(known, size, 0.0) / size[known].sum()
+            drift = max(0.0, float(share @ moved))
             gain[known] = (past[known] + drift) / (past[known] + drift + error[known])
             error = gain * error
             if relax:
-                rest = float(np.average(error[known], weights=size[known]))
+                rest = float(share @ error)
                 gain *= 1.0 + (_RELAXATION - 1.0) * drift / (drift + rest)
         # The mean of a cell moves as its rows change: by about as much in the next round as in this one.
         moving = drift / cells.centers.shape[1]

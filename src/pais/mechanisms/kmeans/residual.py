@@ -228,13 +228,14 @@ class ResidualSample:
             ratio = distance / bound
             steps = self._steps[rows]
             steps[:, 1] = np.trunc(np.fmin(ratio, 1.0) * self._weights[rows])  # [note: residual-3]
-            total: IntArray = _total(label, len(cells.grid), steps)
-            total[:, 2:] -= total[:, :1] * cells.origin
             clipped = np.flatnonzero(ratio > 1.0)
             clipped = clipped[~cells.whole[label[clipped]]]
-            if clipped.size:
-                change = self._change(clipped + rows.start, label[clipped], ratio[clipped], cells)
-                total[:, 2:] += _total(label[clipped], len(cells.grid), change)
+            change = self._change(clipped + (rows.start or 0), label[clipped], ratio[clipped], cells)
+            # Whole numbers: what is added for this round is subtracted again exactly.
+            steps[clipped, 2:] += change
+            total: IntArray = _total(label, len(cells.grid), steps)
+            steps[clipped, 2:] -= change
+            total[:, 2:] -= total[:, :1] * cells.origin
             return total
 
         return totals
@@ -244,10 +245,8 @@ class ResidualSample:
         weights = self._weights[rows]
         # Truncated after multiplying by the weight, so the norm is at most weight * clip * reach.
         share = weights / ratio * (1.0 - _MARGIN)  # [note: residual-2]
-        clipped = np.trunc((self._grid.points[rows] - cells.grid[cell]) * share[:, None]).astype(np.int64)
-        clipped -= self._steps[rows, 2:]
-        clipped += weights[:, None] * cells.origin[cell]
-        return clipped
+        gap = self._grid.points[rows] - cells.grid[cell]
+        return np.trunc(gap * share[:, None]).astype(np.int64) - weights[:, None] * gap.astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
