@@ -191,7 +191,7 @@ def _stages(
             clip = Ball(radius=float(edges()[edge]), order=origin.order)
             center = _noisy_mean(engine, clip, coarse.n_rows, noise.on_sum(noise.center_share, clip), bits)
             left -= noise.center_share  # [note: survey-3]
-            counts = _norm_counts(engine, Ball(radius=WIDEST, order=origin.order, center=center), bits)
+            counts = _norm_counts(engine, Ball(radius=WIDEST, order=origin.order, center=center), bits, coarse.n_rows)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
     bins = _bins_for(n_rows / rest.deviation(1))
@@ -231,9 +231,10 @@ class _ClippedSum(Fold):
         return block.clipped_sum(self.ball, self.lattice)
 
 
-def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
-    """Number of rows in each bin of norms. Secret; one pass."""
-    return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
+def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, n_rows: float | None = None) -> IntArray:
+    """Number of rows in each bin of norms. Secret; one pass, which also sifts a released number of rows if stated."""
+    counts = _NormCounts(ball=ball)
+    return engine.fold(counts if n_rows is None else engine.sift(counts, n_rows), seeded=not bits.private)
 
 
 def _noisy_counts(

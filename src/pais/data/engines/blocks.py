@@ -95,6 +95,10 @@ class Block(ABC):
         """Return the rows at `index`, relative to the ball's center, as an array of shape (m, d)."""
 
     @abstractmethod
+    def part(self, index: Index) -> Block:
+        """Return a block of the rows at `index`, which refers to no other row."""
+
+    @abstractmethod
     def rows(self) -> NDArray[np.generic]:
         """Return all rows, finite or not, as an array of shape (n, d)."""
 
@@ -153,6 +157,9 @@ class RowBlock(Block):
                 clipped = clipped * (self.masses[start : start + step] * self.mass_step)[:, None]
             total += lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
         return total
+
+    def part(self, index: Index) -> Block:
+        return RowBlock(self._rows.take(index, axis=0), self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._rows
@@ -219,6 +226,9 @@ class ColumnBlock(Block):
             for start in range(0, self.n_rows, _PIECE_ROWS):
                 total[number] += int(np.add.reduce(steps[start : start + _PIECE_ROWS]))
         return total
+
+    def part(self, index: Index) -> Block:
+        return ColumnBlock([column.take(index) for column in self._columns], self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._gathered(None, None)
