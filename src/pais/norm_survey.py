@@ -137,7 +137,7 @@ def charged_survey(
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
-    engine.require_passes((3 if center is None else 1) + (3 if engine.schema is not None and engine.schema.open else 0))
+    engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
     engine, left, unclear = with_bounds(engine, noise, bits)
     center, counts = _stages(engine, origin, left, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
@@ -190,7 +190,7 @@ def _stages(
         if coarse is not None:
             center = _noisy_mean(sums, coarse, origin.order, noise, bits)
             left -= noise.center_share  # [note: survey-3]
-            counts = _norm_counts(engine, replace(origin, center=center), bits)
+            counts = _norm_counts(engine, replace(origin, center=center), bits, coarse.n_rows)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
     bins = _bins_for(n_rows / rest.deviation(1))
@@ -237,9 +237,10 @@ def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray
     return counts, sums.reshape(N_OCTAVES, -1)
 
 
-def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
-    """Number of rows in each bin of norms. Secret; one pass."""
-    return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
+def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, n_rows: float | None = None) -> IntArray:
+    """Number of rows in each bin of norms. Secret; one pass, which also sifts a released number of rows if stated."""
+    counts = _NormCounts(ball=ball)
+    return engine.fold(counts if n_rows is None else engine.sift(counts, n_rows), seeded=not bits.private)
 
 
 def _noisy_counts(
