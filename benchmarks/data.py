@@ -46,6 +46,10 @@ SOURCES = (
 SYNTHETIC = Source(file="synthetic", title="Synthetic mixture", sample_size=5_000, targets={})
 
 
+def source_of(file: str) -> Source:
+    return next(source for source in SOURCES if source.file == file)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DataSet:
     """Centered rows, the mean that was taken off, and the best of five non-private runs on all rows."""

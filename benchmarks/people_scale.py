@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from benchmarks.kmeans import source_state
+from benchmarks.state import source_state
 from benchmarks.stream.bench import machine
 from benchmarks.stream.child import peak_bytes
 from benchmarks.tables import Cell, Table

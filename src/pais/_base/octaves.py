@@ -36,6 +36,13 @@ def bin_of(norm: FloatArray) -> NDArray[np.intp]:
     return np.minimum(index, N_BINS - 1, out=index)
 
 
+def octave_of(size: FloatArray) -> NDArray[np.intp]:
+    """Index of the octave of each nonnegative number: that of its bin, without the bins within it."""
+    octave = size.view(np.int64) >> 52
+    octave -= 1023 - OCTAVES
+    return np.clip(octave, 0, 2 * OCTAVES - 1, out=octave)
+
+
 @functools.cache
 def edges() -> FloatArray:
     """Edges of the bins, correctly rounded, so that they are the same on every machine."""
