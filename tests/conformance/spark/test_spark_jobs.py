@@ -50,8 +50,9 @@ def test_a_fit_with_stated_facts_has_two_jobs(spark: Any, frame: Any) -> None:
 def test_a_unit_column_shuffles_once_in_each_job(spark: Any, frame: Any) -> None:
     rows = source(frame.localCheckpoint(), columns=FEATURES, unit="label")
     stages = stages_of_jobs(spark, lambda: DPKMeans(n_clusters=3, epsilon=2.0, sample_size=500.0).fit(rows))
-    assert len(stages) <= MOST_JOBS
-    assert set(stages) == {2}
+    # Spark runs the stage before a shuffle as a job of its own, and skips it in the job that follows.
+    assert 1 <= stages.count(2) <= MOST_JOBS
+    assert stages.count(1) == stages.count(2)
 
 
 def test_the_plan_of_a_pass_reads_the_features_alone_and_has_no_exchange(spark: Any, tmp_path: Any) -> None:
