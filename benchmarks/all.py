@@ -86,7 +86,8 @@ ENTRIES = (
     stream("passes", 2.0, "passes", "threads"),
     stream("scale", 3.0, "memory", "time"),
     stream("command", 2.0, "command"),
-    stream("spark", 8.0, "spark"),
+    stream("spark", 7.0, "spark"),
+    stream("simulate", 2.0, "costs", "simulated"),
     Entry(
         name="people-scale",
         module="benchmarks.people_scale",
