@@ -73,6 +73,7 @@ class Contest:
                 "rows used",
                 "median",
                 "seconds",
+                "fewest seconds",
                 "seeds",
                 "note",
             ),
