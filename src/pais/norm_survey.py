@@ -100,6 +100,7 @@ def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_s
     """
     if settings.survey_passes == 0:
         return settings.facts(None)
+    rows.require_passes(settings.survey_passes + 1)
     center = settings.center
     if settings.radius is not None and center is None:
         center = (0.0,) * rows.n_features
@@ -135,6 +136,7 @@ def charged_survey(
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
+    engine.require_passes((3 if center is None else 1) + (3 if engine.schema is not None and engine.schema.open else 0))
     engine, left, unclear = with_bounds(engine, noise, bits)
     center, counts = _stages(engine, origin, left, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)

@@ -18,7 +18,7 @@ from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.checks import type_name
 from pais.data.columns import Columns
-from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
+from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
@@ -134,12 +134,7 @@ class ArrowEngine(LocalEngine):
             return samples
 
         parts = list(self._parts(positions=isinstance(draws, KeyedBits)))
-        samples = [sample for several in _over_parts(thin_part, parts) for sample in several]
-        carried = self._join_carried([table for _, table in samples])
-        kept_rows = [kept for kept, _ in samples]
-        # `join` frees the kept rows one by one, so nothing else may refer to them.
-        samples.clear()
-        return join(kept_rows, self.n_features, carried)
+        return self._joined([sample for several in _over_parts(thin_part, parts) for sample in several])
 
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
         def over(part: Part, stop: Event) -> list[T]:

@@ -247,6 +247,9 @@ class Engine(ABC):
         """The number of rows if it is already known, else None. Secret; used for a progress bar."""
         return None
 
+    def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
+        """Raise, before a row is read, if the source cannot be read this many times."""
+
     def held(self) -> Engine:
         """Return an engine with the same rows in memory; by default, this engine itself."""
         return self

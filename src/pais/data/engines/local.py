@@ -77,7 +77,10 @@ class LocalEngine(Engine):
             kept = sample.keep(block)
             return kept, carried_at(kept.index)
 
-        samples = self._over_blocks(keep)
+        return self._joined(self._over_blocks(keep))
+
+    def _joined(self, samples: list[tuple[KeptRows, pa.Table]]) -> WeightedRows:
+        """Join the parts of a sample and their carried columns. Empties the list."""
         carried = self._join_carried([table for _, table in samples])
         kept_rows = [kept for kept, _ in samples]
         # `join` frees the kept rows one by one, so nothing else may refer to them.
