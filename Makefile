@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-logistic bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-logistic bench-peers bench-stream audit fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,13 +69,16 @@ $(VENV)/wheel: pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[wheel]"
 	touch $@
 
-bench: $(READY)  ## Speed, as ratios measured in one run
-	$(BIN)/python -m benchmarks.core
+bench: $(READY)  ## Speed and memory of fits, as ratios measured in one run, about two minutes: out/bench/speed.md
+	$(BIN)/python -m benchmarks.speed --out out/bench
+
+bench-all: $(READY)  ## Every table at one commit, then docs/benchmarks.md, about an hour; goes on where it was stopped
+	$(BIN)/python -m benchmarks.all
 
 bench-people: $(READY)  ## Cost of private k-means on tables about people: stated bounds, found bounds, several rows per person
 	$(BIN)/python -m benchmarks.people
 
-bench-kmeans: $(READY)  ## Cost, speed and memory of private k-means, on the data sets beside the checkout
+bench-kmeans: $(READY)  ## Cost of private k-means, on the data sets beside the checkout
 	$(BIN)/python -m benchmarks.kmeans
 
 bench-elbow: $(READY)  ## Estimated over true cost by number of clusters, and the number of clusters that "auto" chooses

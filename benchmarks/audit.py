@@ -24,8 +24,8 @@ from benchmarks.audit_people import PEOPLE_CASES
 from benchmarks.audit_quantiles import QUANTILE_CASES
 from benchmarks.audit_statistics import STATISTIC_CASES
 from benchmarks.audit_sums import SUM_CASES, SUM_DELTA
-from benchmarks.kmeans import source_state
 from benchmarks.peers.outside import DIFFPRIVLIB, environment
+from benchmarks.state import source_state
 from benchmarks.tables import Table
 from pais._base.numerics import FloatArray
 

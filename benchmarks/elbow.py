@@ -17,7 +17,8 @@ from rich.progress import Progress
 
 import pais
 from benchmarks.data import DELTA, N_CLUSTERS, SOURCES, DataSet, FloatArray, load
-from benchmarks.kmeans import add_places, source_state
+from benchmarks.kmeans import add_places
+from benchmarks.state import source_state
 from benchmarks.tables import Cell, Table
 
 EPSILON = 1.0

@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pais
-from benchmarks.kmeans import source_state
+from benchmarks.state import source_state
 from pais.accounting.amounts import what_is_left
 from pais.cli import app
 from pais.cli.files import CERTIFICATE, RELEASE

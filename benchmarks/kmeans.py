@@ -1,4 +1,4 @@
-"""Quality and speed of private k-means: prints the tables and writes them as CSV and Markdown.
+"""Quality of private k-means: prints the tables and writes them as CSV and Markdown.
 
 ``python -m benchmarks.kmeans --quick`` for a look, without ``--quick`` for the record. Seeded runs are not private;
 they are here to be repeated.
@@ -7,9 +7,6 @@ they are here to be repeated.
 from __future__ import annotations
 
 import argparse
-import hashlib
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -17,12 +14,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
-import pais
-from benchmarks import quality, speed
+from benchmarks import quality
 from benchmarks.data import SOURCES, load
+from benchmarks.state import source_state as source_state
 from benchmarks.tables import Table
 
-TABLES = ("public", "speed", "free", "survey", "pure", "ordering")
+TABLES = ("public", "free", "survey", "pure", "ordering")
 ALL_SETS = tuple(source.file for source in SOURCES)
 QUICK_SETS = ("kdd-protein", "ijcnn1")
 
@@ -39,7 +36,7 @@ def main() -> None:
         for name, make in tables(bench, options).items():
             if name in options.only:
                 table = make()
-                table.remarks.append(f"Measured at {state}.")
+                table.remarks.append(f"Medians of {seeds} seeds. Measured at {state}.")
                 table.publish(options.out, console)
 
 
@@ -49,7 +46,6 @@ def tables(bench: quality.Bench, options: argparse.Namespace) -> dict[str, Calla
     wide = (1.0,) if options.quick else (0.5, 1.0, 3.0, 10.0)
     return {
         "public": lambda: quality.public_facts(bench, usual if options.quick else (0.1, *usual)),
-        "speed": lambda: speed.speed(bench.sets, bench.progress, repeats=1 if options.quick else options.repeats),
         "free": lambda: quality.sampling_for_free(bench, usual),
         "survey": lambda: quality.private_survey(bench, usual),
         "pure": lambda: quality.pure(bench, wide),
@@ -57,22 +53,10 @@ def tables(bench: quality.Bench, options: argparse.Namespace) -> dict[str, Calla
     }
 
 
-def source_state() -> str:
-    """The commit, and a short digest of the package's sources, which tells uncommitted states apart."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(pais.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    git = shutil.which("git")
-    process = None if git is None else subprocess.run([git, "describe", "--always"], capture_output=True, text=True)
-    commit = process.stdout.strip() if process is not None and process.returncode == 0 else "no commit"
-    return f"{commit}, sources {digest.hexdigest()[:12]}"
-
-
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="two small sets, epsilon 1, three seeds")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
-    parser.add_argument("--repeats", type=int, default=15, help="interleaved runs of the speed table")
     parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES, help="tables")
     add_places(parser)
     return parser.parse_args()

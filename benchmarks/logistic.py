@@ -24,8 +24,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 import pais
-from benchmarks.kmeans import source_state
 from benchmarks.people import ADULT
+from benchmarks.state import source_state
 from benchmarks.tables import Cell, Table
 from pais.privacy.amplification import largest_shift
 

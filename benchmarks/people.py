@@ -22,7 +22,7 @@ from rich.progress import Progress
 from sklearn.cluster import KMeans
 
 import pais
-from benchmarks.kmeans import source_state
+from benchmarks.state import source_state
 from benchmarks.tables import Table, verdict
 from pais import KMeansSettings, KMeansValue, Schema
 from pais._base.numerics import FloatArray

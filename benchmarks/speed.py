@@ -1,142 +1,316 @@
-"""Time and memory of a fit: table 5, as ratios measured in one run."""
+"""The speed of fits and of their parts, as ratios within one run, and the memory of a fit.
+
+``python -m benchmarks.speed --only small kernels`` for a look, without ``--only`` for all. Every line compares two jobs
+that took turns in a shuffled order. Times depend on the machine; ratios of jobs that take turns travel.
+"""
 
 from __future__ import annotations
 
-import time
-import tracemalloc
+import argparse
+import multiprocessing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from rich.console import Console
 from rich.progress import Progress
 from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
 import pais
-from benchmarks.core import clustered_rows
-from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray
+from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray, source_of
+from benchmarks.state import source_state
 from benchmarks.tables import Cell, Table, verdict
-from pais.mechanisms import KMeans as PrivateKMeans
-from pais.privacy.rules import UniformRule
+from benchmarks.timing import Run, compared, interleaved, resident_peak, traced_peak
+from experiments.paper.datasets import preprocess
+from experiments.paper.formats import read_parquet
+from pais.privacy.rules import ConstrainedRule, UniformRule
+from pais.privacy.rules.weights import closed_form_weight
 
+BLOBS = (2_000_000, 16)
+SPREAD = 2.0
+#: Half the side of the cube that the centers of the blobs are drawn from.
+BOXES = {"blobs": 10.0, "near blobs": 2.5}
+SMALL, SMALL_CLUSTERS = (5_000, 5), 6
+KERNEL_ROWS = (566_486, 54)
 SAMPLE_SIZE = 20_000
-EPSILON = 1.0
-SKLEARN_TARGET, ALL_ROWS_TARGET, MEMORY_TARGET = 0.3, 0.1, 0.3
+TURNS = {"blobs": 5, "covertype": 3, "costs": 5, "kernels": 10, "small": 30}
+# Columns of text that the table needs.
+WIDTH = 190
+MEMORY_TARGET, COST_TARGET = 0.15, 1.003
+DEFAULT, STATED, SKLEARN = "default fit, nothing stated", "fit, radius, center and norms stated", "scikit-learn KMeans"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Jobs:
-    """The fit, what it is compared with, and how many rounds each takes."""
+class Line:
+    """A job, the one that it is compared with, and the largest ratio that meets the target."""
 
-    run: dict[str, Callable[[], object]]
-    rounds: dict[str, int]
+    job: str
+    against: str
+    target: float | None = None
 
 
-def speed(sets: list[DataSet], progress: Progress, *, repeats: int) -> Table:
-    """Table 5: seconds of the jobs, interleaved, smallest of `repeats`; and the peak of a fit over its data."""
-    rows = next((data.rows.astype(np.float64) for data in sets if data.source.file == "covertype"), None)
-    name = "Covertype" if rows is not None else "synthetic rows"
-    rows = clustered_rows() if rows is None else rows
-    jobs = make_jobs(rows)
-    times = interleaved(jobs, progress, repeats)
-    best = {job: min(taken) for job, taken in times.items()}
-    median = {job: float(np.median(taken)) for job, taken in times.items()}
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Jobs on the same rows, which take turns."""
+
+    data: str
+    jobs: dict[str, Run]
+    lines: list[Line]
+    turns: int
+    warm: bool = False
+
+
+def main() -> None:
+    options = arguments()
+    console = Console(highlight=False)
+    console.width = max(console.width, WIDTH)
+    # Before the runs: the sources may be edited meanwhile.
+    state = source_state()
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    # The fits are many, and no ledger holds them.
+    warnings.simplefilter("ignore", UserWarning)
     table = Table(
         name="speed",
-        title=f"Speed: {name}, {rows.shape[0]:,} x {rows.shape[1]} float64, {SAMPLE_SIZE:,} expected rows, epsilon 1",
-        shown=("job", "rounds", "seconds", "median seconds", "fit / job", "of medians", "target", "result"),
+        prefix="",
+        title="Speed and memory of fits and their parts, epsilon 1",
+        shown=("data", "job", "compared with", "ms", "its ms", "ratio", "quartiles", "of minima", "target", "result"),
         remarks=[
-            f"{repeats} interleaved runs in shuffled order, secure randomness, radius, center and norms stated.",
-            "fit / job: smallest time over smallest time, each job at its quietest. Other work on the machine slows "
-            "the all-rows jobs more than fit, so few repeats or medians flatter fit.",
+            "Jobs on the same rows take turns, in a shuffled order. ms: medians. Ratio: the median of the ratios in a "
+            "turn, with their quartiles; a target is judged by it. Of minima: smallest time over smallest time.",
+            "Secure randomness. Epsilon differs from turn to turn by a millionth, so that no plan is reused. The seeds "
+            "of scikit-learn differ too.",
+            f"blobs: {N_CLUSTERS} Gaussian blobs of standard deviation {SPREAD:g} around centers drawn from a cube of "
+            f"side {2 * BOXES['blobs']:g}; near blobs: of side {2 * BOXES['near blobs']:g}, so that they overlap.",
+            "Covertype: preprocessed as in the paper, at its raw place. scikit-learn has n_init=1, and its default "
+            "max_iter and tol unless rounds are named.",
+            "Memory: the peak above what was held before the fit, in a process of its own, over the bytes of the data.",
         ],
     )
-    targets = {"scikit-learn, all rows": SKLEARN_TARGET, "all rows, same rounds": ALL_ROWS_TARGET}
-    for job, seconds in best.items():
-        ratio, target = best["fit"] / seconds, targets.get(job)
-        table.rows.append(
-            {
-                "job": job,
-                "rounds": jobs.rounds[job],
-                "seconds": seconds,
-                "median seconds": median[job],
-                "fit / job": ratio,
-                "of medians": median["fit"] / median[job],
-                "target": target,
-                "result": verdict(ratio, target),
-            }
-        )
-    peak = peak_bytes(jobs.run["fit"]) / rows.nbytes
-    memory: dict[str, Cell] = {"job": "peak extra memory of fit / data", "fit / job": peak, "target": MEMORY_TARGET}
-    table.rows.append({**memory, "result": verdict(peak, MEMORY_TARGET)})
-    return table
+    with Progress(console=console, transient=True) as progress:
+        for name in options.only:
+            for row in PARTS[name](options, progress):
+                table.rows.append(row)
+                progress.console.print(f"[dim]{row['data']}: {row['job']}: {row['ratio']:.3g}")
+    table.remarks.append(f"Measured at {state}.")
+    table.publish(options.out, console)
 
 
-def make_jobs(rows: FloatArray) -> Jobs:
-    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    radius = float(np.quantile(norm, 1.0))
-    norms = pais.NormDistribution.from_private_norms(norm, radius=radius)
-    center = (0.0,) * rows.shape[1]
-    stated = pais.DPKMeans(N_CLUSTERS, epsilon=EPSILON, delta=DELTA, radius=radius, center=center, norms=norms)
-    fitted = stated.set_params(sample_size=SAMPLE_SIZE).fit(rows)
+def timed(group: Group, options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    turns = progress.track(range(options.factor * group.turns), description=group.data)
+    times = interleaved(group.jobs, turns, warm=group.warm)
+    for line in group.lines:
+        ratios = compared(times[line.job], times[line.against])
+        ratio = ratios["ratio"]
+        assert isinstance(ratio, float)
+        words: dict[str, Cell] = {"data": group.data, "job": line.job, "compared with": line.against}
+        yield {**words, **ratios, "target": line.target, "result": verdict(ratio, line.target)}
+
+
+def blobs(name: str) -> FloatArray:
+    n_rows, n_features = BLOBS
+    box = (-BOXES[name], BOXES[name])
+    rows, _ = make_blobs(n_rows, n_features, centers=N_CLUSTERS, cluster_std=SPREAD, center_box=box, random_state=0)
+    return np.asarray(rows)
+
+
+def blob_lines(name: str, options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    rows = blobs(name)
+    facts = stated_facts(rows, rows.mean(axis=0))
+    jobs: dict[str, Run] = {
+        DEFAULT: lambda turn: private(turn).fit(rows),
+        STATED: lambda turn: private(turn, **facts).fit(rows),
+        SKLEARN: lambda turn: KMeans(N_CLUSTERS, n_init=1, random_state=turn).fit(rows),
+    }
+    lines = [Line(job=DEFAULT, against=SKLEARN, target=0.08), Line(job=STATED, against=SKLEARN, target=0.05)]
+    yield from timed(Group(data=sized(name, rows), jobs=jobs, lines=lines, turns=TURNS["blobs"]), options, progress)
+
+
+def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    path = options.data / "covertype.parquet"
+    if not path.exists():
+        progress.console.print(f"[yellow]{path.name} is not there: its lines are left out.")
+        return
+    paper = preprocess(read_parquet(path))
+    rows = paper.rows + paper.mean
+    facts = stated_facts(rows, paper.mean)
+    small = private(0, **facts, sample_size=SAMPLE_SIZE).fit(rows).plan_
     # The same mechanism on every row: the sampled plan's noise is larger than all rows need, so this is within budget.
-    whole = replace(fitted.plan_, rule=UniformRule(rate=1.0, radius=radius))
-    free = pais.DPKMeans(
-        N_CLUSTERS, epsilon=EPSILON, delta=DELTA, radius=radius, center=center, norms=norms, sampling="none"
+    whole = replace(small, rule=UniformRule(rate=1.0, radius=facts["radius"]))
+    few = f"{STATED}, {SAMPLE_SIZE:,} rows"
+    jobs: dict[str, Run] = {
+        DEFAULT: lambda turn: private(turn).fit(rows),
+        few: lambda turn: private(turn, **facts, sample_size=SAMPLE_SIZE).fit(rows),
+        SKLEARN: lambda turn: KMeans(N_CLUSTERS, n_init=1, random_state=turn).fit(rows),
+        f"{SKLEARN}, 10 rounds": lambda turn: KMeans(N_CLUSTERS, n_init=1, max_iter=10, random_state=turn).fit(rows),
+        "all rows, same rounds and noise": lambda turn: pais.run(whole, rows),
+    }
+    lines = [
+        Line(job=DEFAULT, against=SKLEARN, target=0.06),
+        Line(job=few, against=f"{SKLEARN}, 10 rounds", target=0.3),
+        Line(job=few, against="all rows, same rounds and noise", target=0.1),
+    ]
+    yield from timed(
+        Group(data=sized("Covertype", rows), jobs=jobs, lines=lines, turns=TURNS["covertype"]), options, progress
     )
-
-    def lloyd() -> KMeans:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return KMeans(N_CLUSTERS, n_init=1, max_iter=10, algorithm="lloyd", random_state=0).fit(rows)
-
-    return Jobs(
-        run={
-            "fit": lambda: stated.fit(rows),
-            "scikit-learn, all rows": lloyd,
-            "all rows, same rounds": lambda: pais.run(whole, rows),
-            "all rows, rounds of its own plan": lambda: free.fit(rows),
-        },
-        rounds={
-            "fit": rounds_of(fitted),
-            "scikit-learn, all rows": lloyd().n_iter_,
-            "all rows, same rounds": rounds_of(fitted),
-            "all rows, rounds of its own plan": rounds_of(free.fit(rows)),
-        },
-    )
+    data = DataSet(source=source_of("covertype"), rows=paper.rows, mean=paper.mean, floor=1.0)
+    yield cost_line(data, rows, options, progress)
 
 
-def rounds_of(model: pais.DPKMeans) -> int:
-    mechanism = model.plan_.mechanism
-    assert isinstance(mechanism, PrivateKMeans)
-    return len(mechanism.rounds)
+def cost_line(data: DataSet, rows: FloatArray, options: argparse.Namespace, progress: Progress) -> dict[str, Cell]:
+    """Cost with the planned sample over that with the free one: medians over seeds."""
+    costs: dict[str, list[float]] = {"planned": [], "free": []}
+    for seed in progress.track(range(options.factor * TURNS["costs"]), description="costs"):
+        for size, values in costs.items():
+            model = private(0, sample_size=None if size == "planned" else size, random_state=seed).fit(rows)
+            values.append(data.cost(model.cluster_centers_ - data.mean))
+    ratio = float(np.median(costs["planned"]) / np.median(costs["free"]))
+    each = np.array(costs["planned"]) / np.median(costs["free"])
+    low, high = np.quantile(each, [0.25, 0.75]).tolist()
+    return {
+        "data": sized("Covertype", rows),
+        "job": "cost of a default fit",
+        "compared with": 'cost with sample_size="free"',
+        "ratio": ratio,
+        "quartiles": f"{low:.4f} to {high:.4f}",
+        "turns": len(each),
+        "target": COST_TARGET,
+        "result": verdict(ratio, COST_TARGET),
+    }
 
 
-def interleaved(jobs: Jobs, progress: Progress, repeats: int) -> dict[str, list[float]]:
-    """Times of each job, all jobs taking turns so that a slow moment of the machine hits all alike.
+def small_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    n_rows, n_features = SMALL
+    rows, _ = make_blobs(n_rows, n_features, centers=SMALL_CLUSTERS, cluster_std=SPREAD, random_state=0)
+    jobs: dict[str, Run] = {
+        DEFAULT: lambda turn: private(turn, n_clusters=SMALL_CLUSTERS).fit(rows),
+        SKLEARN: lambda turn: KMeans(SMALL_CLUSTERS, n_init=1, random_state=turn % 1000).fit(rows),
+    }
+    lines = [Line(job=DEFAULT, against=SKLEARN, target=2.0)]
+    data = f"{sized('small blobs', rows)}, k = {SMALL_CLUSTERS}"
+    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["small"], warm=True), options, progress)
 
-    The order is shuffled in every turn: a job right after scikit-learn's takes longer, and in a fixed order that would
-    always be the same job.
-    """
+
+def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    """Passes and planning against bare NumPy, on rows of the shape and the norms of Covertype."""
+    rows = clustered_rows()
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    radius = float(np.quantile(norms, 0.975))
+    ball, inside = pais.Ball(radius=radius), np.minimum(norms, radius)
+    distribution = pais.NormDistribution.from_private_norms(norms, radius=radius)
+    linear = pais.LinearProfile(intercept=0.1, slope=1.0 / radius)
+    gaussian = pais.GaussianProfile(count_scale=10.0, sum_scale=radius, n_iterations=5)
+    plan = pais.calibrate("constrained", linear, distribution, epsilon=1.0, sample_size=SAMPLE_SIZE)
+    assert isinstance(plan.rule, ConstrainedRule)
+    rule, at_one = plan.rule, plan.profile(1.0, inside)
+
+    def noise(profile: Any, turn: int, **delta: float) -> object:
+        epsilon = 1.0 + 1e-6 * turn
+        return pais.calibrate("constrained", profile, distribution, epsilon=epsilon, sample_size=SAMPLE_SIZE, **delta)
+
+    norm, einsum = "np.linalg.norm", "einsum norms"
+    jobs: dict[str, Run] = {
+        norm: lambda _: np.linalg.norm(rows, axis=1),
+        einsum: lambda _: np.sqrt(np.einsum("ij,ij->i", rows, rows)),
+        "weights, safe table": lambda _: rule.evaluate(inside),
+        "weights, closed form": lambda _: closed_form_weight(at_one, 1.0),
+        "blocked pass": lambda _: pais.sample(rows, ball=ball, rule=rule, strategy="pass"),
+        "thinning pass": lambda _: pais.sample(rows, ball=ball, rule=rule, strategy="thin"),
+        "noise for a target size, pure": lambda turn: noise(linear, turn),
+        "noise for a target size, Gaussian": lambda turn: noise(gaussian, turn, delta=DELTA),
+    }
+    lines = [
+        Line(job="noise for a target size, Gaussian", against=norm, target=0.2),
+        Line(job="noise for a target size, pure", against=norm, target=0.3),
+        Line(job="thinning pass", against=einsum, target=0.9),
+        Line(job="blocked pass", against=einsum, target=1.6),
+        Line(job="weights, safe table", against=norm, target=0.2),
+        Line(job="weights, closed form", against=norm),
+    ]
+    data = sized("rows like Covertype's", rows)
+    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["kernels"], warm=True), options, progress)
+
+
+def memory_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    measures = {"traced by Python": traced_share, "resident": resident_share}
+    for name, measure in progress.track(measures.items(), description="memory"):
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            share = pool.submit(measure).result()
+        if share is not None:
+            yield {
+                "data": f"blobs, {BLOBS[0]:,} x {BLOBS[1]}",
+                "job": f"peak memory of a default fit above the data, {name}",
+                "compared with": "bytes of the data",
+                "ratio": share,
+                "target": MEMORY_TARGET,
+                "result": verdict(share, MEMORY_TARGET),
+            }
+
+
+def traced_share() -> float | None:
+    return _memory_share(traced_peak)
+
+
+def resident_share() -> float | None:
+    return _memory_share(resident_peak)
+
+
+def _memory_share(peak: Callable[[Callable[[], object]], int | None]) -> float | None:
+    warnings.simplefilter("ignore", UserWarning)
+    rows = blobs("blobs")
+    private(0).fit(rows[:SAMPLE_SIZE])  # what the first fit of a process loads and keeps
+    extra = peak(lambda: private(1).fit(rows))
+    return None if extra is None else extra / rows.nbytes
+
+
+def private(turn: int, n_clusters: int = N_CLUSTERS, **settings: Any) -> pais.DPKMeans:
+    return pais.DPKMeans(n_clusters, epsilon=1.0 + 1e-6 * turn, delta=DELTA, **settings)
+
+
+def stated_facts(rows: FloatArray, center: FloatArray) -> dict[str, Any]:
+    """Facts about the rows, taken as public."""
+    gap = rows - center
+    norm = np.sqrt(np.einsum("ij,ij->i", gap, gap))
+    radius = float(norm.max())
+    norms = pais.NormDistribution.from_private_norms(norm, radius=radius)
+    return {"radius": radius, "center": tuple(center.tolist()), "norms": norms}
+
+
+def clustered_rows() -> FloatArray:
+    """Root mean square norm near 0.44 of the 97.5 % quantile, as Covertype has it."""
     rng = np.random.default_rng(0)
-    names = list(jobs.run)
-    times: dict[str, list[float]] = {name: [] for name in jobs.run}
-    for _ in progress.track(range(repeats), description="speed"):
-        for name in rng.permutation(names).tolist():
-            start = time.perf_counter()
-            jobs.run[name]()
-            times[name].append(time.perf_counter() - start)
-    return times
+    rows: FloatArray = rng.standard_normal(KERNEL_ROWS)
+    rows *= rng.lognormal(sigma=0.62, size=(KERNEL_ROWS[0], 1))
+    return rows
 
 
-def peak_bytes(run: Callable[[], object]) -> int:
-    """Largest memory held at once during a run beyond what was held before, as NumPy and Python report it."""
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        run()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return peak - before
+def sized(name: str, rows: FloatArray) -> str:
+    return f"{name}, {rows.shape[0]:,} x {rows.shape[1]}"
+
+
+PARTS: dict[str, Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cell]]]] = {
+    "blobs": lambda options, progress: blob_lines("blobs", options, progress),
+    "near-blobs": lambda options, progress: blob_lines("near blobs", options, progress),
+    "covertype": covertype_lines,
+    "kernels": kernel_lines,
+    "memory": memory_lines,
+    "small": small_lines,
+}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts of the table")
+    parser.add_argument("--factor", type=int, default=1, help="so many times the usual turns and seeds")
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of covertype.parquet")
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

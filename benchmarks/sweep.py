@@ -32,7 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pais
-from benchmarks.kmeans import source_state
+from benchmarks.state import source_state
 from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import bit_source
@@ -302,12 +302,12 @@ def run_chunk(first: int) -> tuple[int, dict[str, int], list[str]]:
     return first, dict(counts), failures
 
 
-def sweep(seconds: float, jobs: int, out: Path) -> dict[str, Any]:
+def sweep(seconds: float, jobs: int, out: Path, fresh: bool = False) -> dict[str, Any]:
     """Seeds from the first that was not done, until the time is over."""
     out.mkdir(parents=True, exist_ok=True)
     file = out / "state.json"
     state: dict[str, Any] = {"done": [], "counts": {}, "failures": [], "seconds": 0.0, "jobs": jobs}
-    if file.exists():
+    if file.exists() and not fresh:
         state = json.loads(file.read_text())
     done, counts = set(state["done"]), Counter(state["counts"])
     started, before = time.monotonic(), float(state["seconds"])
@@ -372,8 +372,9 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("out/sweep"))
     parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--fresh", action="store_true", help="begin with the first seed")
     options = parser.parse_args()
-    state = sweep(options.seconds, options.jobs, options.out)
+    state = sweep(options.seconds, options.jobs, options.out, options.fresh)
     print(write_results(state, options.results))
     raise SystemExit(1 if state["failures"] else 0)
 

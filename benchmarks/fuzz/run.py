@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.fuzz.targets import SHARES, Corpus, Crash, as_errors, corpus_in, outcome_of, smaller
-from benchmarks.kmeans import source_state
+from benchmarks.state import source_state
 
 RESULTS = Path(__file__).parent.parent / "results"
 CHUNK = {"plan": 20, "arguments": 50}

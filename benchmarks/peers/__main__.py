@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks.data import load
-from benchmarks.kmeans import ALL_SETS, QUICK_SETS, add_places, source_state
+from benchmarks.kmeans import ALL_SETS, QUICK_SETS, add_places
 from benchmarks.peers.table import Contest
+from benchmarks.state import source_state
 
 
 def main() -> None:

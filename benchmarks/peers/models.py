@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow.parquet as pq
 from rich.console import Console
 
-from benchmarks.kmeans import add_places, source_state
+from benchmarks.kmeans import add_places
 from benchmarks.peers.outside import Peer, environment, problem_of
 from benchmarks.regression_sets import LARGE, SMALL, FloatArray
+from benchmarks.state import source_state
 from benchmarks.tables import Table
 from experiments.paper.formats import read_parquet
 

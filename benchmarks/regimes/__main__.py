@@ -16,12 +16,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from benchmarks.kmeans import source_state
 from benchmarks.regimes.cases import Case, all_cases
 from benchmarks.regimes.peer import compared
 from benchmarks.regimes.runner import Bench, Line, Log
 from benchmarks.regimes.sets import tables
 from benchmarks.regimes.table import areas, costs, progress_line, row_of
+from benchmarks.state import source_state, sources
 
 CACHE = Path(".cache/regimes")
 PUBLISHED = Path("benchmarks/results/regimes")
@@ -44,7 +44,7 @@ def main() -> None:
     bench = Bench(
         data=options.data.resolve(),
         floors=options.floors,
-        log=Log(path=options.runs, state=state.split()[-1]),
+        log=Log(path=options.runs, state=sources()),
         seeds=options.seeds,
         processes=options.processes,
     )

@@ -190,5 +190,6 @@ def sample_for(
     if not (mechanism.streams and rule.keeps_all):
         return sample(engine, ball=ball, rule=rule, random_state=bits, strategy=strategy)
     engine.require_width(ball)
+    engine.require_passes(mechanism.passes)
     content = AllRows(engine=engine, ball=ball, seeded=not bits.private)
     return WeightedSample(content, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)

@@ -15,9 +15,10 @@ import pytest
 
 import pais
 from pais import Ball, UniformRule
-from pais.data.engines import Engine, files
+from pais.data.engines import Engine, batches as batch_engine, files, streams
 from pais.data.sources import source
 from tests.conformance.schema_rows import CARRIED, MIDPOINTS, RESOLVED, SCALES, SCHEMA, people
+from tests.conformance.streams import STREAMS
 
 
 def arrow() -> pa.Table:
@@ -70,6 +71,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "a Parquet file": lambda home: parquet(home),
     "small row groups": lambda home: parquet(home, row_group_size=37),
     "a CSV file": csv,
+    **{name: lambda _, stream=stream: stream(arrow()) for name, stream in STREAMS.items()},
 }
 
 
@@ -77,6 +79,8 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 200 * request.param)
+    for module in (streams, batch_engine):
+        monkeypatch.setattr(module, "BATCH_ROWS", request.param)
 
 
 def vectors(engine: Engine) -> Any:

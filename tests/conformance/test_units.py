@@ -18,8 +18,10 @@ import pais
 from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
-from pais.data.engines import Engine, Thinning, files, members
-from pais.norm_survey import _ClippedSum, _NormCounts
+from pais.data.engines import Engine, Thinning, batches as batch_engine, files, members, streams
+from pais.norm_survey import _NormCounts
+from tests.clipped_sums import clipped_sum
+from tests.conformance.streams import STREAMS, shuffled
 
 Floats = NDArray[np.float64]
 FEATURES = ("x", "y", "z")
@@ -59,6 +61,10 @@ def parquet(home: Path, frame: pd.DataFrame, *, files: int = 1, group: int = 100
     return home
 
 
+def arrow(frame: pd.DataFrame) -> pa.Table:
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
 def csv(home: Path, frame: pd.DataFrame, *, files: int = 1) -> Path:
     home.mkdir(exist_ok=True)
     for number, part in enumerate(np.array_split(np.arange(len(frame)), files)):
@@ -76,6 +82,8 @@ LAYOUTS: dict[str, Callable[[Path, pd.DataFrame], object]] = {
     "a CSV file": lambda home, frame: csv(home / "c", frame) / "part-0.csv",
     "many CSV files": lambda home, frame: csv(home / "c", frame, files=3),
     "files in memory": lambda home, frame: opened(parquet(home / "p", frame, files=3)).held(),
+    **{name: lambda _, frame, stream=stream: stream(arrow(frame)) for name, stream in STREAMS.items()},
+    "another order in every pass": lambda _, frame: shuffled(arrow(frame)),
 }
 layouts = pytest.mark.parametrize("layout", LAYOUTS)
 
@@ -90,6 +98,8 @@ def opened(data: object, **options: Any) -> Engine:
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 60 * request.param)
+    for module in (streams, batch_engine):
+        monkeypatch.setattr(module, "BATCH_ROWS", request.param)
 
 
 def ordered(rows: Floats, weights: Floats) -> tuple[Floats, Floats]:
@@ -121,7 +131,7 @@ def test_sums_and_samples_are_those_of_a_brute_force_computation(
     # The sum of clipped rows.
     values = rows[list(FEATURES)].to_numpy()
     clipped = values * np.minimum(1.0, RADIUS / np.linalg.norm(values, axis=1))[:, None]
-    total = engine.fold(_ClippedSum(ball=Ball(radius=RADIUS), lattice=Lattice(step=2.0**-30)), seeded=False)
+    total = engine.fold(clipped_sum(Ball(radius=RADIUS), Lattice(step=2.0**-30)), seeded=False)
     expected = (clipped * (mass / 2**25)[:, None]).sum(axis=0)
     np.testing.assert_allclose(total * 2.0**-30, expected, rtol=0.0, atol=1e-5)
     # A sample of everything.

@@ -6,7 +6,8 @@ import contextlib
 import functools
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -46,6 +47,28 @@ def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
     finally:
         # After an error or Ctrl-C, do not start the remaining tasks.
         for future in futures:
+            future.cancel()
+
+
+def over_stream(work: Callable[[T], U], items: Iterable[T]) -> Iterator[U]:
+    """Yield the results of `work` on every item, in order. The calling thread takes items, and the pool works on them.
+
+    At most three items for each thread are held at a time.
+    """
+    n_threads = cores()
+    if n_threads == 1 or _place.in_pool:
+        yield from map(work, items)
+        return
+    pool, waiting = _threads(os.getpid(), n_threads), deque[Future[U]]()
+    try:
+        for item in items:
+            waiting.append(pool.submit(work, item))
+            if len(waiting) >= 3 * n_threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        for future in waiting:
             future.cancel()
 
 

@@ -54,6 +54,16 @@ def _number_or_auto(text: str) -> int | str:
         raise typer.BadParameter(f"{text!r} is not a valid integer, nor 'auto'.") from None
 
 
+def _number_or_free(text: str) -> float | str:
+    """A number, or the word free."""
+    if text == "free":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a valid number, nor 'free'.") from None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Units:
     """The protected unit."""
@@ -198,8 +208,14 @@ class KMeans(Facts):
     ] = None
     sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
     sample_size: Annotated[
-        float | None,
-        typer.Option("--sample-size", help="Expected rows in the sample. Default: the fewest without extra noise."),
+        str | None,
+        typer.Option(
+            "--sample-size",
+            parser=_number_or_free,
+            metavar="FLOAT|free",
+            help="Expected rows in the sample. 'free': the fewest without extra noise. Default: the fewest whose "
+            "predicted cost is within 0.2 % of the best.",
+        ),
     ] = None
     quantile: Annotated[
         float | None,

@@ -64,7 +64,7 @@ def statistic(
         engine = engine.held() if wanted.engine is EngineName.memory else engine
         opened = Selection(rows=engine, schema=selection.schema, columns=selection.columns, by=selection.by)
         bar.begin(name)
-        bar.expect(passes(engine, surveys=3 if engine.schema is not None and engine.schema.open else 0, samples=1))
+        bar.expect(passes(engine, surveys=2 if engine.schema is not None and engine.schema.open else 0, samples=1))
         function: Callable[..., statistics.Statistic] = getattr(statistics, name)
         result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=run.seed, **more)
         bar.begin("write")

@@ -15,9 +15,11 @@ from pais.data.ball import table_of
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
+from pais.data.engines.batches import BatchEngine
 from pais.data.engines.files import names_in
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
+from pais.data.engines.streams import is_stream, stream_of
 from pais.data.headers import no_csv
 from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
@@ -44,19 +46,22 @@ def source(
 
     Parameters
     ----------
-    data : array, table, path, dataset or Spark DataFrame
+    data : array, table, path, dataset, query, batches or Spark DataFrame
         An array of numbers; a pandas, polars or Arrow table; the path of a Parquet or CSV file, a directory of them, a
         pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a pyarrow dataset of
-        files; a Spark DataFrame. Files are streamed and never held in memory. A CSV file must begin with the names of
-        its columns, which are published with a release. A first line that could be a row is refused: a name that is
-        empty, has no letter, has five digits in a row, has another separator in it, or is a number, an amount, a
-        date, a time, `true`, `false` or a word for a missing value. Write a header then, or read the file yourself and
-        pass a table. A first line of words above columns of numbers cannot be distinguished from names, and is taken
-        as the names. Errors about CSV files refer to columns by position, unless you named them; errors about Spark
-        frames refer to them by name. In a CSV file every line is a row. A line contributes nothing if it has a quote
-        that is not closed on the same line, if its number of cells differs from the header's, or if it is longer than
-        1 MB. So a row with a line break in a quoted cell is dropped, but the text after the break counts as a row if
-        it has as many cells as the header. Use Parquet for such text.
+        files; a Spark DataFrame; a polars LazyFrame or a DuckDB relation, whose query is executed in every pass; a
+        function that returns a new iterator of record batches in every call, or a list of them; a generator of record
+        batches or a `pyarrow.RecordBatchReader`, which can be read in one pass only. Files, queries and batches are
+        streamed and never held in memory. A query or a function must return the same rows every time. A CSV file must
+        begin with the names of its columns, which are published with a release. A first line that could be a row is
+        refused: a name that is empty, has no letter, has five digits in a row, has another separator in it, or is a
+        number, an amount, a date, a time, `true`, `false` or a word for a missing value. Write a header then, or read
+        the file yourself and pass a table. A first line of words above columns of numbers cannot be distinguished from
+        names, and is taken as the names. Errors about CSV files refer to columns by position, unless you named them;
+        errors about Spark frames refer to them by name. In a CSV file every line is a row. A line contributes nothing
+        if it has a quote that is not closed on the same line, if its number of cells differs from the header's, or if
+        it is longer than 1 MB. So a row with a line break in a quoted cell is dropped, but the text after the break
+        counts as a row if it has as many cells as the header. Use Parquet for such text.
     columns : sequence of str, mapping or Schema, optional
         A mapping, or a `Schema`, states what is public about each column, for example ``{"age": (18, 100), "income":
         "auto", "region": ["north", "south"], "premium": bool}``. Rows are then scaled vectors: see `Schema`. Cells of
@@ -188,6 +193,9 @@ def names_of(data: Any) -> list[str]:
     """Return the names of the columns of a table, a file or a frame; none for an array. Public."""
     if isinstance(data, (str, Path)):
         return names_in(*files_of(data)[0])
+    stream = stream_of(data)
+    if stream is not None:
+        return list(stream.schema.names)
     names = data.columns if is_frame(data, "pandas", "polars", "pyspark.sql") else getattr(data, "column_names", ())
     return [str(name) for name in names]
 
@@ -205,6 +213,9 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
     require_table(data)
     if selection.states_csv:
         raise no_csv("the data")
+    stream = stream_of(data)
+    if stream is not None:
+        return BatchEngine(stream, selection, on_rows=on_rows)
     if hasattr(data, "__arrow_c_stream__"):
         table = as_table(data, selection)
         layout = Layout.of(table.schema, selection, "the source")
@@ -224,8 +235,8 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
 
 
 def is_streamed(data: object) -> bool:
-    """Whether `data` is an engine, a path, a dataset or a Spark frame, rather than an array or a table in memory."""
-    return isinstance(data, (Engine, str, Path, pa_dataset.Dataset)) or _is_spark_frame(data)
+    """Whether `data` is read in passes, as a file or a query is, rather than an array or a table in memory."""
+    return isinstance(data, (Engine, str, Path, pa_dataset.Dataset)) or _is_spark_frame(data) or is_stream(data)
 
 
 def _is_spark_frame(data: object) -> bool:

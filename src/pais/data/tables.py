@@ -95,15 +95,16 @@ def require_table(source: object) -> None:
 
 def is_series(source: object) -> bool:
     """Whether this is a single column of Arrow, pandas or polars."""
-    return isinstance(source, (pa.Array, pa.ChunkedArray)) or _is_class(source, "Series", "pandas", "polars")
+    return isinstance(source, (pa.Array, pa.ChunkedArray)) or is_class(source, "Series", "pandas", "polars")
 
 
 def is_frame(source: object, *libraries: str) -> bool:
     """Whether this is a data frame of one of these libraries. Checked by class name, so none is imported."""
-    return _is_class(source, "DataFrame", *libraries)
+    return is_class(source, "DataFrame", *libraries)
 
 
-def _is_class(source: object, name: str, *libraries: str) -> bool:
+def is_class(source: object, name: str, *libraries: str) -> bool:
+    """Whether this is of a class with this name that one of these libraries defines."""
     homes = tuple(f"{library}." for library in libraries)
     return any(kind.__name__ == name and f"{kind.__module__}.".startswith(homes) for kind in type(source).__mro__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,9 +51,10 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         is the origin instead.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
-    sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, and at most half
-        a gigabyte of numbers.
+    sample_size : float or "free", optional
+        Expected number of rows in the sample. None keeps the fewest rows whose predicted cost is within 0.2 % of the
+        best over all sizes: `plan_.explain()` shows them. "free" keeps as few rows as possible without extra noise,
+        which is a share of the rows. Both keep at most half a gigabyte of numbers.
     mechanism : {"gaussian", "laplace", "l2"}
         "gaussian" for (epsilon, delta); "laplace" (l1) and "l2" (the noise of the paper) for pure epsilon.
     random_state : None, int or numpy Generator
@@ -146,7 +147,7 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         radius: float | None = None,
         center: Any = None,
         sampling: Any = "constrained",
-        sample_size: float | None = None,
+        sample_size: float | Literal["free"] | None = None,
         mechanism: str = "gaussian",
         random_state: Any = None,
         norms: Any = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -59,9 +59,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows in one pass,
         without holding them.
-    sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, or all rows if
-        those would be more than half of them.
+    sample_size : float or "free", optional
+        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise,
+        or all rows if those would be more than half of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
     ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
@@ -115,7 +115,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         norms: Any = None,
         quantile: float | None = None,
         sampling: Any = "constrained",
-        sample_size: float | None = None,
+        sample_size: float | Literal["free"] | None = None,
         random_state: Any = None,
         ledger: Any = None,
         max_epsilon_if_kept: float | None = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,8 +71,8 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         Share of the rows within the surveyed radius. If None, the plan chooses it.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
-    sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise.
+    sample_size : float or "free", optional
+        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
     ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
@@ -131,7 +131,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         norms: Any = None,
         quantile: float | None = None,
         sampling: Any = "constrained",
-        sample_size: float | None = None,
+        sample_size: float | Literal["free"] | None = None,
         random_state: Any = None,
         ledger: Any = None,
         max_epsilon_if_kept: float | None = None,

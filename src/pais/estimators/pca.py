@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -49,9 +49,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         is the origin instead.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows.
-    sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise, and at most half
-        a gigabyte of numbers.
+    sample_size : float or "free", optional
+        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise,
+        and at most half a gigabyte of numbers.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private, and
         the certificate says so.
@@ -134,7 +134,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         radius: float | None = None,
         center: Any = None,
         sampling: Any = "constrained",
-        sample_size: float | None = None,
+        sample_size: float | Literal["free"] | None = None,
         random_state: Any = None,
         norms: Any = None,
         ledger: Any = None,

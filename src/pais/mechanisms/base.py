@@ -61,6 +61,9 @@ class Mechanism(ABC):
     #: then adds up the contributions, and no row is held.
     streams = False
 
+    #: How often a mechanism that streams calls `content.total`.
+    passes = 1
+
     @property
     def is_for_units(self) -> bool:
         """Whether the class itself sets `protects_units`. A subclass may change the loss, so it has to set it again."""

@@ -116,8 +116,18 @@ def _gamma_tail_exactly(shape: mp.mpf, tail: mp.mpf) -> mp.mpf:
 
 
 def _normal_exactly(tail: mp.mpf) -> mp.mpf:
-    """Point with upper-tail probability `tail` under the normal distribution."""
-    return mp.sqrt(2) * mp.erfinv(1 - 2 * tail)
+    """Point with upper-tail probability `tail` <= 1/2 under the normal distribution, by Halley's method.
+
+    A step cubes the error, so it is negligible after a step of a third of the digits.
+    """
+    point = mp.mpf(-special.ndtri(float(tail)))
+    for _ in range(20):
+        excess = (mp.erfc(point / mp.sqrt(2)) / 2 - tail) * mp.sqrt(2 * mp.pi) * mp.exp(point * point / 2)
+        step = excess / (1 - point * excess / 2)
+        point += step
+        if abs(step) ** 3 <= mp.eps * (1 + point) * 2**-20:
+            return point
+    raise ConvergenceError("a quantile of the normal distribution did not converge. No value is returned.")
 
 
 @stored("law", "lp")

@@ -182,6 +182,10 @@ class Joint(Mechanism):
     def streams(self) -> bool:  # type: ignore[override]  # follows from the parts
         return all(part.streams for part in self.parts)
 
+    @property
+    def passes(self) -> int:  # type: ignore[override]  # follows from the parts
+        return sum(part.passes for part in self.parts)
+
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return tuple(part.in_rows(each, max_rows) for part, each in zip(self.parts, value, strict=True))
 

@@ -198,11 +198,10 @@ class VectorSum(Mechanism):
 
     def describe(self) -> dict[str, Any]:
         """Public description: functions are named, because they cannot be written to a file."""
-        bound = getattr(self.bound, "__name__", "function") if callable(self.bound) else self.bound
         return {
             "noise": self.noise.to_dict(),
             "vectors": getattr(self.vectors, "__name__", type(self.vectors).__name__),
-            "bound": bound,
+            "bound": getattr(self.bound, "__name__", "function") if callable(self.bound) else self.bound,
             "n_features": self.n_features,
             "width": self.width,
         }
@@ -217,9 +216,7 @@ def _require_elementwise(bound: NormFunction, norms: FloatArray) -> None:
     turned, alone = bound(norms[::-1])[::-1], np.concatenate([bound(norms[place : place + 1]) for place in _TRIED])
     same = partial(np.allclose, rtol=1e-12, atol=0.0, equal_nan=True)
     if not (same(bound(norms), turned) and same(bound(norms)[_TRIED], alone)):
-        raise AssumptionError(
-            "the bound of a norm depends on the other norms of a call. Make it a function of one norm."
-        )
+        raise AssumptionError("the bound of a norm depends on the other norms of a call. Use each norm alone.")
 
 
 def _require_concave(bound: NormFunction, radius: float) -> None:
@@ -306,6 +303,10 @@ class AdaptiveRounds(Mechanism):
     @property
     def streams(self) -> bool:  # type: ignore[override]  # follows from the rounds
         return self._first.streams
+
+    @property
+    def passes(self) -> int:  # type: ignore[override]  # follows from the rounds
+        return self.n_rounds * self._first.passes
 
     @property
     def protects_units(self) -> bool:  # type: ignore[override]  # follows from the rounds

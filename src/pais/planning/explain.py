@@ -40,6 +40,7 @@ def explain(plan: Plan) -> str:
         *_radius_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      {_kept_in_words(plan.unit)}{size}",
+        *_size_lines(plan),
         *_noise_lines(plan.mechanism.to_dict()),
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
         f"removing one {unit}",
@@ -73,6 +74,8 @@ def plan_card(plan: Plan) -> Card:
     if plan.norms is not None and plan.expected_rows is not None:
         expected, n_rows, units = plan.expected_rows, plan.norms.n_rows, units_of(plan.neighbours)
         facts.append(("sample", f"about {expected:,.0f} of {n_rows:,.0f} {units} ({expected / n_rows:.1%})"))
+    if plan.sample_choice is not None:
+        facts.append(("sample size", str(plan.sample_choice)))
     if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
         facts.append(
             ("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in it")
@@ -97,6 +100,11 @@ def _kept_in_words(unit: Unit | None) -> str:
     if unit is None:
         return "each row kept with its probability, weight 1/probability"
     return "each unit kept as a whole with its probability, weight mass/probability"
+
+
+def named_unit(unit: Unit | None) -> str:
+    """Who is protected, for errors."""
+    return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
 
 
 def _price_in_words(part: Part) -> str:
@@ -133,6 +141,15 @@ def _radius_lines(plan: Plan) -> list[str]:
         f"              {excess:.4g} per row ({excess / plan.norms.mean_square_norm:.2%} of the mean square norm), of "
         f"which noise {choice.noise:.4g} ({noise:.0%}) and clipping {choice.clipping:.4g} ({clipping:.0%})",
     ]
+
+
+def _size_lines(plan: Plan) -> list[str]:
+    """How the size of the sample was chosen, if the plan chose it: predicted excess costs by part and size."""
+    choice = plan.sample_choice
+    if choice is None:
+        return []
+    words = [f"size: {choice}.", "predicted excess cost; the part of clipping is the same for all sizes:"]
+    return [f"              {line}" for line in (*words, *choice.lines())]
 
 
 def _delta_lines(delta: DeltaChoice) -> list[str]:

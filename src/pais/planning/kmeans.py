@@ -14,10 +14,11 @@ from pais.mechanisms import KMeans, Mechanism
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, with_radius
-from pais.planning.rounds import Problem, Schedule, plain_kmeans, schedule, unit_profile
+from pais.planning.rounds import Problem, Schedule, plain_kmeans, plain_prediction, schedule, unit_profile
 from pais.planning.sample_size import calibrated as calibrated_sample
 from pais.planning.sampled import MOST_SAMPLE_NUMBERS, SampleSettings
 from pais.planning.settings import MechanismName
+from pais.planning.size_choice import Question, Rounds, SampleChoice, sample_choice
 from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import Calibration
 from pais.privacy.norms import NormDistribution
@@ -43,6 +44,9 @@ _ROOM = 1e-9
 # the norm, so that fewer rows are kept.
 _MANY_ROUNDS, _FLAT_FOR_SPEED = 11, 0.3
 
+# Shares of the price independent of the norm that are considered with each sample size.
+_FLATS = (1.0, 0.6, 0.3)
+
 
 @dataclass(frozen=True, kw_only=True)
 class KMeansSettings(SampleSettings):
@@ -60,7 +64,8 @@ class KMeansSettings(SampleSettings):
     n_iterations : int
         Number of rounds of the algorithm "paper".
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`. Without a `sample_size`, the sample has at most half a gigabyte of numbers.
+        See `Settings`. A `sample_size` of None keeps the fewest rows whose predicted cost is within 0.2 % of the best.
+        Without a number, the sample has at most half a gigabyte of numbers.
     """
 
     what = "k-means"
@@ -113,14 +118,42 @@ class KMeansSettings(SampleSettings):
 
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-    ) -> tuple[KMeans, Rule]:
-        """The rounds of k-means and the sampling rule."""
+    ) -> tuple[KMeans, Rule, SampleChoice | None]:
+        """The rounds of k-means, the sampling rule, and the sample sizes considered."""
+        problem = self._problem(ball, norms, d)
+        choice = self._sample_choice(problem, norms, delta, limit)
+        # The largest sample is that of sampling without extra noise, which the solver finds by itself.
+        is_free = choice is None or (choice.is_largest and self.sampling == "constrained")
+        option = None if choice is None or is_free else choice.option
 
         def calibrated(profile: GaussianProfile | LinearProfile) -> Calibration:
-            return calibrated_sample(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+            return calibrated_sample(
+                self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit, option=option
+            )
 
-        unit = unit_profile(self.mechanism, d, ball.radius)
-        problem = Problem(
+        if self.algorithm == "paper":
+            unit = self._unit(problem)
+            calibration = calibrated(unit)
+            noise, weight = _with_room(calibration, ball.radius)
+            return plain_kmeans(problem, unit, noise, weight, self.n_iterations), calibration.rule, choice
+        if option is not None:
+            problem = replace(problem, flat=option.flat, kept=min(1.0, option.size / norms.n_rows))
+            rounds = schedule(problem, option.growth * self._least_noise(delta))
+            calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+        else:
+            rounds = self._guessed(problem, delta)
+            calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+            problem = replace(rounds.problem, kept=min(1.0, calibration.sample_size / norms.n_rows))
+            better = schedule(problem, calibration.noise)
+            # One round or a few cells more or less hardly matter, and a second calibration takes as long as a small
+            # fit.
+            if abs(len(better.shares) - len(rounds.shares)) > 1 or not 0.8 <= better.cells / rounds.cells <= 1.25:
+                rounds, calibration = better, calibrated(better.mechanism(1.0, 1.0).profile)
+        noise, weight = _with_room(calibration, ball.radius)
+        return rounds.mechanism(noise, weight), calibration.rule, choice
+
+    def _problem(self, ball: Ball, norms: NormDistribution, d: int) -> Problem:
+        return Problem(
             mechanism=self.mechanism,
             n_clusters=self.most_clusters,
             n_features=d,
@@ -132,30 +165,50 @@ class KMeansSettings(SampleSettings):
             flat=self._flat(norms.n_rows),
             choose=self.n_clusters == "auto",
         )
+
+    def _unit(self, problem: Problem) -> LinearProfile:
+        """Loss of the algorithm of the paper at noise 1; its noise is pure."""
+        unit = unit_profile(self.mechanism, problem.n_features, problem.radius)
+        assert isinstance(unit, LinearProfile)
+        return unit
+
+    def _least_noise(self, delta: float) -> float:
+        """About the noise of all rows, for rounds with a loss of 1 at the radius."""
+        return 1.0 / (largest_shift(float(self.epsilon), delta) if self.mechanism == "gaussian" else self.epsilon)
+
+    def _sample_choice(
+        self, problem: Problem, norms: NormDistribution, delta: float, limit: float | None
+    ) -> SampleChoice | None:
+        """The sample sizes considered and the best of them, if the size is left open."""
+        if self.sample_size is not None or isinstance(self.sampling, Rule) or self.sampling == "none":
+            return None
         if self.algorithm == "paper":
-            assert isinstance(unit, LinearProfile)
-            calibration = calibrated(unit)
-            noise, weight = _with_room(calibration, ball.radius)
-            return plain_kmeans(problem, unit, noise, weight, self.n_iterations), calibration.rule
-        rounds = self._guessed(problem, delta)
-        calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
-        problem = replace(rounds.problem, kept=min(1.0, calibration.sample_size / norms.n_rows))
-        better = schedule(problem, calibration.noise)
-        # One round or a few cells more or less hardly matter, and a second calibration takes as long as a small fit.
-        if abs(len(better.shares) - len(rounds.shares)) > 1 or not 0.8 <= better.cells / rounds.cells <= 1.25:
-            rounds, calibration = better, calibrated(better.mechanism(1.0, 1.0).profile)
-        noise, weight = _with_room(calibration, ball.radius)
-        return rounds.mechanism(noise, weight), calibration.rule
+            rounds: tuple[Rounds, ...] = (plain_prediction(problem, self._unit(problem), self.n_iterations),)
+        else:
+            noise, flats = self._least_noise(delta), (1.0,) if self.sampling == "uniform" else _FLATS
+            rounds = tuple(schedule(replace(problem, flat=flat), noise).predicted() for flat in flats)
+        return sample_choice(
+            Question(
+                norms=norms,
+                n_clusters=problem.n_clusters,
+                epsilon=problem.epsilon,
+                delta=delta,
+                limit=limit,
+                most_rows=MOST_SAMPLE_NUMBERS / problem.n_features,
+                sampling=self.sampling,
+                rounds=rounds,
+            )
+        )
 
     def _guessed(self, problem: Problem, delta: float) -> Schedule:
         """The rounds for the noise that this problem will need, roughly: more if a small sample is stated."""
         if self.mechanism != "gaussian":
             return schedule(problem, 1.0)
-        kept = 1.0 if self.sample_size is None else min(1.0, self.sample_size / problem.n_rows)
+        kept = 1.0 if self.stated_size is None else min(1.0, self.stated_size / problem.n_rows)
         growth = max(0.0, 0.4 + 0.3 * math.log10(problem.epsilon))
         noise = kept**-growth / largest_shift(problem.epsilon, delta)
         rounds = schedule(problem, noise)
-        sampled = self.sample_size is None and self.sampling not in ("uniform", "none")
+        sampled = self.stated_size is None and self.sampling not in ("uniform", "none")
         if sampled and len(rounds.shares) >= _MANY_ROUNDS:
             # The noise is negligible, so a smaller sample saves time at no loss.
             rounds = schedule(replace(problem, flat=_FLAT_FOR_SPEED), noise)
@@ -167,10 +220,10 @@ class KMeansSettings(SampleSettings):
         The noise is smallest if it is 1, but then few rows can be left out. If the user states a small sample, the
         share is small, so that rows with small norms can be sampled rarely.
         """
-        if self.sample_size is None or self.sampling in ("uniform", "none"):
+        if self.stated_size is None or self.sampling in ("uniform", "none"):
             return 1.0
         least = 0.1 if self.mechanism == "gaussian" else 0.2
-        return float(min(1.0, max(least, self.sample_size / n_rows)))
+        return float(min(1.0, max(least, self.stated_size / n_rows)))
 
 
 def _with_room(calibration: Calibration, radius: float) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from pais.mechanisms import Mechanism
 from pais.planning.facts import Facts
 from pais.planning.moments import MomentSettings, with_constant
 from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
+from pais.planning.size_choice import SampleChoice
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta
 from pais.privacy.norms import NormDistribution
@@ -88,12 +89,12 @@ class LinearSettings(MomentSettings):
 
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-    ) -> tuple[Mechanism, Rule]:
-        mechanism, rule = super()._mechanism(ball, norms, d, delta, limit)
-        is_open = self.sampling == "constrained" and self.sample_size is None
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
+        mechanism, rule, _ = super()._mechanism(ball, norms, d, delta, limit)
+        is_open = self.sampling == "constrained" and self.stated_size is None
         if is_open and norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows:
             return replace(self, sampling="none")._mechanism(ball, norms, d, delta, limit)
-        return mechanism, rule
+        return mechanism, rule, None
 
     def _quantile_for(self, facts: Facts, d: int) -> float:
         """Share of the rows within the radius, from the noisy number of rows."""

@@ -20,6 +20,7 @@ from pais.planning.facts import Facts
 from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
 from pais.planning.sample_size import calibrated
 from pais.planning.sampled import MOST_SAMPLE_NUMBERS, SampleSettings
+from pais.planning.size_choice import SampleChoice
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta
 from pais.privacy.norms import NormDistribution
@@ -102,7 +103,7 @@ class LogisticSettings(SampleSettings):
 
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-    ) -> tuple[Mechanism, Rule]:
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
         if d <= self.n_classes:
             raise ArgumentError("there is no feature beside the classes. Pass at least one column.")
         radius = ball.radius
@@ -122,7 +123,7 @@ class LogisticSettings(SampleSettings):
             groups=self.groups,
             largest=calibration.rule.largest_contribution(radius) * (1.0 + _ROOM),
         )
-        return mechanism, calibration.rule
+        return mechanism, calibration.rule, None
 
     @staticmethod
     def _n_rounds(noise: float) -> int:

@@ -15,6 +15,7 @@ from pais.planning.facts import Facts
 from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
 from pais.planning.sample_size import calibrated
 from pais.planning.sampled import MOST_SAMPLE_NUMBERS, SampleSettings
+from pais.planning.size_choice import SampleChoice
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile
 from pais.privacy.rules import Rule
@@ -50,7 +51,7 @@ class MomentSettings(SampleSettings):
 
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-    ) -> tuple[Mechanism, Rule]:
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
         profile = GaussianProfile(math.inf, math.inf, square_scale=1.0)
         calibration = calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
         rule = calibration.rule
@@ -59,7 +60,7 @@ class MomentSettings(SampleSettings):
             largest=rule.largest_contribution(ball.radius, 2) * (1.0 + _ROOM),
             n_rows=max(norms.n_rows, 1.0),
         )
-        return mechanism, rule
+        return mechanism, rule, None
 
 
 def with_constant(facts: Facts, constant: float) -> Facts:

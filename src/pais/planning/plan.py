@@ -25,10 +25,11 @@ from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
-from pais.planning.explain import explain, plan_card
+from pais.planning.explain import explain, named_unit, plan_card
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.planning.quality import Quality, predicted_quality
 from pais.planning.radius import RadiusChoice
+from pais.planning.size_choice import SampleChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
@@ -77,6 +78,8 @@ class Plan(Carded):
         refuses rows with another schema.
     radius_choice : RadiusChoice, optional
         Predicted noise and clipping, if the radius was chosen from a survey; None if it was stated or a quantile.
+    sample_choice : SampleChoice, optional
+        Sample sizes with their predicted costs, if the plan chose among several.
 
     Examples
     --------
@@ -102,6 +105,7 @@ class Plan(Carded):
     unit: Unit | None = None
     schema: Schema | None = None
     radius_choice: RadiusChoice | None = None
+    sample_choice: SampleChoice | None = None
     price: Part = field(init=False, repr=False, compare=False)
     _profile: Profile = field(init=False, repr=False, compare=False)
 
@@ -171,13 +175,11 @@ class Plan(Carded):
             spent=self.spent,
         )  # [note: release-6]
         stated = price.epsilon if self.epsilon is AT_COST else validate.target_epsilon(self.epsilon)
-        limit = validate.kept_limit(self.max_epsilon_if_kept, finite=True)
-        certified = None if self.certified_delta is None else delta.certified
         numbers = {
             "epsilon": stated,
             "delta": delta.used,
-            "max_epsilon_if_kept": limit,
-            "certified_delta": certified,
+            "max_epsilon_if_kept": validate.kept_limit(self.max_epsilon_if_kept, finite=True),
+            "certified_delta": None if self.certified_delta is None else delta.certified,
             "price": replace(price, delta=delta.certified, unit=self._unit_column, scaled=self.schema is not None),
             "_profile": self.mechanism.profile,
         }
@@ -250,8 +252,8 @@ class Plan(Carded):
         """Raise if the rows have other columns, or another order of columns, than the survey behind this plan."""
         if rows.unit != self.unit:
             raise MismatchError(
-                f"the plan protects {_named(self.unit)}, but the source protects {_named(rows.unit)}. Open the source "
-                "with the unit of the plan, or plan again."
+                f"the plan protects {named_unit(self.unit)}, but the source protects {named_unit(rows.unit)}. Open the "
+                "source with the unit of the plan, or plan again."
             )
         known = self.schema is not None or self.columns is not None
         if known and rows.schema != self.schema:
@@ -294,6 +296,7 @@ class Plan(Carded):
             "ball": self.ball.to_dict(),
             "predicted_quality": None if self.quality is None else self.quality.to_dict(),
             "radius_choice": None if self.radius_choice is None else self.radius_choice.to_dict(),
+            "sample_choice": None if self.sample_choice is None else self.sample_choice.to_dict(),
             "norms": None if self.norms is None else self.norms.to_dict(),
             "by_norm": {
                 "norm": norm.tolist(),
@@ -326,6 +329,7 @@ class Plan(Carded):
             unit=Unit.from_dict(described.get("unit")),
             schema=Schema.read(described.get("schema")),
             radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
+            sample_choice=SampleChoice.read(described.get("sample_choice")),
         )
         shown = plan.to_dict()
         if any(not files.alike(described.get(name), shown[name]) for name in shown if name != "version"):
@@ -344,7 +348,3 @@ class Plan(Carded):
     def load(cls, path: str | Path) -> Plan:
         """Read a plan from a JSON file."""
         return files.load(path, "plan", cls.from_dict)
-
-
-def _named(unit: Unit | None) -> str:
-    return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"

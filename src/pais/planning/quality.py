@@ -8,14 +8,17 @@ noise hides small separated clusters. So a prediction near 1 does not prove that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
 from pais.mechanisms import KMeans, KMeansValue
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
+
+N = TypeVar("N", float, FloatArray)
 
 # Wrong centers also attract wrong rows: a factor on the squared noise of the centers, from measurements.
 _ROWS_FOLLOW = 4.0
@@ -23,8 +26,15 @@ _ROWS_FOLLOW = 4.0
 # Typical excess cost of a local optimum, which k-means finds with and without privacy.
 _LOCAL_OPTIMUM = 0.01
 
+# Rows that are not in the sample cost about one row of each cluster for each mean weight beyond 1. The excess over the
+# best of several runs is this many times as much.
+_SAMPLING_FACTOR = 3.0
+
 # Cost of the best centers over the mean square norm, as long as nothing is released.
 _WITHIN = 0.25
+
+#: Noise cannot cost more than giving up all clusters, because every row takes its nearest center.
+MOST_NOISE = 1.0 / _WITHIN - 1.0
 
 # Decimal places of a prediction in files and texts.
 _DIGITS = 5
@@ -104,15 +114,29 @@ def predicted_quality(
     polishing = rounds[min(mechanism.explore, len(rounds) - 1) :]
     precision = sum(round_.residual_noise.deviation(d) ** -2 for round_ in polishing)
     reach = float(rounds[-1].reach(np.array([min(norms.mean_square_norm**0.5, norms.radius)]))[0])
-    noise = d * (k / (n * reach)) ** 2 / precision
+    noise = noise_excess(n_clusters=k, n_features=d, rows_reached=n * reach, precision=precision)
     weight = float(np.average(1.0 / rule.probability(np.minimum(norms.norms, norms.radius)), weights=norms.masses))
     within = _WITHIN if value is None else _share_within(value, norms, ball)
-    # Noise cannot cost more than giving up all clusters, because every row takes its nearest center.
     return Quality(
-        noise=min(_ROWS_FOLLOW * noise, 1.0 / within - 1.0),
-        sampling=2.0 * k * (weight - 1.0) / n,
+        noise=min(noise, 1.0 / within - 1.0),
+        sampling=sampling_excess(k, n, weight),
         clipping=None if clipping is None else clipping / (within * _mean_square_norm(norms)),
     )
+
+
+def sampling_excess(n_clusters: int, n_rows: float, mean_weight: N) -> N:
+    """Predicted excess cost of the rows that are not in the sample, by the mean weight 1/probability of all rows."""
+    return _SAMPLING_FACTOR * n_clusters * (mean_weight - 1.0) / n_rows
+
+
+def noise_excess(*, n_clusters: int, n_features: int, rows_reached: float, precision: float) -> float:
+    """Predicted excess cost of noise of this precision on each coordinate of a residual sum, in units of the clip."""
+    return _ROWS_FOLLOW * n_features * (n_clusters / rows_reached) ** 2 / precision
+
+
+def plain_noise_excess(*, n_clusters: int, n_features: int, n_rows: float, deviation: float) -> float:
+    """The same for noisy sums of rows, where the deviation is in units of the root mean square norm."""
+    return _ROWS_FOLLOW * n_features * (n_clusters / n_rows * deviation) ** 2 / _WITHIN
 
 
 def _share_within(value: KMeansValue, norms: NormDistribution, ball: Ball) -> float:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pais.mechanisms import GaussianNoise, KMeans, LpNoise, NoiseLaw, ResidualRound, Round, SecondMoment, laplace_noise
+from pais.planning.quality import noise_excess, plain_noise_excess
 from pais.planning.settings import MechanismName
+from pais.planning.size_choice import Rounds
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 
 #: A typical |center| / radius, which determines the split of the noise between counts and sums.
@@ -87,6 +89,18 @@ def plain_kmeans(problem: Problem, unit: LinearProfile, noise: float, largest_we
     )
 
 
+def plain_prediction(problem: Problem, unit: LinearProfile, n_rounds: int) -> Rounds:
+    """What the choice of a sample size needs of the algorithm of the paper."""
+    scale = n_rounds / unit.slope / math.sqrt(problem.mean_square_norm)
+    excess = plain_noise_excess(
+        n_clusters=problem.n_clusters,
+        n_features=problem.n_features,
+        n_rows=problem.n_rows,
+        deviation=_sum_noise(problem.mechanism, scale).deviation(problem.n_features),
+    )
+    return Rounds(flat=1.0, base=unit.intercept, rest=unit.slope * problem.radius, excess=excess)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Cells and rounds, and the share of the whole precision that each release gets; fixed before a row is read.
@@ -123,14 +137,57 @@ class Schedule:
             choose=problem.choose,
         )
 
-    def _moment(self, noise: float) -> SecondMoment:
-        """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
+    @property
+    def base(self) -> float:
+        """Part of the loss 1 at the radius that does not depend on the norm; of its square for Gaussian noise."""
+        flats = [0.0 if t < self.whole else self.problem.flat for t in range(len(self.shares))]
+        counts = [self.first_count, *[self.count] * (len(self.shares) - 1)]
+        base = sum(
+            share * (1.0 - (1.0 - flat) * (1.0 - count - self.distance))
+            for share, flat, count in zip(self.shares, flats, counts, strict=True)
+        )
+        if self.moment:
+            _, constant, price = self._moment_price
+            base += self.moment * (constant / price) ** 2
+        return base
+
+    def predicted(self) -> Rounds:
+        """What the choice of a sample size needs of these rounds."""
+        problem = self.problem
+        share, flat = math.sqrt(problem.mean_square_norm) / problem.radius, problem.flat
+        gaussian = problem.mechanism == "gaussian"
+        reach = math.sqrt(flat + (1.0 - flat) * share**2) if gaussian else flat + (1.0 - flat) * share
+        excess = noise_excess(
+            n_clusters=problem.n_clusters,
+            n_features=problem.n_features,
+            rows_reached=problem.n_rows * reach,
+            precision=self._precision,
+        )
+        return Rounds(flat=flat, base=self.base, rest=1.0 - self.base, excess=excess)
+
+    @property
+    def _precision(self) -> float:
+        """Precision of a residual sum after the polishing rounds, at noise 1 and per coordinate."""
+        shares = np.array(self.shares[min(self.explore, len(self.shares) - 1) :]) * (1.0 - self.count - self.distance)
+        if self.problem.mechanism == "gaussian":
+            return float(shares.sum())
+        return (
+            float(np.sum(shares**2)) / _sum_noise(self.problem.mechanism, 1.0).deviation(self.problem.n_features) ** 2
+        )
+
+    @property
+    def _moment_price(self) -> tuple[float, float, float]:
+        """Clip of the second moment, and its price for norm 0 and for the radius."""
         problem = self.problem
         clip = min(problem.radius, _MOMENT_CLIP * math.sqrt(problem.mean_square_norm))
         constant, factor = SecondMoment.price(clip, problem.flat)
-        price = math.hypot(constant, factor * problem.radius)
+        return clip, constant, math.hypot(constant, factor * problem.radius)
+
+    def _moment(self, noise: float) -> SecondMoment:
+        """Second moment of rows clipped to the root mean square norm, which keeps their directions."""
+        clip, _, price = self._moment_price
         return SecondMoment(
-            noise=GaussianNoise(scale=price * noise / math.sqrt(self.moment)), radius=clip, flat=problem.flat
+            noise=GaussianNoise(scale=price * noise / math.sqrt(self.moment)), radius=clip, flat=self.problem.flat
         )
 
     def _round(self, t: int, share: float, noise: float) -> ResidualRound:

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from pais.errors import UnreachableError
 from pais.planning.settings import Settings
+from pais.planning.size_choice import SizeOption
+from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import Rule
 from pais.privacy.rules.simple import largest_coreset_size
+
+# Up to this growth of the noise, an option counts as one without extra noise.
+_NO_GROWTH = 1.001
+
+
+def noise_of_all_rows(profile: GaussianProfile | LinearProfile, radius: float, epsilon: float, delta: float) -> float:
+    """About the noise that all rows need."""
+    return float(profile(1.0, radius)) / (largest_shift(epsilon, delta) if delta > 0.0 else epsilon)
 
 
 def calibrated(
@@ -19,13 +29,16 @@ def calibrated(
     most_rows: float,
     delta: float,
     limit: float | None,
+    option: SizeOption | None = None,
 ) -> Calibration:
-    """Calibrate the noise and the rule to the price, for the sample size that is stated or the default."""
-    sampling, sample_size, epsilon = settings.sampling, settings.sample_size, float(settings.epsilon)
+    """Calibrate the noise and the rule to the price, for the sample size that is stated or chosen, or the default."""
+    sampling, sample_size, epsilon = settings.sampling, settings.stated_size, float(settings.epsilon)
+    if option is not None:
+        sample_size = option.size
 
-    def solve(kind: Sampling | Rule, size: float | None) -> Calibration:
+    def solve(kind: Sampling | Rule, size: float | None, noise: float | None = None) -> Calibration:
         return calibrate(
-            kind, profile, norms, epsilon=epsilon, delta=delta, sample_size=size, max_epsilon_if_kept=limit
+            kind, profile, norms, epsilon=epsilon, delta=delta, sample_size=size, noise=noise, max_epsilon_if_kept=limit
         )
 
     if isinstance(sampling, Rule):
@@ -33,6 +46,13 @@ def calibrated(
     if sampling == "none":
         return solve("uniform", norms.n_rows)
     if sampling == "constrained":
+        if option is not None and option.growth > _NO_GROWTH:
+            # One rule for a known noise is quicker than a search for the noise of a size.
+            calibration = solve(
+                sampling, None, option.growth * noise_of_all_rows(profile, norms.radius, epsilon, delta)
+            )
+            if calibration.sample_size <= most_rows:
+                return calibration
         if sample_size is not None:
             try:
                 return solve(sampling, sample_size)

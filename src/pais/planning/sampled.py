@@ -18,6 +18,7 @@ from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice
 from pais.planning.settings import Settings
+from pais.planning.size_choice import SampleChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import chosen_delta
 from pais.privacy.joint import kept_limit_of_rounds
@@ -37,8 +38,11 @@ class SampleSettings(Settings):
     @abstractmethod
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-    ) -> tuple[Mechanism, Rule]:
-        """Choose the mechanism and the rule for `delta` and a limit on the epsilon of kept records."""
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
+        """Choose the mechanism and the rule for `delta` and a limit on the epsilon of kept records.
+
+        Also return the sample sizes that were considered, if the size was left open.
+        """
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         """The facts with the radius of the plan, if the survey leaves that choice open."""
@@ -84,7 +88,7 @@ class SampleSettings(Settings):
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
         limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
-        mechanism, rule = self._mechanism(ball, norms, d, rounds_delta, limit)
+        mechanism, rule, sample_choice = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
             ball=ball,
@@ -101,6 +105,7 @@ class SampleSettings(Settings):
             unit=unit,
             schema=schema,
             radius_choice=radius_choice,
+            sample_choice=sample_choice,
         )
 
     def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:

@@ -61,8 +61,9 @@ class Settings(ABC):
         Share of the rows within a surveyed radius. None lets the plan choose the radius.
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
-    sample_size : float, optional
-        Expected number of rows in the sample. None keeps as few rows as possible without extra noise.
+    sample_size : float or "free", optional
+        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise. None lets the
+        plan choose; for all but k-means it means "free".
     mechanism : {"gaussian", "laplace", "l2"}
         Gaussian noise for (epsilon, delta); Laplace (l1) or the l2 noise of the paper for pure epsilon.
     max_epsilon_if_kept : float, optional
@@ -81,7 +82,7 @@ class Settings(ABC):
     norms: NormDistribution | None = None
     quantile: float | None = None
     sampling: Sampling | Literal["none"] | Rule = "constrained"
-    sample_size: float | None = None
+    sample_size: float | Literal["free"] | None = None
     mechanism: MechanismName = "gaussian"
     max_epsilon_if_kept: float | None = None
     open_columns: int = 0
@@ -90,7 +91,7 @@ class Settings(ABC):
         """Return the settings for a source, before a row is read. Raises if they do not fit its columns.
 
         If neither center nor radius is stated and bounds limit all columns, stated or yet to be found, their midpoint
-        is the center. It is about as good as a surveyed mean, which would take two more passes over the rows.
+        is the center. It is about as good as a surveyed mean, which would take one more pass over the rows.
         """
         schema = rows.schema
         rows.require_width(self.stated_ball())
@@ -112,6 +113,11 @@ class Settings(ABC):
     def order(self) -> float:
         """Order of the norm that the noise is calibrated for."""
         return 1.0 if self.mechanism == "laplace" else 2.0
+
+    @property
+    def stated_size(self) -> float | None:
+        """The sample size, if the user states a number."""
+        return None if isinstance(self.sample_size, str) else self.sample_size
 
     @property
     def price(self) -> Part:
@@ -167,21 +173,23 @@ class Settings(ABC):
     @property
     def survey_passes(self) -> int:
         """Number of passes over the rows that the survey needs."""
-        return self._norm_passes + (3 if self.open_columns else 0)
+        return self._norm_passes + (2 if self.open_columns else 0)
 
     @property
     def _norm_passes(self) -> int:
-        """Number of passes for norms and center: three if neither center nor radius is stated."""
+        """Number of passes for norms and center: two if neither center nor radius is stated."""
         if self.radius is None:
-            return 3 if self.center is None else 1
+            return 2 if self.center is None else 1
         return 1 if self.norms is None else 0
 
     def require(self) -> None:
         """Validate everything that does not depend on the data, before paying for a survey."""
         validate.target_epsilon(self.epsilon)
         delta = None if self.delta is None else validate.target_delta(self.delta)
-        if self.sample_size is not None:
-            validate.positive("sample_size", self.sample_size)
+        if isinstance(self.sample_size, str) and self.sample_size != "free":
+            raise ArgumentError("sample_size is a text other than 'free'. Pass a number, 'free' or None.")
+        if self.stated_size is not None:
+            validate.positive("sample_size", self.stated_size)
         if not isinstance(self.sampling, Rule) and self.sampling not in SAMPLINGS:
             raise ArgumentError(
                 f"sampling={self.sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'."

@@ -164,6 +164,7 @@ class Survey:
         """Return the source with all bounds, and the noisy number of rows (or 1 if it is not needed)."""
         if self.noise is None:
             return engine, 1.0
+        engine.require_passes(2)
         drawn = bit_source(random_state, stream=2)
         parts = self.part(engine, secure=drawn.private)
         bits = PaidBits(drawn, lambda: _pay(charged, parts))

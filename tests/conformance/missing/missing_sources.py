@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 import pais
 from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais.data.sources import source
+from tests.conformance.streams import STREAMS
 
 Floats = NDArray[np.float64]
 N, D = 900, 4
@@ -130,6 +131,7 @@ def sources(*, dirty: bool) -> dict[str, Callable[[Path], object]]:
         "Parquet": lambda home: parquet(home, table, row_group_size=100),
         "Parquet vectors": lambda home: parquet(home, vectors() if dirty else vectors().slice(0, N)),
         "Parquet held": lambda home: source(parquet(home, table)).held(),
+        **{name: lambda _, stream=stream: stream(table) for name, stream in STREAMS.items()},
         "CSV": lambda home: csv_file(home) if dirty else written(home, csv_text([])),
         "CSV with names": lambda home: source(
             csv_file(home) if dirty else written(home, csv_text([])), columns=list(NAMES)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pais import DataError, DPKMeans
 from pais.data.sources import source
 from tests.conformance.missing.missing_sources import NAMES, SETTINGS, D, bad, columns_of, require_release, with_nulls
+from tests.conformance.streams import STREAMS
 
 Floats = NDArray[np.float64]
 
@@ -39,6 +40,7 @@ def empty_sources(home: Path) -> dict[str, object]:
         "bad Arrow": pa.table(with_nulls(bad()), names=NAMES),
         "Parquet": home / "none.parquet",
         "Parquet with a key": source(home / "none.parquet", columns=["x1", "x2", "x3"], carry=["x0"]),
+        **{name: stream(schema.empty_table()) for name, stream in STREAMS.items()},
         "CSV": home / "none.csv",
         "CSV without a line end": home / "open.csv",
         "CSV of bad rows": source(home / "bad.csv", columns=list(NAMES)),
@@ -57,6 +59,7 @@ EMPTY = [
     "bad Arrow",
     "Parquet",
     "Parquet with a key",
+    *STREAMS,
     "CSV",
     "CSV without a line end",
     "CSV of bad rows",

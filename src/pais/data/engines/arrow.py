@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, KeyedBits, row_bits
+from pais._base.randomness import BitSource, KeyedBits, RandomState, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.checks import type_name
 from pais.data.columns import Columns
-from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
+from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
 from pais.data.engines.files import DataFile, open_file
 from pais.data.engines.local import CarriedAt, LocalEngine
@@ -106,6 +106,11 @@ class ArrowEngine(LocalEngine):
         engine.schema = schema
         return engine
 
+    def sifting(self, random_state: RandomState | BitSource) -> Engine:
+        # Without a footer, the positions of rows, which key seeded draws, are not known in every pass.
+        has_positions = random_state is None or all(file.metadata is not None for file in self._files)
+        return super().sifting(random_state) if has_positions else self
+
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         if self.unit is not None:
@@ -124,6 +129,9 @@ class ArrowEngine(LocalEngine):
         if self.unit is not None:
             return self._thin_units(thinning, bits)
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
+        sample = self._sifted(thinning, draws)
+        if sample is not None:
+            return sample
 
         def thin_part(part: Part, stop: Event) -> list[tuple[KeptRows, pa.Table]]:
             samples = []
@@ -134,12 +142,7 @@ class ArrowEngine(LocalEngine):
             return samples
 
         parts = list(self._parts(positions=isinstance(draws, KeyedBits)))
-        samples = [sample for several in _over_parts(thin_part, parts) for sample in several]
-        carried = self._join_carried([table for _, table in samples])
-        kept_rows = [kept for kept, _ in samples]
-        # `join` frees the kept rows one by one, so nothing else may refer to them.
-        samples.clear()
-        return join(kept_rows, self.n_features, carried)
+        return self._joined([sample for several in _over_parts(thin_part, parts) for sample in several])
 
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
         def over(part: Part, stop: Event) -> list[T]:

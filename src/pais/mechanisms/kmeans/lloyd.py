@@ -70,10 +70,11 @@ class LloydSample:
     def summarise(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
         """Noisy counts and sums of the clusters of `centers`, which must be released or independent of the data."""
         k, d = centers.shape
-        label, _ = self._grid.assign(self._grid.of_centers(centers))
-        member = sparse.csr_array(
-            (np.ones(label.size, dtype=np.int64), label, np.arange(label.size + 1)), shape=(label.size, k)
-        ).T
+        grid = self._grid.of_centers(centers)
+        label = np.concatenate(self._grid.in_parts(lambda rows: self._grid.assign(grid, rows)[0]))
+        member = sparse.csc_array(
+            (np.ones(label.size, dtype=np.int64), label, np.arange(label.size + 1)), shape=(k, label.size)
+        )
         counts: IntArray = member @ self._counts
         sums: IntArray = member @ self._sums
         counts = counts + round_.count_noise.draw_steps((k, 1), self._count_lattice, bits)[:, 0]
