@@ -185,7 +185,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
     content = WeightedRows(rows=clipped, weights=1.0 / probability)
     lloyd = LloydSample(content, ball, (round_,))
     centers = CENTERS[:, : rows.shape[1]] / rows.shape[1]
-    label, score = lloyd._grid.assign(lloyd._grid.of_centers(centers))
+    label, square = lloyd._grid.assign(lloyd._grid.of_centers(centers), slice(None))
     wide = Ball(radius=2.0**100, order=ball.order, center=ball.center)
     return {
         "norm": norm,
@@ -195,7 +195,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
         "weighted steps": lloyd._sums,
         "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide, bin_of, edges()[1:]),
         "cluster": label,
-        "score": score,
+        "squared distance": square,
         **residuals_of(content, ball, centers),
     }
 
