@@ -165,12 +165,13 @@ def residuals_of(
         round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat=0.3)
         sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
         grid = sample._grid.of_centers(centers)
-        label, score = sample._grid.assign(grid)
+        label, square = sample._grid.assign(grid, slice(None))
+        distance = np.sqrt(square) if law.order == 2.0 else sample._grid.distances(grid, label, slice(None))
         found |= {
             f"point {law.order}": sample._grid.points,
             f"norm of the point {law.order}": sample._norms,
             f"weight steps {law.order}": sample._weights,
-            f"residual distance {law.order}": sample._distances(label, score, grid, law.order),
+            f"residual distance {law.order}": distance,
             f"reach {law.order}": round_.reach(sample._norms),
         }
     return found
