@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from benchmarks.state import ROOT, commit, uncommitted
 
 PLACE = Path("out/bench-all")
 ROWS = "50_000_000"
+STREAM = "benchmarks.stream"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ def stream(part: str, minutes: float, *tables: str) -> Entry:
     """A part of the tables about files; the rows are kept for the next part."""
     return Entry(
         name=f"stream-{part}",
-        module="benchmarks.stream",
+        module=STREAM,
         arguments=("--parts", part, "--rows", ROWS, "--repeats", "5", "--keep"),
         tables=tuple(f"stream-{table}" for table in tables),
         minutes=minutes,
@@ -86,7 +88,8 @@ ENTRIES = (
     stream("passes", 2.0, "passes", "threads"),
     stream("scale", 3.0, "memory", "time"),
     stream("command", 2.0, "command"),
-    stream("spark", 8.0, "spark"),
+    stream("spark", 7.0, "spark"),
+    stream("simulate", 2.0, "costs", "simulated"),
     Entry(
         name="people-scale",
         module="benchmarks.people_scale",
@@ -127,9 +130,9 @@ ENTRIES = (
     Entry(
         name="logistic",
         module="benchmarks.logistic",
-        arguments=("--seeds", "2"),
+        arguments=("--seeds", "2", "--epsilon", "0.1", "1"),
         tables=("logistic-loss",),
-        minutes=4.0,
+        minutes=5.0,
     ),
     Entry(
         name="regression",
@@ -219,9 +222,14 @@ class Runner:
         waiting = [entry for entry in entries if entry.name not in self.finished.seconds]
         for entry in (entry for entry in waiting if entry.timed):
             self._one(entry, {})
+        others = sorted((entry for entry in waiting if not entry.timed), key=lambda entry: -entry.minutes)
         with ThreadPoolExecutor(2) as pool:
-            others = sorted((entry for entry in waiting if not entry.timed), key=lambda entry: -entry.minutes)
-            list(pool.map(lambda entry: self._one(entry, {"OMP_NUM_THREADS": "1"}), others))
+            try:
+                list(pool.map(lambda entry: self._one(entry, {"OMP_NUM_THREADS": "1"}), others))
+            except BaseException:
+                # Entries that have not begun are dropped.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _one(self, entry: Entry, more: dict[str, str]) -> None:
         self.place.mkdir(parents=True, exist_ok=True)
@@ -274,6 +282,8 @@ def main() -> int:
     now = commit()
     finished = Finished.read(options.place / "state.json", now)
     Runner(place=options.place, finished=finished, console=console).run(entries)
+    if all(entry.name in finished.seconds for entry in ENTRIES if entry.module == STREAM):
+        shutil.rmtree(ROOT / "out" / "bench-stream", ignore_errors=True)
     page.main()
     absent = missing(ENTRIES, Published(), now)
     console.print(f"Not measured at {now}: {', '.join(absent)}." if absent else f"All tables are at {now}.")

@@ -36,7 +36,7 @@ def main() -> None:
         for name, make in tables(bench, options).items():
             if name in options.only:
                 table = make()
-                table.remarks.append(f"Measured at {state}.")
+                table.remarks.append(f"Medians of {seeds} seeds. Measured at {state}.")
                 table.publish(options.out, console)
 
 

@@ -40,7 +40,7 @@ def main() -> None:
     if options.index:
         console.print(index_line(options.index))
         return
-    shown = ("protects", "seconds", "CPU seconds", "peak GiB", "times the seconds", "times the CPU seconds")
+    shown = ("protects", "seconds", "range", "CPU seconds", "peak GiB", "times the seconds", "times the CPU seconds")
     table = Table(name="people-scale", title="k-means of rows and of people", shown=shown, prefix="")
     with tempfile.TemporaryDirectory(dir=options.scratch) as place:
         write_rows(Path(place) / "rows", options.rows, options.people)
@@ -48,7 +48,7 @@ def main() -> None:
     table.remarks += [
         f"{options.rows:,} rows of {options.people:,} people in {_FILES} Parquet files, {len(_FEATURES)} columns; the "
         "rows of a person are scattered over all files. `pais kmeans --n-clusters 8 --epsilon 1`, with a survey.",
-        f"Medians of {options.repeats} runs, each in a new process; the two commands alternate.",
+        f"Medians of {options.repeats} runs, and their range, each in a new process; the two commands alternate.",
         machine(),
         f"Measured at {source_state()}.",
     ]
@@ -78,6 +78,7 @@ def measured(place: Path, repeats: int) -> list[dict[str, Cell]]:
         {
             "protects": who,
             "seconds": float(wall),
+            "range": f"{min(runs[who])[0]:.3g} to {max(runs[who])[0]:.3g}",
             "CPU seconds": float(cpu),
             "peak GiB": float(peak) / _GIB,
             "times the seconds": float(wall / seconds),

@@ -30,7 +30,7 @@ TITLES: dict[Kind, str] = {"normals": "random normals, plain", "integers": "inte
 TWO_CORES_TARGET = 1.6
 
 DECODE = "bare decode"
-SURVEY_PASSES = ("histogram about the origin", "clipped sum", "histogram about the center")
+SURVEY_PASSES = ("octaves and sums about the origin", "histogram about the center")
 FREE, CORESET = "thin, free constrained rule", "thin, coreset 2 %"
 PASSES = (*SURVEY_PASSES, FREE, CORESET)
 #: Means over the passes of a fit: as it is by default, and with a small sample instead of the free one.

@@ -93,7 +93,7 @@ def _time_table(by_size: dict[int, dict[str, Any]]) -> Table:
         title=f"Time of survey and sample by rows, {COLUMNS} float64 columns",
         shown=("rows", "survey s", "sample s", "both s", "CPU s", "ns/row", "plan s", "M rows/s of a pass"),
         remarks=[
-            f"Wall seconds on all cores, smallest of {RUNS} runs in a fresh process for each size: three passes of the "
+            f"Wall seconds on all cores, smallest of {RUNS} runs in a fresh process for each size: two passes of the "
             "survey and one of the sample. Planning, which does not depend on the rows, is beside it.",
             f"R^2 of a straight line {explained:.5f}; time per row at {rows[-1]:,.0f} rows over that at "
             f"{rows[0]:,.0f}: {per_row[-1] / per_row[0]:.3f}.",

@@ -8,11 +8,12 @@ center is stated, the survey releases a noisy mean first.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pais._base import validate
+from pais._base.ladder import HALVES, N_OCTAVES, Rung
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.octaves import BINS_PER_OCTAVE, N_BINS, OCTAVES, WIDEST, bin_of, edges
@@ -31,8 +32,8 @@ from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.guarantee import warn
 from pais.privacy.norms import NormDistribution
 
-# Share of the raw rows that are not clipped in the noisy mean.
-_CENTER_QUANTILE = 0.9
+# Typical norm of the rows in an octave, as a share of its upper edge.
+_TYPICAL_NORM = 0.75
 
 # Bins per octave of the last histogram if the first one shows some rows, or none.
 _BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
@@ -58,7 +59,7 @@ def survey(
     ----------
     rows : array, table, path, Spark DataFrame or source
         Any input of `pais.source`. Each stage reads, clips and counts every row once: one pass with a stated center,
-        three without, and three more for the bounds of "auto" columns, which take 60 % of the price.
+        two without, and two more for the bounds of "auto" columns, which take 60 % of the price.
     epsilon : float
         Price of the whole survey.
     center : sequence of float, optional
@@ -136,7 +137,7 @@ def charged_survey(
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
-    engine.require_passes((3 if center is None else 1) + (3 if engine.schema is not None and engine.schema.open else 0))
+    engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
     engine, left, unclear = with_bounds(engine, noise, bits)
     center, counts = _stages(engine, origin, left, bits)
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
@@ -176,10 +177,10 @@ def _stages(
 ) -> tuple[tuple[float, ...], NormCounts | None]:
     """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
 
-    A histogram of octaves comes first. It gives the scale of the rows for the mean, and decides how many bins the last
-    histogram has.
+    A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
+    histogram has. The sums for the mean come from the same pass.
     """
-    counts = _norm_counts(engine, origin, bits)
+    counts, sums = _first_pass(engine, origin, bits)
     # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
     lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
     coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
@@ -187,11 +188,9 @@ def _stages(
     if center is None:
         center = (0.0,) * engine.n_features
         if coarse is not None:
-            edge = (coarse.position_at(_CENTER_QUANTILE) + 1) * BINS_PER_OCTAVE
-            clip = Ball(radius=float(edges()[edge]), order=origin.order)
-            center = _noisy_mean(engine, clip, coarse.n_rows, noise.on_sum(noise.center_share, clip), bits)
+            center = _noisy_mean(sums, coarse, origin.order, noise, bits)
             left -= noise.center_share  # [note: survey-3]
-            counts = _norm_counts(engine, Ball(radius=WIDEST, order=origin.order, center=center), bits)
+            counts = _norm_counts(engine, replace(origin, center=center), bits, coarse.n_rows)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
     bins = _bins_for(n_rows / rest.deviation(1))
@@ -216,24 +215,32 @@ class _NormCounts(Fold):
     ball: Ball
 
     def of(self, block: Block) -> IntArray:
-        return block.mass_in_bins(self.ball, bin_of, edges()[1:])
+        return block.mass_in_bins(self.ball)
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ClippedSum(Fold):
-    """Sum of the rows clipped to the ball, in whole steps of a lattice."""
+class _OctaveSums(Fold):
+    """Number of rows in each half of an octave of norms, or their mass, and sums of rows by octave, in steps."""
 
     uses_masses = True
     ball: Ball
-    lattice: Lattice
 
     def of(self, block: Block) -> IntArray:
-        return block.clipped_sum(self.ball, self.lattice)
+        return block.octave_sums(self.ball)
 
 
-def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
-    """Number of rows in each bin of norms. Secret; one pass."""
-    return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
+def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray, IntArray]:
+    """Number of rows in each bin of norms, and sums of rows by octave if no center is stated. Secret; one pass."""
+    if origin.center is not None:
+        return _norm_counts(engine, origin, bits), np.empty(0, dtype=np.int64)
+    counts, sums = np.split(engine.fold(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
+    return counts, sums.reshape(N_OCTAVES, -1)
+
+
+def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, n_rows: float | None = None) -> IntArray:
+    """Number of rows in each bin of norms. Secret; one pass, which also sifts a released number of rows if stated."""
+    counts = _NormCounts(ball=ball)
+    return engine.fold(counts if n_rows is None else engine.sift(counts, n_rows), seeded=not bits.private)
 
 
 def _noisy_counts(
@@ -246,13 +253,28 @@ def _noisy_counts(
     return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
 
 
-def _noisy_mean(engine: Engine, ball: Ball, noisy_rows: float, noise: NoiseLaw, bits: BitSource) -> tuple[float, ...]:
+def _noisy_mean(
+    sums: IntArray, coarse: NormCounts, order: float, noise: SurveyNoise, bits: BitSource
+) -> tuple[float, ...]:
     """Noisy sum of the clipped rows divided by the noisy number of rows, shrunk toward 0, clipped to the ball."""
-    d = engine.n_features
-    lattice = Lattice.for_scale(noise.scale)
-    total = engine.fold(_ClippedSum(ball=ball, lattice=lattice), seeded=not bits.private)
-    noisy = lattice.decode(total + noise.draw_steps((1, d), lattice, bits)[0])
-    return tuple(ball.clip(shrunk_mean(noisy, noise.deviation(d), noisy_rows)[None, :])[0].tolist())
+    d = sums.shape[1]
+    # The noise on a sum of rows within the unit ball. It is proportional to the radius.
+    unit = noise.on_sum(noise.center_share, Ball(radius=1.0, order=order))
+    rung = Rung(octave=_best_octave(coarse.counts, math.sqrt(d) * unit.deviation(d)), order=order)
+    lattice = rung.lattice(unit.scale * rung.radius)
+    ball = Ball(radius=rung.radius, order=order)
+    law = noise.on_sum(noise.center_share, replace(ball, radius=rung.reach(lattice, d)))  # [note: survey-9]
+    noisy = lattice.decode(rung.total(sums, lattice) + law.draw_steps((1, d), lattice, bits)[0])
+    return tuple(ball.clip(shrunk_mean(noisy, law.deviation(d), coarse.n_rows)[None, :])[0].tolist())
+
+
+def _best_octave(counts: FloatArray, spread: float) -> int:
+    """The octave at whose upper edge the noise on a sum of clipped rows and their loss in length are least together."""
+    radius = edges()[BINS_PER_OCTAVE::BINS_PER_OCTAVE]
+    rows, length = (np.cumsum(mass[::-1])[::-1] for mass in (counts, counts * radius))
+    # At each edge, the length that the rows from this octave outwards lose. Those of the octave itself lose none.
+    lost = _TYPICAL_NORM * (length - rows * radius)
+    return int(np.argmin(spread * radius + lost))
 
 
 def shrunk_mean(noisy_sum: FloatArray, deviation: float, noisy_rows: float) -> FloatArray:

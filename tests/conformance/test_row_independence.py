@@ -37,6 +37,7 @@ from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.mechanisms import ResidualRound, laplace_noise
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round
 from pais.mechanisms.kmeans.residual import ResidualSample
+from tests.clipped_sums import clipped_sum
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0
@@ -89,17 +90,17 @@ def test_norm_and_contribution_of_a_row_are_the_same_alone_and_among_others(
 ) -> None:
     block, rows = LAYOUTS[layout], some_rows(d)
     center = tuple(np.linspace(-0.1, 0.3, d).tolist()) if centered else None
-    ball, lattice = Ball(radius=RADIUS, order=order, center=center), Lattice(step=2.0**-20)
+    ball = Ball(radius=RADIUS, order=order, center=center)
     alone = [block(rows[place : place + 1]) for place in range(len(rows))]
     norms = np.concatenate([one.norms(ball) for one in alone])
-    added = np.array([one.clipped_sum(ball, lattice) for one in alone])
+    added = np.array([one.octave_sums(ball) for one in alone])
     rng = np.random.default_rng(1)
     for size in (2, 3, 5, 13, 14):
         for _ in range(4 if d < 8000 else 1):
             chosen = rng.permutation(len(rows))[:size]
             together = block(rows[chosen])
             assert np.array_equal(together.norms(ball), norms[chosen])
-            assert np.array_equal(together.clipped_sum(ball, lattice), added[chosen].sum(axis=0))
+            assert np.array_equal(together.octave_sums(ball), added[chosen].sum(axis=0))
 
 
 @pytest.mark.parametrize(("order", "huge"), [(1.0, 1e301), (2.0, 1e160)])
@@ -120,20 +121,20 @@ def test_a_row_that_overflows_does_not_change_the_others(order: float, huge: flo
     others = np.tile(tried[np.argmax(apart)], (131_071, 1))
     record = np.zeros((1, 8))
     record[0, 0] = huge
-    change = by_columns(np.vstack([others, record])).clipped_sum(ball, lattice) - by_columns(others).clipped_sum(
-        ball, lattice
-    )
-    assert np.array_equal(change, by_columns(record).clipped_sum(ball, lattice))
+    change = by_columns(np.vstack([others, record])).octave_sums(ball) - by_columns(others).octave_sums(ball)
+    assert np.array_equal(change, by_columns(record).octave_sums(ball))
+    total = clipped_sum(ball, lattice)
+    change = total.of(by_columns(np.vstack([others, record]))) - total.of(by_columns(others))
+    assert np.array_equal(change, total.of(by_columns(record)))
     assert np.abs(change).sum() * lattice.step <= RADIUS
 
 
 @pytest.mark.parametrize("n", [1, 2, 1 << 15, (1 << 15) + 1])
 def test_sums_of_equal_rows_are_multiples_of_one_row(n: int) -> None:
-    """Steps so fine that a double holds a few thousand of them exactly, and no more."""
-    ball, lattice = Ball(radius=RADIUS, order=2.0), Lattice(step=2.0**-39)
+    ball = Ball(radius=RADIUS, order=2.0)
     rows = np.tile([[1.1, 1.3, -0.7]], (n, 1))
-    once = by_columns(rows[:1]).clipped_sum(ball, lattice)
-    assert np.array_equal(by_columns(rows).clipped_sum(ball, lattice), n * once)
+    once = by_columns(rows[:1]).octave_sums(ball)
+    assert np.array_equal(by_columns(rows).octave_sums(ball), n * once)
 
 
 def test_k_means_refuses_another_ball_than_the_planned_one() -> None:
@@ -194,7 +195,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
         "probability": probability,
         "lattice steps": LATTICE.encode(clipped),
         "weighted steps": lloyd._sums,
-        "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide, bin_of, edges()[1:]),
+        "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide),
         "cluster": label,
         "squared distance": square,
         **residuals_of(content, ball, centers),
@@ -242,11 +243,11 @@ def test_rows_and_columns_give_the_same_bits(d: int, order: float, centered: boo
     rng = np.random.default_rng(d)
     rows = np.vstack([some_rows(d), rng.standard_normal((9000, d)) * rng.lognormal(0.0, 1.0, (9000, 1)) / d**0.5])
     center = tuple(np.linspace(-0.1, 0.3, d).tolist()) if centered else None
-    ball, wide = (Ball(radius=radius, order=order, center=center) for radius in (RADIUS, 2.0**100))
+    wide = Ball(radius=2.0**100, order=order, center=center)
     one, other = RowBlock(rows, identity(len(rows))), by_columns(rows)
     assert one.norms(wide).tobytes() == other.norms(wide).tobytes()
-    assert np.array_equal(one.norm_bins(wide, bin_of, edges()[1:]), other.norm_bins(wide, bin_of, edges()[1:]))
-    assert np.array_equal(one.clipped_sum(ball, LATTICE), other.clipped_sum(ball, LATTICE))
+    assert np.array_equal(one.norm_bins(wide), other.norm_bins(wide))
+    assert np.array_equal(one.octave_sums(wide), other.octave_sums(wide))
 
 
 @pytest.mark.parametrize("order", [1.0, 2.0])
@@ -307,7 +308,7 @@ def test_an_adversarial_order_of_rough_sums_changes_no_result(
         kept = [
             sample(rows, ball=ball, rule=RULE, random_state=3, strategy=way).spend("a test") for way in ("pass", "thin")
         ]
-        found = [ball.clip(rows), block.clipped_sum(ball, LATTICE), block.norm_bins(wide, bin_of, edges()[1:])]
+        found = [ball.clip(rows), block.octave_sums(wide), block.norm_bins(wide)]
         found += [array for one in kept for array in (one.rows, one.weights)]
         return [array.tobytes() for array in [*found, ball.norms(rows)]]
 

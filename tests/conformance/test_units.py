@@ -19,7 +19,8 @@ from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
 from pais.data.engines import Engine, Thinning, batches as batch_engine, files, members, streams
-from pais.norm_survey import _ClippedSum, _NormCounts
+from pais.norm_survey import _NormCounts
+from tests.clipped_sums import clipped_sum
 from tests.conformance.streams import STREAMS, shuffled
 
 Floats = NDArray[np.float64]
@@ -130,7 +131,7 @@ def test_sums_and_samples_are_those_of_a_brute_force_computation(
     # The sum of clipped rows.
     values = rows[list(FEATURES)].to_numpy()
     clipped = values * np.minimum(1.0, RADIUS / np.linalg.norm(values, axis=1))[:, None]
-    total = engine.fold(_ClippedSum(ball=Ball(radius=RADIUS), lattice=Lattice(step=2.0**-30)), seeded=False)
+    total = engine.fold(clipped_sum(Ball(radius=RADIUS), Lattice(step=2.0**-30)), seeded=False)
     expected = (clipped * (mass / 2**25)[:, None]).sum(axis=0)
     np.testing.assert_allclose(total * 2.0**-30, expected, rtol=0.0, atol=1e-5)
     # A sample of everything.

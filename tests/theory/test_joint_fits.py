@@ -98,22 +98,28 @@ def test_noise_of_a_whole_fit_is_within_its_price(rows: dict[str, Any], monkeypa
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Shift of a record in each stage of a survey: one count, or a vector as long as the radius of the ball."""
     stages: list[float] = []
-    on_counts, on_sum = SurveyNoise.on_counts, SurveyNoise.on_sum
+    shifts: list[tuple[GaussianNoise, float]] = []
+    on_counts, on_sum, draw_steps = SurveyNoise.on_counts, SurveyNoise.on_sum, GaussianNoise.draw_steps
 
     def counts(self: SurveyNoise, share: float) -> Any:
         noise = on_counts(self, share)
         assert isinstance(noise, GaussianNoise)
-        stages.append(1.0 / noise.scale)
+        shifts.append((noise, 1.0 / noise.scale))
         return noise
 
     def sums(self: SurveyNoise, share: float, ball: pais.Ball) -> Any:
         noise = on_sum(self, share, ball)
         assert isinstance(noise, GaussianNoise)
-        stages.append(ball.radius / noise.scale)
+        shifts.append((noise, ball.radius / noise.scale))
         return noise
+
+    def draw(self: GaussianNoise, *args: Any, **more: Any) -> IntArray:
+        stages.extend(shift for noise, shift in shifts if noise is self)
+        return draw_steps(self, *args, **more)
 
     monkeypatch.setattr(SurveyNoise, "on_counts", counts)
     monkeypatch.setattr(SurveyNoise, "on_sum", sums)
+    monkeypatch.setattr(GaussianNoise, "draw_steps", draw)
     return stages
 
 

@@ -20,10 +20,11 @@ from pais import (
     laplace_noise,
     sample,
 )
-from pais._base.lattice import IntArray, Lattice
-from pais.data.engines import Fold, memory as memory_engine
-from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais._base.lattice import Lattice
+from pais.data.engines import memory as memory_engine
+from pais.data.engines.blocks import ColumnBlock, RowBlock
 from pais.data.sources import source
+from tests.clipped_sums import clipped_sum
 from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, naive_total, noises, seeded
 
 Floats = NDArray[np.float64]
@@ -31,16 +32,6 @@ ULP = 2.0**-52
 
 
 # ---------------------------------------------------------------- orders of summation
-
-
-class SumOf(Fold):
-    """Sum of the rows clipped to a ball, in whole steps: what a survey folds."""
-
-    def __init__(self, ball: Ball, lattice: Lattice) -> None:
-        self.ball, self.lattice = ball, lattice
-
-    def of(self, block: Block) -> IntArray:
-        return block.clipped_sum(self.ball, self.lattice)
 
 
 def exact_steps(rows: Floats, step: float) -> list[int]:
@@ -51,7 +42,7 @@ def test_permuting_blocks_threads_files_and_layouts_leave_every_bit_of_a_sum(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = awkward_rows(400, seed=1)
-    fold = SumOf(Ball(radius=2.0**40), Lattice(step=2.0**-9))
+    fold = clipped_sum(Ball(radius=2.0**40), Lattice(step=2.0**-9))
     exact = exact_steps(rows, 2.0**-9)
     rng = np.random.default_rng(2)
     naive = set()
@@ -67,9 +58,9 @@ def test_permuting_blocks_threads_files_and_layouts_leave_every_bit_of_a_sum(
         for is_seeded in (True, False):
             assert source(path).fold(fold, seeded=is_seeded).tolist() == exact
         identity = np.arange(len(rows), dtype=np.uint64)
-        assert RowBlock(shuffled, identity).clipped_sum(fold.ball, fold.lattice).tolist() == exact
+        assert fold.of(RowBlock(shuffled, identity)).tolist() == exact
         columns = [np.ascontiguousarray(column) for column in shuffled.T]
-        assert ColumnBlock(columns, identity).clipped_sum(fold.ball, fold.lattice).tolist() == exact
+        assert fold.of(ColumnBlock(columns, identity)).tolist() == exact
     assert len(naive) > 1
 
 
@@ -141,7 +132,9 @@ def test_a_column_layout_adds_no_more_of_a_row_than_the_radius_either() -> None:
         for row in odd_rows(radius, lattice.step):
             identity = np.zeros(1, dtype=np.uint64)
             for block in (RowBlock(row[None, :], identity), ColumnBlock([row[:1].copy(), row[1:].copy()], identity)):
-                moved = [Fraction(int(value)) * Fraction(lattice.step) for value in block.clipped_sum(ball, lattice)]
+                moved = [
+                    Fraction(int(value)) * Fraction(lattice.step) for value in clipped_sum(ball, lattice).of(block)
+                ]
                 assert p_norm_at_most(moved, order, Fraction(radius))
 
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from pais import Ball, LpNoise
+from pais._base.ladder import N_OCTAVES, Rung
 from pais._base.lattice import IntArray, Lattice
-from pais._base.octaves import N_BINS
+from pais._base.octaves import N_BINS, OCTAVES, WIDEST
 from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
-from pais.norm_survey import _noisy_mean, shrunk_mean, survey
+from pais.norm_survey import _best_octave, _first_pass, _noisy_mean, shrunk_mean, survey
+from pais.planning.norm_counts import NormCounts
 from pais.planning.survey_noise import SurveyNoise
 from tests.survey_cases import cloud
 
@@ -25,17 +28,18 @@ BIN = 2.0 ** (1.0 / 12.0)
 
 @dataclass(kw_only=True)
 class Spy:
-    """Every draw of noise, and every array of whole steps on its way out."""
+    """Every draw of noise, every edge at which rows are clipped, and every array of whole steps on its way out."""
 
     laws: list[LpNoise] = field(default_factory=list)
     shapes: list[tuple[int, int]] = field(default_factory=list)
     released: list[Floats] = field(default_factory=list)
+    rungs: list[tuple[Rung, Lattice]] = field(default_factory=list)
 
 
 @pytest.fixture
 def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
     seen = Spy()
-    draw_steps, decode = LpNoise.draw_steps, Lattice.decode
+    draw_steps, decode, total = LpNoise.draw_steps, Lattice.decode, Rung.total
 
     def draw(self: LpNoise, shape: tuple[int, int], lattice: Lattice, bits: BitSource) -> IntArray:
         seen.laws.append(self)
@@ -46,8 +50,13 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> Spy:
         seen.released.append(decode(self, steps))
         return seen.released[-1]
 
+    def clipped(self: Rung, sums: IntArray, lattice: Lattice) -> IntArray:
+        seen.rungs.append((self, lattice))
+        return total(self, sums, lattice)
+
     monkeypatch.setattr(LpNoise, "draw_steps", draw)
     monkeypatch.setattr(Lattice, "decode", out)
+    monkeypatch.setattr(Rung, "total", clipped)
     return seen
 
 
@@ -134,19 +143,13 @@ def test_the_shares_of_the_stages_add_up_to_the_price(spy: Spy, epsilon: float, 
     # Laplace noise on bins in which a record counts once, and noise of the ball's own norm on the sum.
     assert scale_law.p == norm_law.p == 1.0
     assert mean_law.p == order
-    coarse_radius = _coarse_radius(spy.released[0], scale_law)
-    shares = [1.0 / scale_law.scale, coarse_radius / mean_law.scale, 1.0 / norm_law.scale]
+    # A record adds a vector within the radius, and a step more in each column by rounding.
+    ((rung, lattice),) = spy.rungs
+    reach = 2.0 ** (rung.octave - 99) + lattice.step * 5.0 ** (1.0 / order)
+    shares = [1.0 / scale_law.scale, reach / mean_law.scale, 1.0 / norm_law.scale]
     assert sum(shares) <= epsilon * (1.0 + 1e-12)
     assert sum(shares) == pytest.approx(epsilon, rel=1e-9)
     assert found.epsilon == epsilon
-
-
-def _coarse_radius(released: Floats, law: LpNoise) -> float:
-    """The radius of the first stage, from its noisy counts."""
-    threshold = law.scale * math.log(released.size / 0.02)
-    kept = np.where(released > threshold, released, 0.0)
-    edges = np.exp2(np.linspace(-100.0, 100.0, released.size + 1))
-    return float(edges[1:][np.argmax(np.cumsum(kept) >= 0.9 * kept.sum())])
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 3.0])
@@ -211,23 +214,42 @@ def test_a_neighbour_changes_a_bin_by_one_for_every_price(noiseless: Spy, epsilo
     assert max(np.abs(np.diff(counts))) <= 1.0
 
 
+def noisy_mean(table: Floats, order: float, noise: SurveyNoise) -> tuple[float, ...]:
+    """The noisy mean of rows that the first stage found to have norms between 1 and 2."""
+    counts = np.zeros(N_OCTAVES)
+    counts[OCTAVES] = 50.0
+    with np.errstate(all="ignore"):
+        _, sums = _first_pass(source(table), Ball(radius=WIDEST, order=order), SecureBits())
+    return _noisy_mean(sums, NormCounts(counts=counts, variance=1.0), order, noise, SecureBits())
+
+
 @pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
 def test_rows_enter_the_noisy_mean_clipped_to_the_released_ball(noiseless: Spy, order: float) -> None:
-    ball = Ball(radius=2.0, order=order)
     near = np.random.default_rng(8).uniform(-0.1, 0.1, (50, 3))
     far = np.array([[1e6, -1e6, 3.0]])
     totals = []
     for table in (near, np.concatenate([near, far]), np.concatenate([near, -1e200 * far])):
         noiseless.released.clear()
-        _noisy_mean(source(table), ball, 50.0, SurveyNoise(epsilon=1.0).on_sum(0.5, ball), SecureBits())
+        noisy_mean(table, order, SurveyNoise(epsilon=2.0))
         totals.append(noiseless.released[0])
     assert noiseless.laws[0].p == order
-    assert noiseless.laws[0].scale >= ball.radius / 0.5
+    assert noiseless.laws[0].scale >= 2.0 / (0.4 * 2.0)
     assert np.max(np.abs(totals[0] - near.sum(axis=0))) < 1e-3
     for total in totals[1:]:
         share = np.linalg.norm(total - totals[0], ord=order)
-        assert share == pytest.approx(2.0, rel=1e-4)
-        assert share <= 2.0
+        assert 1.0 - 1e-4 < share <= 2.0 + 1e-4
+
+
+def test_rows_are_clipped_where_noise_and_lost_length_are_least() -> None:
+    counts = np.zeros(N_OCTAVES)
+    counts[OCTAVES - 1 : OCTAVES + 4] = [5000.0, 3000.0, 1000.0, 100.0, 1.0]
+    edges = np.exp2(np.arange(N_OCTAVES) - 99.0)
+    for spread in (1e-9, 1.0, 30.0, 1e3, 1e5, 1e9):
+        lost = [0.75 * sum(counts[o] * (edges[o] - edges[r]) for o in range(r, N_OCTAVES)) for r in range(N_OCTAVES)]
+        cost = spread * edges + np.array(lost)
+        assert cost[_best_octave(counts, spread)] == pytest.approx(cost.min(), rel=1e-9)
+    # With little noise, no row that was seen is clipped.
+    assert _best_octave(counts, 1e-9) == OCTAVES + 3
 
 
 def test_the_noisy_mean_is_shrunk_by_the_known_noise() -> None:
@@ -241,7 +263,30 @@ def test_the_noisy_mean_is_shrunk_by_the_known_noise() -> None:
 
 
 def test_the_noisy_mean_stays_in_the_ball_whatever_the_noise() -> None:
-    ball = Ball(radius=1.0)
     for _ in range(20):
-        mean = _noisy_mean(source(np.ones((1, 3))), ball, 1.0, LpNoise(scale=1e3, p=2.0), SecureBits())
-        assert np.linalg.norm(mean) <= 1.0
+        assert np.linalg.norm(noisy_mean(np.ones((1, 3)), 2.0, SurveyNoise(epsilon=1e-3))) <= 2.0
+
+
+def test_the_center_of_rows_far_from_the_origin_is_among_them() -> None:
+    """Few rows lie beyond the edge of an octave, and are scaled down to half of their length there."""
+    rng = np.random.default_rng(9)
+    rows = rng.standard_normal((20_000, 3)) + np.array([126.5, 0.0, 0.0])
+    assert 0.05 < np.mean(np.linalg.norm(rows, axis=1) > 128.0) < 0.1
+    ball = survey(rows, epsilon=1.0, random_state=1).ball
+    assert ball.center is not None
+    assert np.linalg.norm(np.asarray(ball.center) - rows.mean(axis=0)) < 0.5
+
+
+def test_a_survey_without_a_center_takes_two_passes() -> None:
+    engine = source(cloud(100))
+    folds = []
+
+    def fold(*args: Any, **options: Any) -> Any:
+        folds.append(args[0])
+        return type(engine).fold(engine, *args, **options)
+
+    engine.fold = fold  # type: ignore[method-assign]
+    survey(engine, epsilon=100.0, random_state=1)
+    assert len(folds) == 2
+    survey(engine, epsilon=100.0, center=(0.0,) * 5, random_state=1)
+    assert len(folds) == 3

@@ -71,7 +71,7 @@ def survey(
         bar.begin("open")
         rows = open_rows(wanted, bar)
         bar.begin("survey")
-        bar.expect(passes(rows, surveys=3 if center is None else 1))
+        bar.expect(passes(rows, surveys=2 if center is None else 1))
         result = survey_rows(
             rows,
             epsilon=request.epsilon,

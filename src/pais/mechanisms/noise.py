@@ -16,7 +16,7 @@ from scipy import special
 from pais._base import files, validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
-from pais._base.numerics import ULP, FloatArray, divide_up, exact, multiply_down
+from pais._base.numerics import ULP, FloatArray, divide_up, exact
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
 from pais.data.ball import norm_order
@@ -281,7 +281,7 @@ class GaussianNoise(NoiseLaw):
 
     @property
     def _price(self) -> float:
-        return float(multiply_down(self.scale, 1.0 - 8 * ULP))  # [note: noise-5]
+        return math.nextafter(self.scale * (1.0 - 8 * ULP), 0.0)  # [note: noise-5]
 
 
 def laplace_noise(scale: float | None = None, *, epsilon: float | None = None, sensitivity: float = 1.0) -> LpNoise:

@@ -91,7 +91,7 @@ class Settings(ABC):
         """Return the settings for a source, before a row is read. Raises if they do not fit its columns.
 
         If neither center nor radius is stated and bounds limit all columns, stated or yet to be found, their midpoint
-        is the center. It is about as good as a surveyed mean, which would take two more passes over the rows.
+        is the center. It is about as good as a surveyed mean, which would take one more pass over the rows.
         """
         schema = rows.schema
         rows.require_width(self.stated_ball())
@@ -177,9 +177,9 @@ class Settings(ABC):
 
     @property
     def _norm_passes(self) -> int:
-        """Number of passes for norms and center: three if neither center nor radius is stated."""
+        """Number of passes for norms and center: two if neither center nor radius is stated."""
         if self.radius is None:
-            return 3 if self.center is None else 1
+            return 2 if self.center is None else 1
         return 1 if self.norms is None else 0
 
     def require(self) -> None:

@@ -217,7 +217,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert_no_size(lambda: pais.sample(ROWS, ball=ball, rule=every))
         assert_no_size(lambda: pais.source(data[1]).held())
     with monkeypatch.context() as change:
-        change.setattr(norm_survey._NormCounts, "of", runs_out)
+        change.setattr(norm_survey._OctaveSums, "of", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: pais.survey(rows, epsilon=1.0))
             assert_no_size(lambda rows=rows: fitted(rows))

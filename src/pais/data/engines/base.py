@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray, round_down
-from pais._base.randomness import BitSource, RowBits, bernoulli
+from pais._base.randomness import BitSource, RandomState, RowBits, bernoulli
 from pais._base.threads import in_threads
 from pais.data.ball import Ball, require_width
 from pais.data.checks import listed
@@ -246,6 +246,14 @@ class Engine(ABC):
     def known_rows(self) -> int | None:
         """The number of rows if it is already known, else None. Secret; used for a progress bar."""
         return None
+
+    def sifting(self, random_state: RandomState | BitSource) -> Engine:
+        """Return an engine that can collect candidates for a sample during a survey; by default, this engine itself."""
+        return self
+
+    def sift(self, fold: Fold, n_rows: float) -> Fold:
+        """Return a fold that also collects candidates for the next sample, if that saves a pass over the rows."""
+        return fold
 
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""

@@ -68,6 +68,9 @@ class BatchEngine(LocalEngine):
         if self.unit is not None:
             return self._thin_units(thinning, bits)
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
+        sample = self._sifted(thinning, draws)
+        if sample is not None:
+            return sample
 
         def keep(block: Block, carried_at: CarriedAt) -> tuple[KeptRows, pa.Table]:
             kept = thinning.keep(block, screen, draws)

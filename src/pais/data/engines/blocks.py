@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.lattice import IntArray, Lattice
+from pais._base.ladder import HALVES, N_OCTAVES, add_steps, steps_per_unit
+from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
+from pais._base.octaves import BINS_PER_OCTAVE, N_BINS, WIDEST, bins_of_powers
 from pais._base.rowwise import sum_columns
 from pais.data.ball import Ball, settled
 from pais.data.engines.screen import Screen
@@ -20,19 +23,13 @@ from pais.data.engines.screen import Screen
 Index = NDArray[np.intp]
 #: Integers of any size.
 Numbers = NDArray[np.signedinteger[Any]]
-BinOf = Callable[[FloatArray], Index]
+Bins = NDArray[np.int16]
 
 # Powers are summed in pieces of this many rows, which stay in the cache from one column to the next.
 _PIECE_ROWS = 1 << 15
 
 # Rows are clipped in pieces of this many numbers, which also stay in the cache.
 _PIECE_NUMBERS = 1 << 17
-
-# Up to this many columns, norms in the fixed order of `_rowwise` are as fast to compute as rough ones.
-_FEW_COLUMNS = 4
-
-# Sums of integers are exact in doubles up to this value.
-_EXACT = 2.0**53
 
 
 class Block(ABC):
@@ -69,30 +66,54 @@ class Block(ABC):
         """Return the norms of all finite rows, relative to the ball's center."""
         return _present(self.all_norms(ball))
 
-    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
-        """Return the bins of the norms of all finite rows. Every norm in a bin is below the bin's upper edge."""
-        return bin_of(self.norms(ball))
+    @abstractmethod
+    def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
+        """Return the bin of the norm of each row about the center; the number of bins if the row is not finite."""
 
-    def mass_in_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> IntArray:
+    def mass_in_bins(self, ball: Ball) -> IntArray:
         """Return the total mass of the finite rows in each bin of norms, in steps."""
-        if self.masses is None:
-            return np.bincount(self.norm_bins(ball, bin_of, upper), minlength=upper.size)
-        norm = self.all_norms(ball)
-        present = np.flatnonzero(~np.isnan(norm))
-        # Sums of integers below 2**53, which are exact.
-        weights = self.masses.take(present).astype(np.float64)  # [note: units-6]
-        return np.bincount(bin_of(norm.take(present)), weights, minlength=upper.size).astype(np.int64)
+        return self._masses_by(self.norm_bins(ball), N_BINS)
+
+    @np.errstate(all="ignore")
+    def octave_sums(self, ball: Ball) -> IntArray:
+        """Return the mass of the finite rows in each half of an octave of norms, and the sums of rows by octave.
+
+        The sums follow the masses in one flat array. They are in the steps of `pais._base.ladder`. Rows with a mass are
+        multiplied by it before they are truncated toward zero.
+        """
+        bins = self.norm_bins(ball, HALVES)
+        octave = bins >> 1
+        # Rows that may be beyond the last edge, and rows that are not finite.
+        far = np.flatnonzero(octave >= N_OCTAVES - 1)
+        octave[far] = 0
+        clipped = replace(ball, radius=WIDEST).clip(self.taken(far, ball))
+        present = ~np.isnan(clipped[:, 0])
+        steps = clipped[present] * steps_per_unit(np.array(N_OCTAVES - 1))
+        if self.masses is not None:
+            steps *= (self.masses.take(far[present]) * self.mass_step)[:, None]
+        sums = np.zeros((N_OCTAVES, clipped.shape[1]), dtype=np.int64)
+        sums[-1] = np.trunc(steps).astype(np.int64).sum(axis=0)  # [note: ladder-4]
+        self._add_steps(sums, ball, octave, far)
+        return np.concatenate([self._masses_by(bins, HALVES * N_OCTAVES), sums.ravel()])
 
     @abstractmethod
-    def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        """Return the sum of all finite rows, shifted, clipped to the ball and truncated toward zero to whole steps.
+    def _add_steps(self, sums: IntArray, ball: Ball, octave: Bins, without: Index) -> None:
+        """Add all rows but those at `without` to the sums of their octaves, in whole steps."""
 
-        Rows with a mass are multiplied by it before they are truncated.
-        """
+    def _masses_by(self, bins: Bins, n_bins: int) -> IntArray:
+        if self.masses is None:
+            return np.bincount(bins, minlength=n_bins + 1)[:n_bins]
+        # Sums of integers below 2**53, which are exact.
+        weights = self.masses.astype(np.float64)  # [note: units-6]
+        return np.bincount(bins, weights, minlength=n_bins + 1)[:n_bins].astype(np.int64)
 
     @abstractmethod
     def taken(self, index: Index, ball: Ball) -> FloatArray:
         """Return the rows at `index`, relative to the ball's center, as an array of shape (m, d)."""
+
+    @abstractmethod
+    def part(self, index: Index) -> Block:
+        """Return a block of the rows at `index`, which refers to no other row."""
 
     @abstractmethod
     def rows(self) -> NDArray[np.generic]:
@@ -129,30 +150,29 @@ class RowBlock(Block):
         # `take` has made a copy, so the center is subtracted in place.
         return rows if ball.center is None else np.subtract(rows, np.asarray(ball.center), out=rows)
 
-    def norm_bins(self, ball: Ball, bin_of: BinOf, upper: FloatArray) -> Index:
-        if self._rows.shape[1] <= _FEW_COLUMNS:
-            return bin_of(self.norms(ball))
-        low, high = ball.bounds_of_powers(ball.rough_powers(self._rows), self._rows.shape[1])
-        present = np.flatnonzero(~np.isnan(low))
-        if present.size < low.size:
-            low, high = low[present], high[present]
-        bins = bin_of(low)
-        # If both bounds lie in the same bin, so does the norm. The other norms are computed in the fixed order.
-        unsure = np.flatnonzero(upper.take(bins) <= high)
-        bins[unsure] = bin_of(ball.norms(self.taken(present.take(unsure), ball)))  # [note: survey-5]
-        return bins
+    def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
+        def norms_at(index: Index) -> FloatArray:
+            return replace(ball, radius=WIDEST).norms(self.taken(index, ball))
 
-    def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        total = np.zeros(self._rows.shape[1], dtype=np.int64)
-        step = max(1, _PIECE_NUMBERS // total.size)
+        power = ball.rough_powers(self._rows)
+        return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
+
+    def _add_steps(self, sums: IntArray, ball: Ball, octave: Bins, without: Index) -> None:
+        d = sums.shape[1]
+        step = max(1, _PIECE_NUMBERS // d)
+        scratch = np.empty((min(step, self.n_rows), d))
         for start in range(0, self.n_rows, step):
-            clipped = ball.clip(ball.shift(self._rows[start : start + step]))
-            # Clipping turns every value of a row that is not finite into NaN, so the first column is enough.
-            bad = np.isnan(clipped[:, 0])
+            piece = slice(start, start + step)
+            rows, here = ball.shift(self._rows[piece]), octave[piece]
+            steps = np.multiply(rows, _common(steps_per_unit(here))[:, None], out=scratch[: len(rows)])
             if self.masses is not None:
-                clipped = clipped * (self.masses[start : start + step] * self.mass_step)[:, None]
-            total += lattice.encode(clipped[~bad] if bad.any() else clipped).sum(axis=0)  # [note: engines-2]
-        return total
+                steps *= (self.masses[piece] * self.mass_step)[:, None]
+            np.trunc(steps, out=steps)
+            steps[_between(without, piece)] = 0.0  # [note: engines-2]
+            add_steps(sums, steps, here)
+
+    def part(self, index: Index) -> Block:
+        return RowBlock(self._rows.take(index, axis=0), self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._rows
@@ -171,8 +191,8 @@ class RowBlock(Block):
 class ColumnBlock(Block):
     """Rows as one array per column, the way Arrow decodes them. Only rows that pass the screen are transposed.
 
-    Powers are summed column by column in the same order as in a `RowBlock`, so both classes give the same norms, bins
-    and sampled rows to the bit. They give the same clipped sums if the lattice step is a power of two.
+    Powers are summed column by column in the same order as in a `RowBlock`, so both classes give the same norms, bins,
+    sums and sampled rows to the bit.
     """
 
     def __init__(self, columns: Sequence[FloatArray], identity: NDArray[np.uint64]) -> None:
@@ -193,32 +213,33 @@ class ColumnBlock(Block):
     def taken(self, index: Index, ball: Ball) -> FloatArray:
         return self._gathered(index, ball)
 
-    def clipped_sum(self, ball: Ball, lattice: Lattice) -> IntArray:
-        # Only public numbers decide which method is used, so all rows go through the same one.
-        by_rows = ball.order not in (1.0, 2.0) or _PIECE_ROWS * ball.radius / lattice.step >= _EXACT
-        if by_rows:
-            return self._by_rows().clipped_sum(ball, lattice)
-        factor, beyond = ball.clip_factors(self._powers(ball), len(self._columns))
-        bad = np.flatnonzero(np.isnan(factor))
-        clipped = ball.clip(self._gathered(beyond, ball))
-        if self.masses is not None:
-            factor *= self.masses
-            factor *= self.mass_step
-            clipped *= (self.masses.take(beyond) * self.mass_step)[:, None]
-        total: IntArray = lattice.encode(clipped).sum(axis=0)
-        factor /= lattice.step
-        steps = np.empty_like(factor)
-        for number, column in enumerate(self._columns):
-            if ball.center is None:
-                np.multiply(column, factor, out=steps)
-            else:
-                np.subtract(column, ball.center[number], out=steps)
-                steps *= factor
-            steps[bad] = 0.0  # [note: engines-3]
+    def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
+        if ball.order not in (1.0, 2.0):
+            return self._by_rows().norm_bins(ball, bins_per_octave)
+        power = self._powers(ball)
+
+        def norms_at(index: Index) -> FloatArray:
+            return replace(ball, radius=WIDEST).norms_of_powers(power.take(index), len(self._columns))
+
+        return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
+
+    def _add_steps(self, sums: IntArray, ball: Ball, octave: Bins, without: Index) -> None:
+        step = max(1, _PIECE_NUMBERS // len(self._columns))
+        for start in range(0, self.n_rows, step):
+            piece = slice(start, start + step)
+            here = octave[piece]
+            factor, steps = steps_per_unit(here), np.empty((len(self._columns), len(here)))
+            if self.masses is not None:
+                factor *= self.masses[piece] * self.mass_step
+            for number, column in enumerate(self._columns):
+                shift = 0.0 if ball.center is None else ball.center[number]
+                np.multiply(column[piece] - shift if shift else column[piece], factor, out=steps[number])
             np.trunc(steps, out=steps)
-            for start in range(0, self.n_rows, _PIECE_ROWS):
-                total[number] += int(np.add.reduce(steps[start : start + _PIECE_ROWS]))
-        return total
+            steps[:, _between(without, piece)] = 0.0  # [note: engines-3]
+            add_steps(sums, steps.T, here)
+
+    def part(self, index: Index) -> Block:
+        return ColumnBlock([column.take(index) for column in self._columns], self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._gathered(None, None)
@@ -275,6 +296,17 @@ def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[
     """Drop the rows that the screen rules out by their powers."""
     passing = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
     return index[passing], shifted.take(passing, axis=0)
+
+
+def _between(index: Index, piece: slice) -> Index:
+    """Return the sorted positions that lie in a piece, relative to its start."""
+    first, last = np.searchsorted(index, (piece.start, piece.stop))
+    return np.asarray(index[first:last] - piece.start)
+
+
+def _common(factor: FloatArray) -> FloatArray:
+    """Return one factor instead of many equal ones: a product with it is faster."""
+    return factor[:1] if factor.size and factor.min() == factor.max() else factor
 
 
 def empty_block(n_features: int) -> Block:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -10,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, KeyedBits, row_bits
+from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, row_bits
 from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index
 from pais.data.engines.members import Members, UnitThinning
+from pais.data.engines.sieve import Sieve
 from pais.data.units import seeded_identity
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ class LocalEngine(Engine):
     """
 
     _members: Members | None = None
+    _sieve: Sieve | None = None
 
     @abstractmethod
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
@@ -49,6 +52,23 @@ class LocalEngine(Engine):
     @abstractmethod
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
         """Concatenate the carried columns of a sample; None if there are none."""
+
+    def sifting(self, random_state: RandomState | BitSource) -> Engine:
+        """Return the same engine with a sieve of its own, unless units or carried columns need the rows again."""
+        if self.unit is not None or self._columns.carry:
+            return self
+        engine = copy.copy(self)
+        engine._sieve = Sieve.of(random_state)
+        return engine
+
+    def sift(self, fold: Fold, n_rows: float) -> Fold:
+        if self._sieve is None:
+            return fold
+        return self._sieve.through(fold, n_rows=n_rows, n_features=self.n_features, schema=self.schema)
+
+    def _sifted(self, thinning: Thinning, draws: RowBits) -> WeightedRows | None:
+        """Return the sample from the candidates of a survey, or None if the rows have to be read."""
+        return None if self._sieve is None else self._sieve.thinned(thinning, draws, self.n_features, self.schema)
 
     def _with_members(self) -> Members:
         """The units of the source. They are counted once."""

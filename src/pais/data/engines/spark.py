@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import operator
 import os
 import sys
 import zlib
@@ -109,8 +110,10 @@ class SparkEngine(Engine):
         self.require_masses(fold)
         reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
         table = self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=())
-        contents = [io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content")]
-        return np.asarray(self.total(fold, [np.load(content, allow_pickle=False) for content in contents]))
+        # One by one: a large table has a hundred thousand partitions, and their sums would not fit into memory.
+        contents = (io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content"))
+        sums = (np.load(content, allow_pickle=False) for content in contents)
+        return np.asarray(functools.reduce(operator.add, sums, self.total(fold, [])))
 
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws, carry = row_bits(bits), self._layout.columns.carry

@@ -6,7 +6,6 @@ proportion to the size of the cell, which is small after the first rounds. Every
 
 from __future__ import annotations
 
-import functools
 import math
 import operator
 from collections.abc import Callable
@@ -26,7 +25,7 @@ from pais.data.engines import WeightedRows
 from pais.errors import ConvergenceError, MismatchError
 from pais.mechanisms.kmeans.grid import Grid, most_bits
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw
-from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 
 # Clipped residuals are shortened by this share, more than all rounding errors of the clip and of the noise scales.
 _MARGIN = 2.0**-40
@@ -97,12 +96,12 @@ class ResidualRound:
                 f"residual_noise has order={self.order:g}, but residuals are measured in order 1 or 2. Pass "
                 "GaussianNoise, laplace_noise(b) or LpNoise(scale=b, p=2)."
             )
-        kinds = {isinstance(noise, GaussianNoise) for noise in self._laws}
+        kinds = {isinstance(noise, GaussianNoise) for noise in self.laws}
         if len(kinds) > 1:
             raise MismatchError("a round mixes Gaussian and pure noise. Use one kind of noise.")
 
     @property
-    def _laws(self) -> tuple[NoiseLaw, ...]:
+    def laws(self) -> tuple[NoiseLaw, ...]:
         return self.count_noise, self.distance_noise, self.residual_noise
 
     @property
@@ -122,7 +121,7 @@ class ResidualRound:
             parts.append(self._residual_noise_over(flat).count_profile())
         if flat < 1.0:
             parts.append(self._residual_noise_over(1.0 - flat, unit=self.radius).sum_profile())
-        return functools.reduce(operator.add, parts)
+        return add_profiles(parts)
 
     def _residual_noise_over(self, share: float, unit: float = 1.0) -> NoiseLaw:
         """Noise law whose loss is this share of the loss of the residual sum, for contributions in `unit`."""
