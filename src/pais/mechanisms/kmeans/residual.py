@@ -6,6 +6,7 @@ proportion to the size of the cell, which is small after the first rounds. Every
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Callable
