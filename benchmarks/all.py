@@ -119,6 +119,7 @@ ENTRIES = (
         tables=("kmeans-public", "kmeans-free", "kmeans-survey", "kmeans-pure", "kmeans-ordering"),
         minutes=6.5,
     ),
+    Entry(name="prediction", module="benchmarks.prediction", tables=("prediction",), minutes=5.0),
     Entry(name="audit", module="benchmarks.audit", arguments=("--seeds", "5"), tables=("audit",), minutes=5.0),
     Entry(
         name="elbow",
