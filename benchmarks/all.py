@@ -247,7 +247,8 @@ class Runner:
         self.console.print(f"{time.strftime('%H:%M')}  {entry.words()} ...", markup=False)
         start = time.perf_counter()
         with log.open("w", encoding="utf-8") as file:
-            code = subprocess.run(entry.command(), stdout=file, stderr=file, env={**os.environ, **more}).returncode
+            environment = {**os.environ, **more}
+            code = subprocess.run(entry.command(), stdout=file, stderr=file, env=environment, cwd=ROOT).returncode
         seconds = time.perf_counter() - start
         if code == 0:
             self.finished.put(entry.name, seconds)
