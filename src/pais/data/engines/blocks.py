@@ -50,6 +50,10 @@ class Block(ABC):
     def n_rows(self) -> int:
         return len(self.identity)
 
+    @property
+    def n_features(self) -> int:
+        return len(self.columns())
+
     def weigh(self, masses: Numbers, step: float) -> None:
         """Set the masses of the rows, in whole steps. Without masses, every row has mass 1."""
         self.masses, self.mass_step = masses, step
