@@ -69,6 +69,10 @@ class Sieve:
                 self._ceiling = (self._ceiling + 1) // 2 - 1
                 self._held = [held.below(self._ceiling) for held in self._held]
 
+    def hold(self, block: Block, first: NDArray[np.uint8], *, ceiling: int, schema: Schema | None) -> None:
+        """Hold the finite rows of a table whose first bits are at most a ceiling, collected by others."""
+        self._held, self._ceiling, self._schema = [_Candidates(block=block, first=first)], ceiling, schema
+
     def folded(self, fold: Fold) -> RunningSum:
         """Return the sum over the rows that are held."""
         total = RunningSum(fold)
