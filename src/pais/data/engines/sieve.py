@@ -16,8 +16,10 @@ from pais.data.engines.base import Fold, RunningSum, Thinning, WeightedRows, joi
 from pais.data.engines.blocks import Block
 from pais.data.schema import Schema
 
-#: Numbers that the candidates are expected to have at most, 128 MB, unless all rows have at most so many, 256 MB.
-MOST_NUMBERS, MOST_WHOLE = 1 << 24, 1 << 25
+#: Numbers that the candidates are expected to have at most: 128 MB.
+MOST_NUMBERS = 1 << 24
+#: All rows are held if they are known to have at most this many numbers: 256 MB.
+MOST_WHOLE = 1 << 25
 
 
 class Sieve:
@@ -38,7 +40,7 @@ class Sieve:
         self._draws, self._lock = draws, Lock()
         self._schema: Schema | None = None
         self._held: list[_Candidates] = []
-        self._ceiling, self._seen = -1, 0
+        self._ceiling, self._seen, self._most = -1, 0, 0
 
     @classmethod
     def of(cls, random_state: RandomState | BitSource, *, stream: int) -> Sieve | None:
@@ -49,7 +51,8 @@ class Sieve:
     def begin(self, schema: Schema | None, n_numbers: int | None) -> None:
         """Begin a pass over rows with this schema, of so many numbers if known. The number changes time alone."""
         self._schema, self._held, self._seen = schema, [], 0
-        self._ceiling = 255 if (n_numbers or 0) <= MOST_WHOLE else 256 * MOST_NUMBERS // (n_numbers or 1) - 1
+        self._most = MOST_NUMBERS if n_numbers is None or n_numbers > MOST_WHOLE else MOST_WHOLE
+        self._ceiling = min(256 * self._most // (n_numbers or 1), 256) - 1
 
     @property
     def whole(self) -> bool:
@@ -63,11 +66,15 @@ class Sieve:
         with self._lock:
             self._held.append(candidates)
             self._seen += block.n_rows * block.n_features
-            while self._seen * (self._ceiling + 1) > 256 * (
-                MOST_WHOLE if self.whole else MOST_NUMBERS
-            ):  # [note: keep-7]
-                self._ceiling = (self._ceiling + 1) // 2 - 1
-                self._held = [held.below(self._ceiling) for held in self._held]
+            ceiling = self._ceiling
+            while self._seen * (ceiling + 1) > 256 * self._most:  # [note: keep-7]
+                ceiling = (ceiling + 1) // 2 - 1
+            if ceiling < self._ceiling:
+                self._ceiling, self._held = ceiling, [held.below(ceiling) for held in self._held]
+
+    def hold(self, block: Block, first: NDArray[np.uint8], *, ceiling: int, schema: Schema | None) -> None:
+        """Hold the finite rows of a table whose first bits are at most a ceiling, collected by others."""
+        self._held, self._ceiling, self._schema = [_Candidates(block=block, first=first)], ceiling, schema
 
     def folded(self, fold: Fold) -> RunningSum:
         """Return the sum over the rows that are held."""

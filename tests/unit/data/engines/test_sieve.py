@@ -91,12 +91,9 @@ def limit(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     monkeypatch.setattr(sieve, "MOST_WHOLE", room)
 
 
-def ceiling_of(room: int, *, known: bool) -> int:
-    if room >= N * D:
-        return 255
-    if known:
-        return 256 * room // (N * D) - 1
-    return max((2**k - 1 for k in range(9) if N * D * 2**k <= 256 * room), default=-1)
+def ceiling_of(engine: Any) -> int:
+    (only,) = engine._sieves
+    return int(only._ceiling)
 
 
 # -- the sample ------------------------------------------------------------------------------------------------
@@ -111,10 +108,12 @@ def test_a_sieve_gives_the_sample_of_a_pass(
     limit(monkeypatch, room)
     data = parquet(tmp_path) if form == "Parquet" else STREAMS[form](table())
     engine, reads = sifted(data, 5)
+    ceiling = ceiling_of(engine)
+    assert (ceiling == 255) == (room > N * D)
     expected = in_order(sample(pais.source(rows()), RULES[rule], 5))
     assert np.array_equal(in_order(sample(engine, RULES[rule], 5)), expected)
     needed = Thinning(ball=Ball(radius=RADIUS, center=(0.1,) * D), rule=RULES[rule]).screen(D).ceiling
-    enough = needed <= ceiling_of(room, known=form == "Parquet")
+    enough = needed <= ceiling
     assert sum(reads) == (0 if enough else N)
     # The candidates are used once.
     assert np.array_equal(in_order(sample(engine, RULES[rule], 5)), expected)
