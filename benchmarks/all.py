@@ -124,11 +124,11 @@ ENTRIES = (
         name="audit",
         module="benchmarks.audit",
         arguments=(
-            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "20_000"),
+            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "10_000"),
             *("--peer-runs", "500"),
         ),
         tables=("audit",),
-        minutes=5.0,
+        minutes=8.0,
     ),
     Entry(
         name="elbow",
