@@ -28,8 +28,8 @@ class Sieve:
     Notes
     -----
     Guarantee. The sample has the same distribution as one from a pass, and with a seed it is the same:
-    `tests/unit/data/engines/test_sieve.py`. Whether a pass is needed depends on public values, except that a sieve with
-    far more rows than were released drops them, which changes time alone.
+    `tests/unit/data/engines/test_sieve.py`. Whether a pass is needed depends on public values, except that candidates are
+    dropped if there are far more rows than were released, whatever their bits. This changes time alone.
     """
 
     def __init__(self, draws: RowBits) -> None:
@@ -48,8 +48,9 @@ class Sieve:
         """Return a fold that also collects candidates, for a released number of rows."""
         share = MOST_NUMBERS / max(n_rows * n_features, 1.0)
         self._ceiling, self._schema, self._held = int(min(256.0 * share, 256.0)) - 1, schema, []
-        # The number of rows is noisy, and memory is to be bounded in any case.
-        self._room = 2 * MOST_NUMBERS
+        # The number of rows is noisy, and memory is to be bounded in any case: to twice the candidates expected. Rows
+        # are counted, because draws that decide whether they are used would not be independent.
+        self._room = 512 * MOST_NUMBERS // (n_features * max(self._ceiling + 1, 1))
         return fold if self._ceiling < 0 else _Sifting(fold=fold, sieve=self)
 
     def add(self, block: Block) -> None:
@@ -62,9 +63,9 @@ class Sieve:
             index = index[finite]
             candidates = block.part(index)
         with self._lock:
-            self._room -= index.size * len(candidates.columns())
+            self._room -= block.n_rows
             self._held.append((candidates, first.take(index)))
-            if self._room < 0:
+            if self._room < 0:  # [note: keep-7]
                 self._ceiling, self._held = -1, []
 
     def thinned(

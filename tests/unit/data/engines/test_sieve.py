@@ -215,6 +215,23 @@ def test_more_rows_than_expected_are_dropped(by_rows: bool, monkeypatch: pytest.
     assert kept.thinned(thinning, kept._draws, D, None) is None
 
 
+@pytest.mark.parametrize("n", [7936, 8000, 8064])
+def test_no_draw_decides_whether_candidates_are_dropped(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Otherwise a sample from candidates would be one that has few of them, and its draws would not be independent.
+    monkeypatch.setattr(sieve, "MOST_NUMBERS", 1000 * D)
+    thinning = Thinning(ball=Ball(radius=9.0), rule=UniformRule(rate=0.2))
+    was_dropped = set()
+    for _ in range(40):
+        kept = Sieve.of(None)
+        assert kept is not None
+        # One row in four is a candidate, which gives 2000 candidates on average if there are 8000 rows.
+        fold = kept.through(Count(), n_rows=4000.0, n_features=D, schema=None)
+        for _ in range(4):
+            fold.of(block(n // 4, finite=True, by_rows=True))
+        was_dropped.add(kept.thinned(thinning, kept._draws, D, None) is None)
+    assert was_dropped == {n > 8000}
+
+
 @pytest.mark.parametrize("n_rows", [1e3, 1e6, 1e7, 1e8, 1e9, 1e10, 0.0, -5.0])
 def test_the_expected_candidates_fit_into_the_room(n_rows: float) -> None:
     kept = Sieve.of(None)
