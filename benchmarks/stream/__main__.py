@@ -16,9 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmarks.kmeans import source_state
+from benchmarks.state import source_state
 from benchmarks.stream import command, passes, scale, simulate, spark
-from benchmarks.stream.bench import Bench, machine
+from benchmarks.stream.bench import Bench, surroundings
 from benchmarks.stream.child import ChildError
 from benchmarks.stream.data import DiskError
 from benchmarks.tables import Table
@@ -45,7 +45,7 @@ def main() -> int:
         for name in options.parts:
             try:
                 for table in PARTS[name](bench):
-                    table.remarks += [machine(), f"Measured at {state}."]
+                    table.remarks += [surroundings(), f"Measured at {state}."]
                     table.publish(options.out, console)
             except (ChildError, DiskError) as error:
                 failed = 1

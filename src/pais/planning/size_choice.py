@@ -175,8 +175,7 @@ def sample_choice(question: Question) -> SampleChoice | None:
 
     Notes
     -----
-    Guarantee. The choice depends on public numbers only, is at most `most_rows`, and decides no price: see
-    `tests/unit/planning/test_size_choice.py`.
+    The choice depends on public numbers only and decides no price. It is at most `most_rows`.
     """
     curve = _LossCurve.of(question)
     if curve is None:

@@ -44,10 +44,14 @@ class Grid:
         self.per_unit = self.most / radius  # [note: lloyd-2]
         # One column for each point, so that the scores of a center are contiguous. Its last entry multiplies -|c|^2.
         self._columns = np.ones((rows.shape[1] + 1, len(rows)))
-        points = rows * self.per_unit
-        np.trunc(points, out=points)
-        self._columns[:-1] = points.T
-        self.squares = np.einsum("ij,ij->i", points, points)
+        self.squares = np.empty(len(rows))
+
+        def fill(part: slice) -> None:
+            points = np.trunc(rows[part] * self.per_unit)
+            self._columns[:-1, part] = points.T
+            self.squares[part] = np.einsum("ij,ij->i", points, points)
+
+        self.in_parts(fill)
 
     @property
     def points(self) -> FloatArray:
