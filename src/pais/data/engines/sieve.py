@@ -28,8 +28,8 @@ class Sieve:
     Notes
     -----
     Guarantee. The sample has the same distribution as one from a pass, and with a seed it is the same:
-    `tests/unit/data/engines/test_sieve.py`. Whether a pass is needed depends on public values, except that candidates are
-    dropped if there are far more rows than were released, whatever their bits. This changes time alone.
+    `tests/unit/data/engines/test_sieve.py`. Whether a pass is needed depends on public values, except that candidates
+    are dropped if there are far more rows than were released, whatever their bits. This changes time alone.
     """
 
     def __init__(self, draws: RowBits) -> None:
