@@ -86,6 +86,7 @@ ENTRIES = (
         timed=True,
     ),
     stream("passes", 2.0, "passes", "threads"),
+    stream("fits", 2.0, "fits"),
     stream("scale", 3.5, "memory", "time"),
     stream("command", 1.5, "command"),
     stream("spark", 7.0, "spark"),
