@@ -201,9 +201,15 @@ def raising() -> Iterator[pa.RecordBatch]:
     raise ValueError(f"the row of anna: {CANARY}")
 
 
+def panicking() -> Iterator[pa.RecordBatch]:
+    yield from table().to_batches()
+    raise pl.exceptions.PanicException(f"the row of anna: {CANARY}")
+
+
 BROKEN: dict[str, Callable[[], Any]] = {
     "a generator": raising,
     "a function": lambda: raising,
+    "polars that panics": panicking,
     "a function that fails": lambda: lambda: 1 / 0,
     "a LazyFrame": lambda: pl.LazyFrame({"x": [str(CANARY), f"anna {CANARY}"]}).with_columns(pl.col("x").cast(float)),
     "a relation": lambda: duckdb.sql(f"SELECT CAST(c AS DOUBLE) x FROM (VALUES ('1'), ('anna {CANARY}')) t(c)"),
@@ -222,6 +228,16 @@ def test_errors_of_the_users_code_are_not_quoted(form: str) -> None:
     assert error.__cause__ is None
     assert str(CANARY) not in str(error)
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_is_passed_on(kind: type[BaseException]) -> None:
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        yield from table().to_batches()
+        raise kind
+
+    with pytest.raises(kind):
+        pais.survey(interrupted(), epsilon=1.0, center=(0.0, 0.0))
 
 
 @pytest.mark.parametrize(
