@@ -66,7 +66,7 @@ ENTRIES = (
         module="benchmarks.speed",
         arguments=("--factor", "2"),
         tables=("speed",),
-        minutes=4.0,
+        minutes=4.5,
         timed=True,
     ),
     Entry(
@@ -86,8 +86,9 @@ ENTRIES = (
         timed=True,
     ),
     stream("passes", 2.0, "passes", "threads"),
-    stream("scale", 3.0, "memory", "time"),
-    stream("command", 2.0, "command"),
+    stream("fits", 1.5, "fits"),
+    stream("scale", 3.5, "memory", "time"),
+    stream("command", 1.5, "command"),
     stream("spark", 7.0, "spark"),
     stream("simulate", 2.0, "costs", "simulated"),
     Entry(
@@ -103,7 +104,7 @@ ENTRIES = (
         module="benchmarks.peers",
         arguments=("--seeds", "3", "--slow-seeds", "1", "--limit", "90"),
         tables=("peers",),
-        minutes=8.0,
+        minutes=6.0,
         timed=True,
     ),
     Entry(
@@ -119,7 +120,17 @@ ENTRIES = (
         tables=("kmeans-public", "kmeans-free", "kmeans-survey", "kmeans-pure", "kmeans-ordering"),
         minutes=6.5,
     ),
-    Entry(name="audit", module="benchmarks.audit", arguments=("--seeds", "5"), tables=("audit",), minutes=5.0),
+    Entry(name="prediction", module="benchmarks.prediction", tables=("prediction",), minutes=5.0),
+    Entry(
+        name="audit",
+        module="benchmarks.audit",
+        arguments=(
+            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "10_000"),
+            *("--peer-runs", "500"),
+        ),
+        tables=("audit",),
+        minutes=8.0,
+    ),
     Entry(
         name="elbow",
         module="benchmarks.elbow",
@@ -132,14 +143,14 @@ ENTRIES = (
         module="benchmarks.logistic",
         arguments=("--seeds", "2", "--epsilon", "0.1", "1"),
         tables=("logistic-loss",),
-        minutes=5.0,
+        minutes=3.5,
     ),
     Entry(
         name="regression",
         module="benchmarks.regression",
         arguments=("--only", "small", "large", "--seeds", "2"),
         tables=("regression-small", "regression-large"),
-        minutes=4.0,
+        minutes=3.5,
     ),
     Entry(
         name="pca",
@@ -237,7 +248,8 @@ class Runner:
         self.console.print(f"{time.strftime('%H:%M')}  {entry.words()} ...", markup=False)
         start = time.perf_counter()
         with log.open("w", encoding="utf-8") as file:
-            code = subprocess.run(entry.command(), stdout=file, stderr=file, env={**os.environ, **more}).returncode
+            environment = {**os.environ, **more}
+            code = subprocess.run(entry.command(), stdout=file, stderr=file, env=environment, cwd=ROOT).returncode
         seconds = time.perf_counter() - start
         if code == 0:
             self.finished.put(entry.name, seconds)

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from benchmarks import quality
 from benchmarks.data import SOURCES, load
-from benchmarks.state import source_state as source_state
+from benchmarks.state import source_state
 from benchmarks.tables import Table
 
 TABLES = ("public", "free", "survey", "pure", "ordering")

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from benchmarks.state import source_state
-from benchmarks.stream.bench import machine
+from benchmarks.stream.bench import surroundings
 from benchmarks.stream.child import peak_bytes
 from benchmarks.tables import Cell, Table
 from pais.data.engines.blocks import RowBlock
@@ -49,7 +49,7 @@ def main() -> None:
         f"{options.rows:,} rows of {options.people:,} people in {_FILES} Parquet files, {len(_FEATURES)} columns; the "
         "rows of a person are scattered over all files. `pais kmeans --n-clusters 8 --epsilon 1`, with a survey.",
         f"Medians of {options.repeats} runs, and their range, each in a new process; the two commands alternate.",
-        machine(),
+        surroundings(),
         f"Measured at {source_state()}.",
     ]
     table.publish(options.out, console)

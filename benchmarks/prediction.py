@@ -19,7 +19,8 @@ from rich.progress import Progress
 
 import pais
 from benchmarks.data import DELTA, FLOOR_RUNS, N_CLUSTERS, SOURCES, DataSet, Float32Array, Source, floor_of, load
-from benchmarks.kmeans import add_places, source_state
+from benchmarks.kmeans import add_places
+from benchmarks.state import source_state
 from benchmarks.tables import Cell, Table, verdict
 
 EPSILONS = (0.3, 1.0, 3.0)

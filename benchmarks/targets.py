@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.logistic import MOST_RATIO
+from benchmarks.prediction import MOST_LOSS
 from benchmarks.published import AbsentError, Published
 from benchmarks.regimes.cases import MEAN_OVER_MEDIAN, ONE_CENTER_GOAL
 from benchmarks.stream.scale import FLAT_TARGET
@@ -136,6 +137,7 @@ def _above_adassp(row: Row) -> Iterator[Judgement]:
 RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
     "logistic-loss": _fixed("ratio of gaps", MOST_RATIO),
     "pca-captured": _captured,
+    "prediction": _fixed("chosen / free cost", MOST_LOSS),
     "pca-speed": _of_column("ratio", "over scikit-learn"),
     "regimes": _regimes,
     "regression-large": _above_adassp,

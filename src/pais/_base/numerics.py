@@ -64,13 +64,14 @@ def _sum_error(x: FloatArray, y: FloatArray, total: FloatArray) -> FloatArray:
 
 def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray, *, up: bool) -> FloatArray:
     """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
-    toward, on_wrong_side = (np.inf, error > 0.0) if up else (0.0, error < 0.0)
-    value: FloatArray = np.ldexp(np.where(on_wrong_side, np.nextafter(mantissa, toward), mantissa), exponent)
+    # Neighbouring doubles >= 0 are neighbouring integers.
+    step = (error > 0.0).astype(np.int64) if up else -(error < 0.0).astype(np.int64)
+    value: FloatArray = np.ldexp((np.asarray(mantissa).view(np.int64) + step).view(np.float64), exponent)
     # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
     unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
     if not up:
         unsure |= np.isinf(value) & np.isfinite(mantissa)
-    return np.where(unsure, np.nextafter(value, toward), value)
+    return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value) if np.any(unsure) else value
 
 
 def _directed_product(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
@@ -235,6 +236,8 @@ def log_gaussian_delta_rises(log_ratio: FloatArray, mu: FloatArray) -> NDArray[n
     As the weight grows, delta changes exactly once from increasing to decreasing: `docs/theory/first-crossing.md`.
     """
     a = np.minimum(log_ratio / np.maximum(mu, 1e-150), 1e150) - 0.5 * mu
+    if np.all(a >= 0.0):
+        return np.ones(np.shape(a), dtype=bool)
     # The condition divided by phi(a) is: mu > integral over [0, mu] of exp(-a t - t^2/2).
     a_mid = np.maximum(a, -30.0)
     area = mills(a_mid) - np.exp(-np.minimum(log_ratio, LARGE)) * mills(a_mid + mu)

@@ -160,18 +160,20 @@ def largest_shift(epsilon: float, delta: float) -> float:
         value, error = log_gaussian_delta(ratio, np.exp(log_shift))
         return np.asarray(value + error - log_delta)
 
-    guess = np.log(approximate_shift(ratio, np.array([log_delta])))
-    low, high = guess - 1e-3, guess + 1e-3
-    value_low, value_high = excess(low), excess(high)
-    # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for `high` is short.
-    while value_high[0] <= 0.0:
-        high += 1.0
-        value_high = excess(high)
-    while value_low[0] > 0.0:
-        low -= 1.0
-        value_low = excess(low)
+    guess, width = np.log(approximate_shift(ratio, np.array([log_delta]))), 1e-3
+    values = excess(guess + np.array([-width, width]))
+    # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for the ends is short.
+    while not values[0] <= 0.0 < values[1]:
+        width *= 8.0
+        values = excess(guess + np.array([-width, width]))
     low, _ = shrink_bracket(
-        excess, low, high, value_low=value_low, value_high=value_high, tolerance=1e-12, guess=guess
+        excess,
+        guess - width,
+        guess + width,
+        value_low=values[:1],
+        value_high=values[1:],
+        tolerance=1e-12,
+        guess=guess,
     )  # [note: kept-1]
     return float(np.exp(low[0])) * (1.0 - 1e-13)
 

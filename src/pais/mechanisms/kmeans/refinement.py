@@ -42,7 +42,7 @@ _WHOLE_FROM = 0.9
 _EXPLORING_RATIO, _POLISHING_RATIO = 3.0, 4.0
 
 # Number of ways to merge the cells that are compared.
-_CANDIDATES = 4
+_CANDIDATES = 2
 
 
 @dataclass(kw_only=True)
@@ -185,7 +185,8 @@ class Refinement:
         cells, radius, d = self.cells, self.plan.radius, self.plan.n_features
         noise = round_.residual_noise.deviation(d)
         factor = _CLIP_FACTOR * (2.0 * np.square(cells.sizes / noise) / d) ** (1.0 / 6.0)
-        wanted = np.square(np.clip(factor, _LEAST_CLIP, _MOST_CLIP) * cells.distances) + cells.errors
+        factor = np.minimum(np.maximum(factor, _LEAST_CLIP), _MOST_CLIP)
+        wanted = np.square(factor * cells.distances) + cells.errors
         clip = np.sqrt(wanted) / self._reach(round_)
         whole = (clip >= _WHOLE_FROM * radius) | round_.whole_rows
         clip = np.where(whole, radius, np.maximum(clip, 1e-9 * radius))

@@ -178,11 +178,14 @@ class ResidualSample:
         self._weights = self._weight_lattice.encode(content.weights)
         # What each row adds to the totals of its cell: weight, weighted distance in this round, weighted point.
         self._steps: IntArray = np.ones((len(content.rows), content.rows.shape[1] + 2), dtype=np.int64)
-        self._steps[:, 2:] = self._grid.points
-        self._steps *= self._weights[:, None]
+        self._grid.in_parts(self._fill)
         size = np.sqrt(self._grid.squares) if first.order == 2.0 else np.abs(self._grid.points).sum(axis=1)
         self._norms = size / self._grid.per_unit  # [note: residual-5]
         self._reaches: dict[float, FloatArray] = {}
+
+    def _fill(self, rows: slice) -> None:
+        self._steps[rows, 2:] = self._grid.points[rows]
+        self._steps[rows] *= self._weights[rows, None]
 
     def summarise(
         self, centers: FloatArray, clip: FloatArray, whole: NDArray[np.bool_], round_: ResidualRound, bits: BitSource
@@ -224,8 +227,8 @@ class ResidualSample:
             distance = np.sqrt(square) if round_.order == 2.0 else self._grid.distances(cells.grid, label, rows)
             # Distance over reach, in units of the clip of the cell. A bound below the floor is far below one step:
             # whatever it bounds is truncated to zero.
-            bound = np.maximum(cells.clip[label] * reach[rows], _FLOOR * self._grid.most)  # [note: residual-8]
-            ratio = distance / bound
+            bound = cells.clip[label] * reach[rows]
+            ratio = distance / np.fmax(bound, _FLOOR * self._grid.most, out=bound)  # [note: residual-8]
             steps = self._steps[rows]
             steps[:, 1] = np.trunc(np.fmin(ratio, 1.0) * self._weights[rows])  # [note: residual-3]
             clipped = np.flatnonzero(ratio > 1.0)

@@ -76,7 +76,7 @@ class GaussianProfile(ShiftProfile):
         if math.isfinite(self.square_scale):
             # Divide before multiplying, so that the square of a large norm does not overflow.
             terms = _hypot_up(terms, multiply_up(norm, divide_up(norm, self.square_scale)))  # [note: profile-10]
-        return multiply_up(_root_up(self.n_iterations), terms)  # [note: profile-1]
+        return terms if self.n_iterations == 1 else multiply_up(_root_up(self.n_iterations), terms)  # [note: profile-1]
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = validate.positive("noise", noise)
