@@ -116,10 +116,7 @@ def test_a_round_releases_the_same_bits_for_any_number_of_threads(cores: int) ->
 
     with patch("pais.mechanisms.kmeans.grid.cores", lambda: cores):
         parts = released()
-    with (
-        patch("pais.mechanisms.kmeans.grid._LEAST_ROWS", 50_000),
-        patch("pais.mechanisms.kmeans.grid._MOST_ROWS", 50_000),
-    ):
+    with patch("pais.mechanisms.kmeans.grid._PART_ROWS", 50_000):
         assert parts == released()
 
 

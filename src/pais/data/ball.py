@@ -20,7 +20,7 @@ _UNDERFLOW = 1e-150
 _FARTHEST_CENTER = 1e100
 
 # Rows are shifted in pieces of this many numbers, which stay in the cache.
-_PIECE_NUMBERS = 1 << 17
+_PIECE_NUMBERS = 1 << 16
 
 #: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300
@@ -80,41 +80,41 @@ class Ball:
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
-    def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of `norms`. They are tight up to rounding, and faster to compute."""
-        return self.bounds_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
-
-    def bounds_of_powers(self, power: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of `norms` from rough powers. Overwrites the powers."""
-        norm, slack = self.norms_of_powers(power, n_features), rough_slack(n_features)
-        return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
-
     def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
         """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite.
 
         Rough powers are faster to compute. Their last bits can depend on the other rows, so use them only if every
         value within `rough_slack` leads to the same result.
         """
-        squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
-        with np.errstate(all="ignore"):
-            power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
+        if rough:
+            power = self._rough(shifted)
+        else:
+            with np.errstate(all="ignore"):
+                power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
         return settled(self.with_constant(power), lambda index: shifted[index])
 
     def rough_powers(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made."""
-        if self.center is None:
-            return self.powers(self.shift(rows), rough=True)
+        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made.
+
+        Unlike those of `powers`, they are infinite or NaN if they overflow or the row is not finite.
+        """
         n, d = rows.shape
+        if self.center is None and rows.dtype == np.float64 and rows.flags.c_contiguous:
+            return self.with_constant(self._rough(rows.view(np.float64)))
         step = max(1, min(n, _PIECE_NUMBERS // d))
         # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
-        centers = np.tile(self.center, (step, 1))
-        power, scratch = np.empty(n), np.empty_like(centers)
+        centers = np.tile(0.0 if self.center is None else self.center, (step, 1))
+        power, scratch = np.empty(n), np.empty((step, d))
         with np.errstate(all="ignore"):
             for start in range(0, n, step):
                 piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
                 shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
-                power[start : start + step] = self.powers(shifted, rough=True)
-        return power
+                power[start : start + step] = self._rough(shifted)
+        return self.with_constant(power)
+
+    def _rough(self, shifted: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return rough_square_sums(shifted) if self.order == 2.0 else rough_norms_of(shifted, self.order)
 
     def with_constant(self, power: FloatArray) -> FloatArray:
         """Add the square of the constant coordinate to sums of squares. Overwrites them."""

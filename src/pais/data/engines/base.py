@@ -247,13 +247,25 @@ class Engine(ABC):
         """The number of rows if it is already known, else None. Secret; used for a progress bar."""
         return None
 
-    def sifting(self, random_state: RandomState | BitSource) -> Engine:
-        """Return an engine that can collect candidates for a sample during a survey; by default, this engine itself."""
+    @property
+    def sifts(self) -> bool:
+        """Whether `sift` collects candidates."""
+        return False
+
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return an engine that collects candidates for one more sample in `sift`; by default, this engine itself.
+
+        The sample must be drawn with the bits of `random_state` and `stream`.
+        """
         return self
 
-    def sift(self, fold: Fold, n_rows: float) -> Fold:
-        """Return a fold that also collects candidates for the next sample, if that saves a pass over the rows."""
-        return fold
+    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the result of `fold`, and collect candidates for samples if that saves a pass over the rows."""
+        return self.fold(fold, seeded=seeded)
+
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the result of `fold` after `sift`, for a fold to which rows that are not finite add nothing."""
+        return self.fold(fold, seeded=seeded)
 
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""
@@ -311,12 +323,15 @@ def require_finite(engine: Engine) -> None:
 
 
 def join(parts: list[KeptRows], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
-    """Join the parts of a sample. Parts are popped from the list one by one, so memory holds the sample only once."""
+    """Join the parts of a sample. Each part is dropped once it is copied, so memory holds the sample only once."""
     weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
-    rows = np.empty((weights.size, n_features))
-    end = weights.size
-    while parts:
-        part = parts.pop()
-        rows[end - part.weights.size : end] = part.rows
-        end -= part.weights.size
+    rows, ends = np.empty((weights.size, n_features)), np.cumsum([part.weights.size for part in parts]).tolist()
+    nothing = KeptRows(index=np.empty(0, dtype=np.intp), rows=rows[:0], weights=weights[:0])
+
+    def place(number: int) -> None:
+        part, parts[number] = parts[number], nothing
+        rows[ends[number] - len(part.rows) : ends[number]] = part.rows
+
+    in_threads(place, range(len(parts)))
+    parts.clear()
     return WeightedRows(rows=rows, weights=weights, carried=carried)

@@ -200,9 +200,9 @@ def _guarded(where: str, action: Callable[[], T]) -> T:
     """Return the result of the user's code, or raise an error that does not quote its error, which can hold rows."""
     try:
         return action()
-    except (MemoryError, DataError):
+    except (MemoryError, DataError, KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except Exception as error:
+    except BaseException as error:  # A panic of polars is not an `Exception`.
         kind = type(error).__name__
     raise DataError(
         f"{where} failed with {kind}. The message is hidden, since it can quote rows: read the batches yourself to see "

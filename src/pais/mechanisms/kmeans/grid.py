@@ -15,8 +15,8 @@ from pais._base.threads import cores, in_threads
 # Numbers per block of scores, small enough for the cache.
 _BLOCK = 1 << 15
 
-# Rows that a thread processes at a time: enough to be worth a thread, and few enough for the cache.
-_LEAST_ROWS, _MOST_ROWS = 8192, 32768
+# A thread processes at least this many rows at a time, unless they have more than this many numbers.
+_PART_ROWS, _PART_NUMBERS = 8192, 1 << 20
 
 # The index of a center takes this many of the 53 bits of a score.
 _INDEX_BITS = 7
@@ -59,12 +59,12 @@ class Grid:
 
     def of_centers(self, centers: FloatArray) -> FloatArray:
         """Centers rounded to the grid, and to the cube around the ball, on which scores are exact."""
-        return np.clip(np.rint(centers * self.per_unit), -self.most, self.most)
+        return np.minimum(np.maximum(np.rint(centers * self.per_unit), -self.most), self.most)
 
     def in_parts(self, work: Callable[[slice], T]) -> list[T]:
         """Call `work` on parts of the rows, in threads."""
         n = self.squares.size
-        step = min(max(math.ceil(n / cores()), _LEAST_ROWS), _MOST_ROWS)
+        step = min(max(math.ceil(n / cores()), _PART_ROWS), max(_PART_NUMBERS // len(self._columns), 1))
         return in_threads(lambda start: work(slice(start, start + step)), range(0, max(n, 1), step))
 
     def assign(self, centers: FloatArray, rows: slice) -> tuple[IntArray, FloatArray]:
@@ -87,13 +87,16 @@ class Grid:
         """Index and score of the best of at most 2**_INDEX_BITS centers."""
         last = (1 << _INDEX_BITS) - 1
         # A larger index is a smaller number, so that the first of equal scores has the largest number.
-        constant = last - np.arange(len(centers)) - (last + 1) * np.einsum("ij,ij->i", centers, centers)
-        factors = np.column_stack([2.0 * (last + 1) * centers, constant])
+        factors = np.empty((len(centers), len(self._columns)))
+        np.multiply(centers, 2.0 * (last + 1), out=factors[:, :-1])
+        factors[:, -1] = last - np.arange(len(centers)) - (last + 1) * np.einsum("ij,ij->i", centers, centers)
         columns = self._columns[:, rows]
         best = np.empty(columns.shape[1])
         step = _BLOCK // len(centers)
+        scores = np.empty((len(centers), min(step, best.size)))
         for start in range(0, best.size, step):
-            block = slice(start, start + step)
-            np.max(factors @ columns[:, block], axis=0, out=best[block])  # [note: lloyd-3]
+            block = best[start : start + step]
+            np.matmul(factors, columns[:, start : start + step], out=scores[:, : block.size])
+            np.maximum.reduce(scores[:, : block.size], axis=0, out=block)  # [note: lloyd-3]
         number = best.astype(np.int64)
         return last - (number & last), number >> _INDEX_BITS
