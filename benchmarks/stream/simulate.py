@@ -226,7 +226,7 @@ def _simulated_table(costs: Costs, norms: NormDistribution, check: Simulated, se
                 "minutes": one.seconds / 60,
                 "driver alone s": one.driver_seconds,
                 "Parquet GB of a job": one.n_rows * costs.file_bytes / 1e9,
-                "read MB/s of a core": costs.file_bytes / costs.survey / 1e6,
+                "read MB/s of a core": costs.file_bytes / max(costs.survey, 1e-9) / 1e6,
                 "network MB": one.network_bytes / 1e6,
                 "driver MB": one.driver_bytes / 1e6,
                 "measured minutes": None if measured is None else measured / 60,

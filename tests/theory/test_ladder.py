@@ -69,8 +69,8 @@ def usable_rows(rows: Floats, order: float) -> list[tuple[int, list[Fraction]]]:
 
 
 def step_of(octave: int) -> Fraction:
-    """Four octaves share a step. A row in the lowest one has less than 2**21 steps."""
-    return Fraction(2) ** (octave // 4 * 4 + 1 - OCTAVES - 21)
+    """Eight octaves share a step. A row in the lowest one has less than 2**18 steps."""
+    return Fraction(2) ** ((octave - 2) // 8 * 8 + 2 + 1 - OCTAVES - 18)
 
 
 def norm_of(vector: Sequence[Fraction], order: float) -> float:
@@ -176,15 +176,18 @@ def test_clipped_rows_are_as_long_as_the_radius_and_point_as_before(order: float
         total = lattice.decode(rung.total(folded(row[None, :], order)[1], lattice))
         length = float(np.linalg.norm(total, ord=order))
         assert length <= rung.reach(lattice, 3)
-        np.testing.assert_allclose(total / length, row / size, atol=1e-3 / min(size, 1.0) * 2.0**-8)
-        assert length == pytest.approx(size, rel=1e-3) if size < rung.radius else length > 0.49 * rung.radius
+        np.testing.assert_allclose(total, row / size * length, atol=8 * lattice.step)
+        if size < rung.radius:
+            assert length == pytest.approx(size, abs=8 * lattice.step)
+        else:
+            assert length > 0.49 * rung.radius
 
 
 def test_the_lattice_of_a_total_follows_the_larger_of_radius_and_noise() -> None:
     rung = Rung(octave=OCTAVES + 2, order=2.0)
     assert rung.radius == 8.0
-    assert rung.lattice(8.0) == Lattice(step=2.0**-18)
+    assert rung.lattice(8.0) == Lattice(step=2.0**-15)
     assert rung.lattice(2.0**60) == Lattice(step=2.0**20)
-    assert rung.reach(Lattice(step=2.0**-18), 4) >= 8.0 + 2.0**-17
-    assert replace(rung, order=1.0).reach(Lattice(step=2.0**-18), 4) >= 8.0 + 2.0**-16
-    assert replace(rung, order=math.inf).reach(Lattice(step=2.0**-18), 4) >= 8.0 + 2.0**-18
+    assert rung.reach(Lattice(step=2.0**-15), 4) >= 8.0 + 2.0**-14
+    assert replace(rung, order=1.0).reach(Lattice(step=2.0**-15), 4) >= 8.0 + 2.0**-13
+    assert replace(rung, order=math.inf).reach(Lattice(step=2.0**-15), 4) >= 8.0 + 2.0**-15

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,23 @@ from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray, round_up
 from pais._base.octaves import OCTAVES
 
+Octaves = TypeVar("Octaves", int, NDArray[Any])
+
 N_OCTAVES = 2 * OCTAVES
 
 #: Rows are counted in this many bins per octave.
 HALVES = 2
 
-# This many octaves, a power of two, have steps of the same size, so that one factor scales most rows of a table.
-_SAME_STEP = 4
+# This many octaves, a power of two, have steps of the same size, so that one factor scales most rows of a table. The
+# norms from 2**-2 to 2**6 are such a group.
+_SAME_STEP = 8
+_GROUP_START = 2
 
-# A row in the lowest octave of a group has less than 2**21 steps, so one in the highest has less than 2**24.
-_STEP_BITS = 21
+# A row in the lowest octave of a group has less than 2**18 steps, so one in the highest has less than 2**25.
+_STEP_BITS = 18
+
+# Octaves with a smaller share of the rows are not worth a row of the matrix product.
+_RARE = 1.0 / 64.0
 
 # A lattice with more steps in one noise scale than this would not be more accurate.
 _MOST_STEPS_PER_SCALE = 2.0**40
@@ -36,19 +44,32 @@ _PRODUCT_SIZE = 1 << 18
 
 def steps_per_unit(octave: NDArray[np.integer]) -> FloatArray:
     """Number of steps in a length of 1, a power of two, for rows in these octaves."""
-    return np.asarray(np.ldexp(1.0, OCTAVES - 1 + _STEP_BITS - (octave.astype(np.int32) & -_SAME_STEP)))
+    return np.asarray(np.ldexp(1.0, OCTAVES - 1 + _STEP_BITS - first_octave(octave.astype(np.int32))))
 
 
-def add_steps(sums: IntArray, steps: FloatArray, octave: NDArray[np.integer]) -> None:
-    """Add whole steps, of shape (n, d), to the sums of the octaves of their rows."""
+def first_octave(octave: Octaves) -> Octaves:
+    """The first of the octaves with steps of the same size."""
+    return ((octave - _GROUP_START) & -_SAME_STEP) + _GROUP_START
+
+
+def main_octaves(masses: IntArray) -> NDArray[np.intp]:
+    """Octaves that have steps of one size and most of the mass, without rare ones.
+
+    The last octave, which also has rows beyond its edge, is never among them.
+    """
+    by_octave = masses.reshape(N_OCTAVES, -1).sum(axis=1)
+    by_octave[-1] = 0
+    first = first_octave(np.arange(N_OCTAVES))
+    most = first[np.argmax(np.bincount(first - first[0], by_octave)[first - first[0]])]
+    return np.flatnonzero((first == most) & (by_octave >= _RARE * by_octave.sum()))
+
+
+def add_steps(sums: IntArray, steps: FloatArray, octave: NDArray[np.integer], present: NDArray[np.integer]) -> None:
+    """Add whole steps, of shape (n, d), to the sums of the octaves of their rows, if these are `present`."""
     n, d = steps.shape
-    present = np.flatnonzero(np.bincount(octave, minlength=1))
     size = max(1, _PRODUCT_SIZE // (d * max(1, present.size)))
     for start in range(0, n, size):
-        here = octave[start : start + size]
-        member = np.empty((present.size, here.size))
-        for row, number in zip(member, present, strict=True):
-            np.equal(here, number, out=row, casting="unsafe")
+        member = (octave[start : start + size] == present[:, None]).astype(np.float64)
         # Products with 0 and 1 and sums of integers below 2**53 are exact in every order.
         sums[present] += (member @ steps[start : start + size]).astype(np.int64)  # [note: ladder-1]
 
@@ -91,4 +112,4 @@ class Rung:
 
     def _exponent(self, octave: int) -> int:
         """Exponent of the length of a step of an octave, after its rows are scaled down to the edge."""
-        return (octave & -_SAME_STEP) + 1 - OCTAVES - _STEP_BITS - max(octave - self.octave, 0)
+        return first_octave(octave) + 1 - OCTAVES - _STEP_BITS - max(octave - self.octave, 0)

@@ -86,6 +86,18 @@ def shrink_bracket(
     return low, high
 
 
+def secant_guess(
+    objective: Objective, low: FloatArray, high: FloatArray, *, value_low: FloatArray, value_high: FloatArray
+) -> FloatArray:
+    """Points near the roots, for `shrink_bracket`: three secant steps. They are not checked, and may be NaN."""
+    index = np.arange(low.size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for _ in range(2):
+            point = high - value_high * (high - low) / (value_high - value_low)
+            low, value_low, high, value_high = high, value_high, point, objective(point, index)
+        return high - value_high * (high - low) / (value_high - value_low)
+
+
 def _itp_point(
     a: FloatArray, b: FloatArray, fa: FloatArray, fb: FloatArray, radius: FloatArray, push: FloatArray
 ) -> FloatArray:

@@ -20,7 +20,7 @@ _UNDERFLOW = 1e-150
 _FARTHEST_CENTER = 1e100
 
 # Rows are shifted in pieces of this many numbers, which stay in the cache.
-_PIECE_NUMBERS = 1 << 17
+_PIECE_NUMBERS = 1 << 16
 
 #: Replaces the power of a finite row if that power overflows.
 OVERFLOWN = 1e300
@@ -80,15 +80,6 @@ class Ball:
         """
         return self.norms_of_powers(self.powers(shifted), shifted.shape[1])
 
-    def norm_bounds(self, shifted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of `norms`. They are tight up to rounding, and faster to compute."""
-        return self.bounds_of_powers(self.powers(shifted, rough=True), shifted.shape[1])
-
-    def bounds_of_powers(self, power: FloatArray, n_features: int) -> tuple[FloatArray, FloatArray]:
-        """Return lower and upper bounds of `norms` from rough powers. Overwrites the powers."""
-        norm, slack = self.norms_of_powers(power, n_features), rough_slack(n_features)
-        return norm * (1.0 - slack), np.minimum(norm * (1.0 + slack), self.radius)
-
     def powers(self, shifted: FloatArray, *, rough: bool = False) -> FloatArray:
         """Return each shifted row's sum of squares (l2 norm) or norm (other norms); NaN if the row is not finite.
 
@@ -101,20 +92,23 @@ class Ball:
         return settled(self.with_constant(power), lambda index: shifted[index])
 
     def rough_powers(self, rows: NDArray[np.generic]) -> FloatArray:
-        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made."""
-        if self.center is None:
-            return self.powers(self.shift(rows), rough=True)
+        """Return rough powers of rows that are not shifted yet. Works in pieces, so that no shifted copy is made.
+
+        Unlike those of `powers`, they are infinite or NaN if they overflow or the row is not finite.
+        """
         n, d = rows.shape
-        step = max(1, min(n, _PIECE_NUMBERS // d))
+        power, step = np.empty(n), max(1, min(n, _PIECE_NUMBERS // d))
         # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
-        centers = np.tile(self.center, (step, 1))
-        power, scratch = np.empty(n), np.empty_like(centers)
+        centers = None if self.center is None else np.tile(self.center, (step, 1))
+        scratch = np.empty((step if centers is not None else 0, d))
         with np.errstate(all="ignore"):
             for start in range(0, n, step):
                 piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
-                shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
-                power[start : start + step] = self.powers(shifted, rough=True)
-        return power
+                if centers is not None:
+                    piece = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
+                squared = self.order == 2.0
+                power[start : start + step] = rough_square_sums(piece) if squared else rough_norms_of(piece, self.order)
+        return self.with_constant(power)
 
     def with_constant(self, power: FloatArray) -> FloatArray:
         """Add the square of the constant coordinate to sums of squares. Overwrites them."""

@@ -16,7 +16,7 @@ from scipy import special
 
 from pais._base import validate
 from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up
-from pais._base.rootfind import shrink_bracket
+from pais._base.rootfind import secant_guess, shrink_bracket
 from pais.errors import MismatchError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, largest_shift
 
@@ -28,7 +28,7 @@ _ROOM = 1e-9
 
 # Width of the final bracket of `delta_after`, in the logarithm of the shift, how far it searches, and the least share
 # of delta that it leaves for the rounds.
-_TOLERANCE, _FARTHEST, _LEAST_SHARE = 1e-9, -8.0, 1e-28
+_TOLERANCE, _FARTHEST, _LEAST_SHARE = 1e-9, 8.0, 1e-28
 
 
 def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, rounds_delta: float) -> float:
@@ -90,7 +90,6 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
     """
     epsilon, delta = validate.target_epsilon(epsilon), _positive_delta(delta)
     shift = validate.positive("survey_shift", survey_shift)
-
     most = largest_shift(epsilon, delta)
 
     def rounds_delta(mu: FloatArray) -> float:
@@ -103,16 +102,17 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
         price = _price(epsilon, epsilon, shift, float(mu[0]), rounds_delta(mu))
         return np.array([math.log(price / delta) if price <= delta else max(math.log(price / delta), ULP)])
 
-    # Without the gain from averaging, the squares of the shifts would add up.
-    start = 0.5 * math.log1p(-(min(shift / most, 1.0 - 1e-9) ** 2)) - 1e-2
-    high, low = np.zeros(1), np.array([start])
-    value_high, value_low = np.array([math.inf]), excess(low)
-    while value_low[0] > 0.0 and low[0] > _FARTHEST:
-        high, value_high, low = low, value_low, 2.0 * low
-        value_low = excess(low)
+    # Where the squares of the shifts add up to that of the target, the first term of the price alone is delta.
+    high, step = np.array([0.5 * math.log1p(-(min(shift / most, 1.0 - 1e-9) ** 2))]), 0.01
+    value_high, value_low = excess(high), excess(high - step)
+    while value_low[0] > 0.0 and step < _FARTHEST:
+        step *= 2.0
+        value_low = excess(high - step)
     if value_low[0] <= 0.0:
+        ends = {"value_low": value_low, "value_high": value_high}
+        guess = secant_guess(excess, high - step, high, **ends)
         low, _ = shrink_bracket(
-            excess, low, high, value_low=value_low, value_high=value_high, tolerance=_TOLERANCE
+            excess, high - step, high, **ends, tolerance=_TOLERANCE, guess=guess
         )  # [note: joint-survey-5]
         rounds = rounds_delta(most * np.exp(low)) * (1.0 - _ROOM)
         if rounds > _LEAST_SHARE * delta:

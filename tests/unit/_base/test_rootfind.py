@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais._base.rootfind import shrink_bracket
+from pais._base.rootfind import secant_guess, shrink_bracket
 
 ROOTS = np.array([0.3, 2.0, 7.5, 19.99])
 
@@ -28,3 +28,11 @@ def test_final_bracket_contains_the_root_whatever_the_guess(guess: NDArray[np.fl
     assert np.all((low <= ROOTS) & (high > ROOTS) & (high - low <= 1e-9))
     if guess is ROOTS:
         assert cubic.calls == 4
+
+
+def test_secant_steps_come_close_to_the_roots_of_smooth_functions_and_may_end_on_them() -> None:
+    low, high, index = ROOTS - 0.01, ROOTS + 0.01, np.arange(4)
+    for function in (Cubic(), lambda points, index: points - ROOTS[index]):
+        ends = {"value_low": function(low, index), "value_high": function(high, index)}
+        guess = secant_guess(function, low, high, **ends)
+        assert np.all((np.abs(guess - ROOTS) < 1e-7) | np.isnan(guess))

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.ladder import HALVES, N_OCTAVES, add_steps, steps_per_unit
+from pais._base.ladder import HALVES, N_OCTAVES, add_steps, main_octaves, steps_per_unit
 from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
 from pais._base.octaves import BINS_PER_OCTAVE, N_BINS, WIDEST, bins_of_powers
@@ -28,7 +28,7 @@ Bins = NDArray[np.int16]
 # Powers are summed in pieces of this many rows, which stay in the cache from one column to the next.
 _PIECE_ROWS = 1 << 15
 
-# Rows are clipped in pieces of this many numbers, which also stay in the cache.
+# Steps are added in pieces of this many numbers, which also stay in the cache.
 _PIECE_NUMBERS = 1 << 17
 
 
@@ -49,6 +49,10 @@ class Block(ABC):
     @property
     def n_rows(self) -> int:
         return len(self.identity)
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int: ...
 
     def weigh(self, masses: Numbers, step: float) -> None:
         """Set the masses of the rows, in whole steps. Without masses, every row has mass 1."""
@@ -82,23 +86,37 @@ class Block(ABC):
         multiplied by it before they are truncated toward zero.
         """
         bins = self.norm_bins(ball, HALVES)
-        octave = bins >> 1
-        # Rows that may be beyond the last edge, and rows that are not finite.
-        far = np.flatnonzero(octave >= N_OCTAVES - 1)
-        octave[far] = 0
-        clipped = replace(ball, radius=WIDEST).clip(self.taken(far, ball))
-        present = ~np.isnan(clipped[:, 0])
-        steps = clipped[present] * steps_per_unit(np.array(N_OCTAVES - 1))
+        masses = self._masses_by(bins, HALVES * N_OCTAVES)
+        octave = np.minimum(bins >> 1, N_OCTAVES - 1)
+        main = main_octaves(masses).astype(np.int16)
+        is_apart = np.ones(N_OCTAVES, dtype=bool)
+        is_apart[main] = False
+        apart = np.flatnonzero(is_apart.take(octave))
+        # Rows in the last octave may be beyond its edge or not finite.
+        far = apart.take(np.flatnonzero(octave.take(apart) == N_OCTAVES - 1))
+        sums = np.zeros((N_OCTAVES, self.n_features), dtype=np.int64)
+        if apart.size:
+            self._add_apart(sums, ball, apart, octave.take(apart))
+        if main.size:
+            self._add_main(sums, ball, octave, main, far)
+        return np.concatenate([masses, sums.ravel()])
+
+    def _add_apart(self, sums: IntArray, ball: Ball, apart: Index, octave: Bins) -> None:
+        """Add the steps of single rows to the sums of their octaves."""
+        rows = self.taken(apart, ball)
+        far = np.flatnonzero(octave == N_OCTAVES - 1)
+        if far.size:
+            rows[far] = _widest(ball).clip(rows[far])  # [note: ladder-4]
+        rows *= steps_per_unit(octave)[:, None]
         if self.masses is not None:
-            steps *= (self.masses.take(far[present]) * self.mass_step)[:, None]
-        sums = np.zeros((N_OCTAVES, clipped.shape[1]), dtype=np.int64)
-        sums[-1] = np.trunc(steps).astype(np.int64).sum(axis=0)  # [note: ladder-4]
-        self._add_steps(sums, ball, octave, far)
-        return np.concatenate([self._masses_by(bins, HALVES * N_OCTAVES), sums.ravel()])
+            rows *= (self.masses.take(apart) * self.mass_step)[:, None]
+        # Clipping turns every value of a row that is not finite into NaN.
+        rows[np.isnan(rows[:, 0])] = 0.0  # [note: engines-2]
+        add_steps(sums, np.trunc(rows, out=rows), octave, np.unique(octave))
 
     @abstractmethod
-    def _add_steps(self, sums: IntArray, ball: Ball, octave: Bins, without: Index) -> None:
-        """Add all rows but those at `without` to the sums of their octaves, in whole steps."""
+    def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
+        """Add the steps of the rows in the main octaves, which have steps of one size; `far` may not be finite."""
 
     def _masses_by(self, bins: Bins, n_bins: int) -> IntArray:
         if self.masses is None:
@@ -138,6 +156,10 @@ class RowBlock(Block):
         self._rows = rows
         self.identity = identity
 
+    @property
+    def n_features(self) -> int:
+        return int(self._rows.shape[1])
+
     def finite(self) -> NDArray[np.bool_]:
         return np.asarray(np.isfinite(self._rows).all(axis=1))
 
@@ -152,24 +174,23 @@ class RowBlock(Block):
 
     def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
         def norms_at(index: Index) -> FloatArray:
-            return replace(ball, radius=WIDEST).norms(self.taken(index, ball))
+            return _widest(ball).norms(self.taken(index, ball))
 
         power = ball.rough_powers(self._rows)
         return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
 
-    def _add_steps(self, sums: IntArray, ball: Ball, octave: Bins, without: Index) -> None:
-        d = sums.shape[1]
-        step = max(1, _PIECE_NUMBERS // d)
-        scratch = np.empty((min(step, self.n_rows), d))
-        for start in range(0, self.n_rows, step):
-            piece = slice(start, start + step)
-            rows, here = ball.shift(self._rows[piece]), octave[piece]
-            steps = np.multiply(rows, _common(steps_per_unit(here))[:, None], out=scratch[: len(rows)])
+    def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
+        size, factor = max(1, _PIECE_NUMBERS // self.n_features), steps_per_unit(main[:1])
+        scratch = np.empty((min(size, self.n_rows), self.n_features))
+        for start in range(0, self.n_rows, size):
+            piece = slice(start, start + size)
+            rows = ball.shift(self._rows[piece])
+            steps = np.multiply(rows, factor, out=scratch[: len(rows)])
             if self.masses is not None:
                 steps *= (self.masses[piece] * self.mass_step)[:, None]
             np.trunc(steps, out=steps)
-            steps[_between(without, piece)] = 0.0  # [note: engines-2]
-            add_steps(sums, steps, here)
+            steps[_between(far, piece)] = 0.0  # [note: engines-3]
+            add_steps(sums, steps, octave[piece], main)
 
     def part(self, index: Index) -> Block:
         return RowBlock(self._rows.take(index, axis=0), self.identity.take(index, axis=0))
@@ -199,6 +220,10 @@ class ColumnBlock(Block):
         self._columns = columns
         self.identity = identity
 
+    @property
+    def n_features(self) -> int:
+        return len(self._columns)
+
     def finite(self) -> NDArray[np.bool_]:
         finite = np.ones(self.n_rows, dtype=bool)
         for column in self._columns:
@@ -219,24 +244,24 @@ class ColumnBlock(Block):
         power = self._powers(ball)
 
         def norms_at(index: Index) -> FloatArray:
-            return replace(ball, radius=WIDEST).norms_of_powers(power.take(index), len(self._columns))
+            return _widest(ball).norms_of_powers(power.take(index), len(self._columns))
 
         return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
 
-    def _add_steps(self, sums: IntArray, ball: Ball, octave: Bins, without: Index) -> None:
-        step = max(1, _PIECE_NUMBERS // len(self._columns))
-        for start in range(0, self.n_rows, step):
-            piece = slice(start, start + step)
-            here = octave[piece]
-            factor, steps = steps_per_unit(here), np.empty((len(self._columns), len(here)))
-            if self.masses is not None:
-                factor *= self.masses[piece] * self.mass_step
+    def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
+        size, factor = max(1, _PIECE_NUMBERS // self.n_features), steps_per_unit(main[:1])
+        scratch = np.empty((self.n_features, min(size, self.n_rows)))
+        for start in range(0, self.n_rows, size):
+            piece = slice(start, min(start + size, self.n_rows))
+            steps = scratch[:, : piece.stop - start]
             for number, column in enumerate(self._columns):
-                shift = 0.0 if ball.center is None else ball.center[number]
-                np.multiply(column[piece] - shift if shift else column[piece], factor, out=steps[number])
+                center = 0.0 if ball.center is None else ball.center[number]
+                np.multiply(column[piece] - center if center else column[piece], factor, out=steps[number])
+            if self.masses is not None:
+                steps *= self.masses[piece] * self.mass_step
             np.trunc(steps, out=steps)
-            steps[:, _between(without, piece)] = 0.0  # [note: engines-3]
-            add_steps(sums, steps.T, here)
+            steps[:, _between(far, piece)] = 0.0
+            add_steps(sums, steps.T, octave[piece], main)
 
     def part(self, index: Index) -> Block:
         return ColumnBlock([column.take(index) for column in self._columns], self.identity.take(index, axis=0))
@@ -304,9 +329,9 @@ def _between(index: Index, piece: slice) -> Index:
     return np.asarray(index[first:last] - piece.start)
 
 
-def _common(factor: FloatArray) -> FloatArray:
-    """Return one factor instead of many equal ones: a product with it is faster."""
-    return factor[:1] if factor.size and factor.min() == factor.max() else factor
+def _widest(ball: Ball) -> Ball:
+    """Return the ball with the largest radius of the bins of norms."""
+    return ball if ball.radius == WIDEST else replace(ball, radius=WIDEST)
 
 
 def empty_block(n_features: int) -> Block:
