@@ -106,10 +106,10 @@ class ArrowEngine(LocalEngine):
         engine.schema = schema
         return engine
 
-    def sifting(self, random_state: RandomState | BitSource) -> Engine:
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
         # Without a footer, the positions of rows, which key seeded draws, are not known in every pass.
         has_positions = random_state is None or all(file.metadata is not None for file in self._files)
-        return super().sifting(random_state) if has_positions else self
+        return super().sifting(random_state, stream=stream) if has_positions else self
 
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:

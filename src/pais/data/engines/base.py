@@ -247,13 +247,25 @@ class Engine(ABC):
         """The number of rows if it is already known, else None. Secret; used for a progress bar."""
         return None
 
-    def sifting(self, random_state: RandomState | BitSource) -> Engine:
-        """Return an engine that can collect candidates for a sample during a survey; by default, this engine itself."""
+    @property
+    def sifts(self) -> bool:
+        """Whether `sift` collects candidates."""
+        return False
+
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return an engine that collects candidates for one more sample in `sift`; by default, this engine itself.
+
+        The sample must be drawn with the bits of `random_state` and `stream`.
+        """
         return self
 
-    def sift(self, fold: Fold, n_rows: float) -> Fold:
-        """Return a fold that also collects candidates for the next sample, if that saves a pass over the rows."""
-        return fold
+    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the result of `fold`, and collect candidates for samples if that saves a pass over the rows."""
+        return self.fold(fold, seeded=seeded)
+
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the result of `fold` after `sift`, for a fold to which rows that are not finite add nothing."""
+        return self.fold(fold, seeded=seeded)
 
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""

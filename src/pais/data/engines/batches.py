@@ -56,6 +56,10 @@ class BatchEngine(LocalEngine):
     def feature_columns(self) -> tuple[str, ...] | None:
         return self._layout.features
 
+    @property
+    def known_rows(self) -> int | None:
+        return self._n_rows
+
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         if self.unit is not None:

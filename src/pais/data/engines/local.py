@@ -15,7 +15,7 @@ from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, ro
 from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index
 from pais.data.engines.members import Members, UnitThinning
-from pais.data.engines.sieve import Sieve
+from pais.data.engines.sieve import Sieve, Sifting
 from pais.data.units import seeded_identity
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ class LocalEngine(Engine):
     """
 
     _members: Members | None = None
-    _sieve: Sieve | None = None
+    _sieves: tuple[Sieve, ...] = ()
 
     @abstractmethod
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
@@ -53,22 +53,34 @@ class LocalEngine(Engine):
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
         """Concatenate the carried columns of a sample; None if there are none."""
 
-    def sifting(self, random_state: RandomState | BitSource) -> Engine:
-        """Return the same engine with a sieve of its own, unless units or carried columns need the rows again."""
-        if self.unit is not None or self._columns.carry:
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return the same engine with one more sieve, unless units or carried columns need the rows again."""
+        sieve = Sieve.of(random_state, stream=stream)
+        if sieve is None or self.unit is not None or self._columns.carry:
             return self
         engine = copy.copy(self)
-        engine._sieve = Sieve.of(random_state)
+        # The latest is tried first: an earlier one belongs to a later sample.
+        engine._sieves = (sieve, *self._sieves)
         return engine
 
-    def sift(self, fold: Fold, n_rows: float) -> Fold:
-        if self._sieve is None:
-            return fold
-        return self._sieve.through(fold, n_rows=n_rows, n_features=self.n_features, schema=self.schema)
+    @property
+    def sifts(self) -> bool:
+        return bool(self._sieves)
+
+    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        n_numbers = None if self.known_rows is None else self.known_rows * self.n_features
+        for sieve in self._sieves:
+            sieve.begin(self.schema, n_numbers)
+        return self.fold(Sifting(fold=fold, sieves=self._sieves), seeded=seeded)
+
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        whole = [sieve for sieve in self._sieves if sieve.whole]
+        return whole[0].folded(fold).result(self) if whole else self.fold(fold, seeded=seeded)
 
     def _sifted(self, thinning: Thinning, draws: RowBits) -> WeightedRows | None:
-        """Return the sample from the candidates of a survey, or None if the rows have to be read."""
-        return None if self._sieve is None else self._sieve.thinned(thinning, draws, self.n_features, self.schema)
+        """Return the sample from candidates, or None if the rows have to be read."""
+        samples = (sieve.thinned(thinning, draws, self.n_features, self.schema) for sieve in self._sieves)
+        return next((sample for sample in samples if sample is not None), None)
 
     def _with_members(self) -> Members:
         """The units of the source. They are counted once."""

@@ -59,7 +59,7 @@ class MemoryEngine(LocalEngine):
         in_threads(lambda start: total.over(self._block(start, step)), self._starts(step))
         return total.result(self)
 
-    def sifting(self, random_state: RandomState | BitSource) -> Engine:
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
         # Sampling from memory reads candidates alone.
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -11,96 +12,128 @@ from numpy.typing import NDArray
 
 from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, bit_source, row_bits
 from pais._base.threads import in_threads
-from pais.data.engines.base import Fold, Thinning, WeightedRows, join
+from pais.data.engines.base import Fold, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block
 from pais.data.schema import Schema
 
 #: Numbers that the candidates are expected to have at most: 128 MB.
 MOST_NUMBERS = 1 << 24
+#: All rows are held if they are known to have at most this many numbers: 256 MB.
+MOST_WHOLE = 1 << 25
 
 
 class Sieve:
-    """The first 8 bits of every row's draw, drawn early, and the rows whose bits are at most a public ceiling. Secret.
+    """The first 8 bits of every row's draw, drawn early, and the rows whose bits are at most a ceiling. Secret.
 
-    A sample that keeps no row with larger bits is drawn from these rows, with the same bits, and is the sample that a
-    pass over all rows would give. They are used once.
+    The ceiling falls as rows arrive, so that the rows that pass fit into memory. It depends on the number of rows alone
+    and not on any bit, since otherwise the bits of the rows that pass would no longer be fair. A sample that keeps no
+    row with larger bits is drawn from these rows, with the same bits, and is the sample that a pass over all rows would
+    give. They are used once.
 
     Notes
     -----
-    Guarantee. The sample has the same distribution as one from a pass, and with a seed it is the same:
-    `tests/unit/data/engines/test_sieve.py`. Whether a pass is needed depends on public values, except that candidates
-    are dropped if there are far more rows than were released, whatever their bits. This changes time alone.
+    Guarantee. The sample has the same distribution as one from a pass, and with a seed it is the same. Whether a pass
+    is needed changes time alone: `tests/unit/data/engines/test_sieve.py`.
     """
 
     def __init__(self, draws: RowBits) -> None:
         self._draws, self._lock = draws, Lock()
-        self._ceiling, self._room = -1, 0
         self._schema: Schema | None = None
-        self._held: list[tuple[Block, NDArray[np.uint8]]] = []
+        self._held: list[_Candidates] = []
+        self._ceiling, self._seen, self._most = -1, 0, 0
 
     @classmethod
-    def of(cls, random_state: RandomState | BitSource) -> Sieve | None:
+    def of(cls, random_state: RandomState | BitSource, *, stream: int) -> Sieve | None:
         """Return a sieve with the bits of a sample that `random_state` gives; None if it is a stream of its own."""
         is_seed = isinstance(random_state, (int, np.integer))
-        return cls(row_bits(bit_source(random_state))) if random_state is None or is_seed else None
+        return cls(row_bits(bit_source(random_state, stream=stream))) if random_state is None or is_seed else None
 
-    def through(self, fold: Fold, *, n_rows: float, n_features: int, schema: Schema | None) -> Fold:
-        """Return a fold that also collects candidates, for a released number of rows."""
-        share = MOST_NUMBERS / max(n_rows * n_features, 1.0)
-        self._ceiling, self._schema, self._held = int(min(256.0 * share, 256.0)) - 1, schema, []
-        # The number of rows is noisy, and memory is to be bounded in any case: to twice the candidates expected. Rows
-        # are counted, because draws that decide whether they are used would not be independent.
-        self._room = 512 * MOST_NUMBERS // (n_features * max(self._ceiling + 1, 1))
-        return fold if self._ceiling < 0 else _Sifting(fold=fold, sieve=self)
+    def begin(self, schema: Schema | None, n_numbers: int | None) -> None:
+        """Begin a pass over rows with this schema, of so many numbers if known. The number changes time alone."""
+        self._schema, self._held, self._seen = schema, [], 0
+        self._most = MOST_NUMBERS if n_numbers is None or n_numbers > MOST_WHOLE else MOST_WHOLE
+        self._ceiling = min(256 * self._most // (n_numbers or 1), 256) - 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether all finite rows are held."""
+        return self._ceiling == 255
 
     def add(self, block: Block) -> None:
         """Draw the first bits of the rows of a block, and hold the finite rows that pass."""
         first = self._draws.first(block.identity)  # [note: keep-6]
-        index = np.flatnonzero(first <= self._ceiling)
-        candidates = block.part(index)
-        finite = candidates.finite()
-        if not finite.all():
-            index = index[finite]
-            candidates = block.part(index)
+        candidates = _Candidates(block=block, first=first).below(self._ceiling, finite=True)
         with self._lock:
-            self._room -= block.n_rows
-            self._held.append((candidates, first.take(index)))
-            if self._room < 0:  # [note: keep-7]
-                self._ceiling, self._held = -1, []
+            self._held.append(candidates)
+            self._seen += block.n_rows * block.n_features
+            ceiling = self._ceiling
+            while self._seen * (ceiling + 1) > 256 * self._most:  # [note: keep-7]
+                ceiling = (ceiling + 1) // 2 - 1
+            if ceiling < self._ceiling:
+                self._ceiling, self._held = ceiling, [held.below(ceiling) for held in self._held]
+
+    def hold(self, block: Block, first: NDArray[np.uint8], *, ceiling: int, schema: Schema | None) -> None:
+        """Hold the finite rows of a table whose first bits are at most a ceiling, collected by others."""
+        self._held, self._ceiling, self._schema = [_Candidates(block=block, first=first)], ceiling, schema
+
+    def folded(self, fold: Fold) -> RunningSum:
+        """Return the sum over the rows that are held."""
+        total = RunningSum(fold)
+        in_threads(lambda held: total.over(held.block), self._held)
+        return total
 
     def thinned(
         self, thinning: Thinning, draws: RowBits, n_features: int, schema: Schema | None
     ) -> WeightedRows | None:
-        """Return the sample, or None if it may keep other rows than those held. Drops the rows that are held."""
-        screen = thinning.screen(n_features)
-        with self._lock:
-            held, self._held = self._held, []
-            ceiling, self._ceiling = self._ceiling, -1
+        """Return the sample, or None if it may keep other rows than those that are held."""
         # Bits that a seed determines are the same now. Other bits are fresh, whoever draws them.
         is_seeded = isinstance(draws, KeyedBits) or isinstance(self._draws, KeyedBits)
-        if screen.ceiling > ceiling or schema != self._schema or (is_seeded and draws != self._draws):
+        screen = thinning.screen(n_features)
+        if screen.ceiling > self._ceiling or schema != self._schema or (is_seeded and draws != self._draws):
             return None
-        known = [(block, _KnownBits(first, draws)) for block, first in held]
+        known = [(held.block, _KnownBits(held.first, draws)) for held in self._held]
+        self._held, self._ceiling = [], -1
         return join(in_threads(lambda item: thinning.keep(item[0], screen, item[1]), known), n_features)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Candidates:
+    """Rows and the first bits of their draws."""
+
+    block: Block
+    first: NDArray[np.uint8]
+
+    def below(self, ceiling: int, *, finite: bool = False) -> _Candidates:
+        """Return the rows with bits up to a ceiling; if `finite`, without rows that are not finite."""
+        passes = self.first <= ceiling
+        part = self if passes.all() else self._at(passes)
+        if finite and not (usable := part.block.finite()).all():
+            return part._at(usable)
+        return part
+
+    def _at(self, chosen: NDArray[np.bool_]) -> _Candidates:
+        index = np.flatnonzero(chosen)
+        return _Candidates(block=self.block.part(index), first=self.first.take(index))
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Sifting(Fold):
-    """A fold whose rows also pass through a sieve. The sum is the same."""
+class Sifting(Fold):
+    """A fold whose rows also pass through sieves. The sum is the same."""
 
     fold: Fold
-    sieve: Sieve
+    sieves: Sequence[Sieve]
 
     @property
     def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
         return self.fold.uses_masses
 
     def of(self, block: Block) -> NDArray[Any]:
-        self.sieve.add(block)
+        for sieve in self.sieves:
+            sieve.add(block)
         return self.fold.of(block)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _KnownBits(RowBits):
     """Bits of rows whose first bits were drawn before."""
 

@@ -14,7 +14,17 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais import Ball, ConstrainedRule, CoresetRule, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
+from pais import (
+    Ball,
+    ConstrainedRule,
+    CoresetRule,
+    DPKMeans,
+    FunctionRule,
+    LinearProfile,
+    Rule,
+    UniformRule,
+    norm_survey,
+)
 from pais._base.randomness import bit_source
 from pais.data.engines import Block, Engine, Fold, Thinning, WeightedRows, sieve
 from pais.data.engines.blocks import ColumnBlock, RowBlock
@@ -66,13 +76,24 @@ def in_order(kept: WeightedRows) -> Floats:
     return whole[np.lexsort(whole.T)]
 
 
-def sifted(data: object, seed: int | None, n_rows: float = N, **options: Any) -> tuple[Engine, list[int]]:
-    """An engine after the last pass of a survey, and the rows of further passes."""
+def sifted(data: object, seed: int | None, **options: Any) -> tuple[Engine, list[int]]:
+    """An engine after the first pass of a survey, and the rows of further passes."""
     reads: list[int] = []
     engine = pais.source(data, on_rows=reads.append, **options).sifting(seed)
-    assert engine.fold(engine.sift(Count(), n_rows), seeded=seed is not None).tolist() == [N]
+    assert engine.sifts
+    assert engine.sift(Count(), seeded=seed is not None).tolist() == [N]
     reads.clear()
     return engine, reads
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(sieve, "MOST_NUMBERS", room)
+    monkeypatch.setattr(sieve, "MOST_WHOLE", room)
+
+
+def ceiling_of(engine: Any) -> int:
+    (only,) = engine._sieves
+    return int(only._ceiling)
 
 
 # -- the sample ------------------------------------------------------------------------------------------------
@@ -84,17 +105,34 @@ def sifted(data: object, seed: int | None, n_rows: float = N, **options: Any) ->
 def test_a_sieve_gives_the_sample_of_a_pass(
     form: str, room: int, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sieve, "MOST_NUMBERS", room)
+    limit(monkeypatch, room)
     data = parquet(tmp_path) if form == "Parquet" else STREAMS[form](table())
     engine, reads = sifted(data, 5)
+    ceiling = ceiling_of(engine)
+    assert (ceiling == 255) == (room > N * D)
     expected = in_order(sample(pais.source(rows()), RULES[rule], 5))
     assert np.array_equal(in_order(sample(engine, RULES[rule], 5)), expected)
     needed = Thinning(ball=Ball(radius=RADIUS, center=(0.1,) * D), rule=RULES[rule]).screen(D).ceiling
-    ceiling = int(min(256.0 * room / (N * D), 256.0)) - 1
-    assert sum(reads) == (0 if needed <= ceiling else N)
+    enough = needed <= ceiling
+    assert sum(reads) == (0 if enough else N)
     # The candidates are used once.
     assert np.array_equal(in_order(sample(engine, RULES[rule], 5)), expected)
-    assert sum(reads) == (N if needed <= ceiling else 2 * N)
+    assert sum(reads) == (N if enough else 2 * N)
+
+
+def test_two_samples_have_two_sieves(tmp_path: Path) -> None:
+    reads: list[int] = []
+    engine = pais.source(parquet(tmp_path), on_rows=reads.append).sifting(None).sifting(None, stream=4)
+    engine.sift(Count(), seeded=False)
+    first, second = (in_order(sample(engine, RULES["uniform"], None)) for _ in range(2))
+    assert sum(reads) == N
+    assert first.shape != second.shape or not np.array_equal(first, second)
+    for seed, stream in [(5, 0), (5, 4)]:
+        engine = pais.source(parquet(tmp_path)).sifting(5).sifting(5, stream=4)
+        engine.sift(Count(), seeded=True)
+        thinning = Thinning(ball=Ball(radius=RADIUS), rule=RULES["uniform"])
+        kept, expected = (one.thin(thinning, bit_source(seed, stream=stream)) for one in (engine, pais.source(rows())))
+        assert np.array_equal(in_order(kept), in_order(expected))
 
 
 def test_another_seed_reads_the_rows_again(tmp_path: Path) -> None:
@@ -112,7 +150,7 @@ def test_another_seed_reads_the_rows_again(tmp_path: Path) -> None:
 def test_sifted_rows_are_kept_at_their_rate_and_not_at_another(
     room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sieve, "MOST_NUMBERS", room)
+    limit(monkeypatch, room)
     ball, rule, path = Ball(radius=RADIUS, center=(0.1,) * D), RULES["dipping"], parquet(tmp_path)
     finite = rows()[np.isfinite(rows()).all(axis=1)]
     norms = ball.norms(ball.shift(finite))
@@ -137,15 +175,27 @@ def test_sifted_rows_are_kept_at_their_rate_and_not_at_another(
 
 @pytest.mark.parametrize("form", ["Parquet", *STREAMS])
 @pytest.mark.parametrize("seed", [3, None])
-def test_a_default_fit_reads_the_rows_no_more_often_than_its_survey(
-    form: str, seed: int | None, tmp_path: Path
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("center", [None, (0.0,) * D])
+def test_a_default_fit_reads_the_rows_once(
+    form: str,
+    seed: int | None,
+    large: bool,
+    center: tuple[float, ...] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Small sources are held. Of large ones, a sample is; a seeded survey counts all rows, and reads them once more."""
+    if large:
+        limit(monkeypatch, N * D // 2)
+        for name, value in [("_SAMPLED_FROM", N // 2), ("_SAMPLED_NUMBERS", N * D // 5), ("_HELD_NUMBERS", N * D // 2)]:
+            monkeypatch.setattr(norm_survey, name, value)
     reads: list[int] = []
     data = parquet(tmp_path) if form == "Parquet" else STREAMS[form](table())
     engine = pais.source(data, on_rows=reads.append)
-    settings = pais.KMeansSettings(n_clusters=2, epsilon=3.0)
+    settings = pais.KMeansSettings(n_clusters=2, epsilon=3.0, sample_size=100, center=center)
     fit = pais.private_kmeans(engine, settings, random_state=seed)
-    assert sum(reads) == settings.survey_passes * N
+    assert sum(reads) == (2 * N if large and center is None and seed is not None else N)
     if seed is not None:
         expected = pais.private_kmeans(rows(), settings, random_state=seed)
         assert np.array_equal(fit.value.centers, expected.value.centers)
@@ -158,7 +208,7 @@ def test_candidates_do_not_outlive_a_fit(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(ZeroDivisionError):
         DPKMeans(n_clusters=2, epsilon=3.0).fit(engine)
     gc.collect()
-    assert getattr(engine, "_sieve", None) is None
+    assert not engine.sifts
     assert not [kept for kept in gc.get_objects() if isinstance(kept, Sieve)]
 
 
@@ -172,8 +222,8 @@ def test_no_sieve_where_it_saves_nothing_or_cannot_be_used(tmp_path: Path) -> No
     ]:
         engine: Any = pais.source(data, **options)
         assert engine.sifting(4) is engine
-    assert pais.source(path).sifting(np.random.default_rng(1))._sieve is None  # type: ignore[attr-defined]
-    assert pais.source(tmp_path / "rows.csv").sifting(None)._sieve is not None  # type: ignore[attr-defined]
+    assert not pais.source(path).sifting(np.random.default_rng(1)).sifts
+    assert pais.source(tmp_path / "rows.csv").sifting(None).sifts
 
 
 def test_another_schema_reads_the_rows_again(tmp_path: Path) -> None:
@@ -186,6 +236,47 @@ def test_another_schema_reads_the_rows_again(tmp_path: Path) -> None:
     assert sum(reads) == N
 
 
+# -- a histogram of a sample ---------------------------------------------------------------------------------
+
+
+def counts_of(found: Floats, seed: int) -> Any:
+    """Numbers of rows by norm in a sample of a tenth. A seed gives every position its own draw."""
+    ball = Ball(radius=norm_survey.WIDEST, center=(0.2,) * D)
+    return norm_survey._norm_counts(pais.source(found), ball, bit_source(seed), 0.1, bit_source(seed))
+
+
+def test_a_row_changes_one_count_of_a_sampled_histogram_by_one() -> None:
+    found, changes = rows(), []
+    for seed in range(40):
+        change = counts_of(found, seed) - counts_of(found[:-1], seed)
+        assert np.abs(change).sum() <= 1
+        changes.append(int(change.sum()))
+    # The last row is in some of the samples, and not in all of them.
+    assert 0 < sum(changes) < 20
+
+
+def test_a_sampled_histogram_is_a_share_of_the_whole_one() -> None:
+    ball = Ball(radius=norm_survey.WIDEST, center=(0.2,) * D)
+    whole = pais.source(rows()).fold(norm_survey._NormCounts(ball=ball), seeded=False)
+    mean = np.mean([counts_of(rows(), seed) for seed in range(60)], axis=0)
+    deviation = np.sqrt(0.09 * whole / 60)
+    assert np.all(np.abs(mean - 0.1 * whole) <= 5.0 * deviation)
+    assert not np.all(np.abs(mean - 0.12 * whole) <= 5.0 * deviation)
+
+
+def test_a_survey_of_a_large_file_gives_the_number_of_rows_and_their_norms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in [("_SAMPLED_FROM", 1000), ("_SAMPLED_NUMBERS", 30_000 * D), ("_HELD_NUMBERS", 1000)]:
+        monkeypatch.setattr(norm_survey, name, value)
+    large = np.random.default_rng(1).standard_normal((200_000, D)) + 5.0
+    pq.write_table(pa.table(list(large.T), names=list(NAMES)), tmp_path / "large.parquet")
+    survey = pais.survey(tmp_path / "large.parquet", epsilon=2.0)
+    assert survey.norms.n_rows == pytest.approx(200_000, rel=1e-3)
+    assert survey.norms.mean_square_norm == pytest.approx(3.0, rel=0.05)
+    assert survey.ball.center == pytest.approx((5.0,) * D, abs=0.1)
+
+
 # -- memory ----------------------------------------------------------------------------------------------------
 
 
@@ -194,49 +285,56 @@ def block(n: int, *, finite: bool, by_rows: bool) -> Block:
     return RowBlock(numbers, identity) if by_rows else ColumnBlock(list(np.asfortranarray(numbers).T), identity)
 
 
+def begun(n_numbers: int | None) -> Sieve:
+    kept = Sieve.of(None, stream=0)
+    assert kept is not None
+    kept.begin(None, n_numbers)
+    return kept
+
+
 @pytest.mark.parametrize("by_rows", [True, False])
 def test_rows_that_are_not_finite_are_not_held(by_rows: bool) -> None:
-    kept = Sieve.of(None)
-    assert kept is not None
-    kept.through(Count(), n_rows=10.0, n_features=D, schema=None).of(block(100_000, finite=False, by_rows=by_rows))
-    assert sum(held.n_rows for held, _ in kept._held) == 0
+    kept = begun(None)
+    kept.add(block(100_000, finite=False, by_rows=by_rows))
+    assert sum(held.block.n_rows for held in kept._held) == 0
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
-def test_more_rows_than_expected_are_dropped(by_rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sieve, "MOST_NUMBERS", 3000)
-    kept = Sieve.of(None)
-    assert kept is not None
-    fold = kept.through(Count(), n_rows=10.0, n_features=D, schema=None)
-    for _ in range(30):
-        fold.of(block(500, finite=True, by_rows=by_rows))
-        assert sum(held.n_rows for held, _ in kept._held) <= 2 * 1000
-    thinning = Thinning(ball=Ball(radius=9.0), rule=UniformRule(rate=0.001))
-    assert kept.thinned(thinning, kept._draws, D, None) is None
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_that_are_held_have_about_as_many_numbers_as_allowed(
+    by_rows: bool, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(monkeypatch, 30_000)
+    kept = begun(D * 500 * 400 if known else None)
+    for _ in range(400):
+        kept.add(block(500, finite=True, by_rows=by_rows))
+        assert D * sum(held.block.n_rows for held in kept._held) <= 33_000
+    assert kept._ceiling == (11 if known else 7)
+    assert sum(held.block.n_rows for held in kept._held) > 4000
 
 
-@pytest.mark.parametrize("n", [7936, 8000, 8064])
-def test_no_draw_decides_whether_candidates_are_dropped(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Otherwise a sample from candidates would be one that has few of them, and its draws would not be independent.
-    monkeypatch.setattr(sieve, "MOST_NUMBERS", 1000 * D)
-    thinning = Thinning(ball=Ball(radius=9.0), rule=UniformRule(rate=0.2))
-    was_dropped = set()
-    for _ in range(40):
-        kept = Sieve.of(None)
-        assert kept is not None
-        # One row in four is a candidate, which gives 2000 candidates on average if there are 8000 rows.
-        fold = kept.through(Count(), n_rows=4000.0, n_features=D, schema=None)
-        for _ in range(4):
-            fold.of(block(n // 4, finite=True, by_rows=True))
-        was_dropped.add(kept.thinned(thinning, kept._draws, D, None) is None)
-    assert was_dropped == {n > 8000}
+def test_the_ceiling_depends_on_the_number_of_rows_and_on_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the bits are: all small, all large, or fair."""
+    limit(monkeypatch, 9000)
+    ceilings = set()
+    for low, high in [(0, 1), (255, 256), (0, 256)]:
+        kept, rng = begun(None), np.random.default_rng(1)
+        monkeypatch.setattr(
+            kept._draws, "first", lambda identity, low=low, high=high, rng=rng: rng.integers(low, high, identity.size)
+        )
+        trace = []
+        for _ in range(100):
+            kept.add(block(500, finite=True, by_rows=True))
+            trace.append(kept._ceiling)
+        ceilings.add(tuple(trace))
+    assert len(ceilings) == 1
 
 
-@pytest.mark.parametrize("n_rows", [1e3, 1e6, 1e7, 1e8, 1e9, 1e10, 0.0, -5.0])
-def test_the_expected_candidates_fit_into_the_room(n_rows: float) -> None:
-    kept = Sieve.of(None)
-    assert kept is not None
-    fold = kept.through(Count(), n_rows=n_rows, n_features=16, schema=None)
-    assert isinstance(fold, Count) == (kept._ceiling < 0)
-    assert n_rows * 16 * (kept._ceiling + 1) / 256 <= sieve.MOST_NUMBERS
-    assert kept._ceiling <= 255
+@pytest.mark.parametrize("n_numbers", [1, 10**6, 10**8, 10**9, 10**10, 10**12, 0])
+def test_the_expected_candidates_fit_into_the_room(n_numbers: int) -> None:
+    kept = begun(n_numbers)
+    if n_numbers <= sieve.MOST_WHOLE:
+        assert kept.whole
+    else:
+        assert n_numbers * (kept._ceiling + 1) <= 256 * sieve.MOST_NUMBERS
+        assert -1 <= kept._ceiling < 255
