@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from benchmarks.state import ROOT, commit, uncommitted
 
 PLACE = Path("out/bench-all")
 ROWS = "50_000_000"
+STREAM = "benchmarks.stream"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +52,7 @@ def stream(part: str, minutes: float, *tables: str) -> Entry:
     """A part of the tables about files; the rows are kept for the next part."""
     return Entry(
         name=f"stream-{part}",
-        module="benchmarks.stream",
+        module=STREAM,
         arguments=("--parts", part, "--rows", ROWS, "--repeats", "5", "--keep"),
         tables=tuple(f"stream-{table}" for table in tables),
         minutes=minutes,
@@ -64,7 +66,7 @@ ENTRIES = (
         module="benchmarks.speed",
         arguments=("--factor", "2"),
         tables=("speed",),
-        minutes=4.0,
+        minutes=4.5,
         timed=True,
     ),
     Entry(
@@ -84,9 +86,10 @@ ENTRIES = (
         timed=True,
     ),
     stream("passes", 2.0, "passes", "threads"),
-    stream("scale", 3.0, "memory", "time"),
-    stream("command", 2.0, "command"),
-    stream("spark", 8.0, "spark"),
+    stream("scale", 3.5, "memory", "time"),
+    stream("command", 1.5, "command"),
+    stream("spark", 7.0, "spark"),
+    stream("simulate", 2.0, "costs", "simulated"),
     Entry(
         name="people-scale",
         module="benchmarks.people_scale",
@@ -100,7 +103,7 @@ ENTRIES = (
         module="benchmarks.peers",
         arguments=("--seeds", "3", "--slow-seeds", "1", "--limit", "90"),
         tables=("peers",),
-        minutes=8.0,
+        minutes=6.0,
         timed=True,
     ),
     Entry(
@@ -116,7 +119,17 @@ ENTRIES = (
         tables=("kmeans-public", "kmeans-free", "kmeans-survey", "kmeans-pure", "kmeans-ordering"),
         minutes=6.5,
     ),
-    Entry(name="audit", module="benchmarks.audit", arguments=("--seeds", "5"), tables=("audit",), minutes=5.0),
+    Entry(name="prediction", module="benchmarks.prediction", tables=("prediction",), minutes=5.0),
+    Entry(
+        name="audit",
+        module="benchmarks.audit",
+        arguments=(
+            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "20_000"),
+            *("--peer-runs", "500"),
+        ),
+        tables=("audit",),
+        minutes=5.0,
+    ),
     Entry(
         name="elbow",
         module="benchmarks.elbow",
@@ -127,16 +140,16 @@ ENTRIES = (
     Entry(
         name="logistic",
         module="benchmarks.logistic",
-        arguments=("--seeds", "2"),
+        arguments=("--seeds", "2", "--epsilon", "0.1", "1"),
         tables=("logistic-loss",),
-        minutes=4.0,
+        minutes=3.5,
     ),
     Entry(
         name="regression",
         module="benchmarks.regression",
         arguments=("--only", "small", "large", "--seeds", "2"),
         tables=("regression-small", "regression-large"),
-        minutes=4.0,
+        minutes=3.5,
     ),
     Entry(
         name="pca",
@@ -219,9 +232,14 @@ class Runner:
         waiting = [entry for entry in entries if entry.name not in self.finished.seconds]
         for entry in (entry for entry in waiting if entry.timed):
             self._one(entry, {})
+        others = sorted((entry for entry in waiting if not entry.timed), key=lambda entry: -entry.minutes)
         with ThreadPoolExecutor(2) as pool:
-            others = sorted((entry for entry in waiting if not entry.timed), key=lambda entry: -entry.minutes)
-            list(pool.map(lambda entry: self._one(entry, {"OMP_NUM_THREADS": "1"}), others))
+            try:
+                list(pool.map(lambda entry: self._one(entry, {"OMP_NUM_THREADS": "1"}), others))
+            except BaseException:
+                # Entries that have not begun are dropped.
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _one(self, entry: Entry, more: dict[str, str]) -> None:
         self.place.mkdir(parents=True, exist_ok=True)
@@ -229,7 +247,8 @@ class Runner:
         self.console.print(f"{time.strftime('%H:%M')}  {entry.words()} ...", markup=False)
         start = time.perf_counter()
         with log.open("w", encoding="utf-8") as file:
-            code = subprocess.run(entry.command(), stdout=file, stderr=file, env={**os.environ, **more}).returncode
+            environment = {**os.environ, **more}
+            code = subprocess.run(entry.command(), stdout=file, stderr=file, env=environment, cwd=ROOT).returncode
         seconds = time.perf_counter() - start
         if code == 0:
             self.finished.put(entry.name, seconds)
@@ -274,6 +293,8 @@ def main() -> int:
     now = commit()
     finished = Finished.read(options.place / "state.json", now)
     Runner(place=options.place, finished=finished, console=console).run(entries)
+    if all(entry.name in finished.seconds for entry in ENTRIES if entry.module == STREAM):
+        shutil.rmtree(ROOT / "out" / "bench-stream", ignore_errors=True)
     page.main()
     absent = missing(ENTRIES, Published(), now)
     console.print(f"Not measured at {now}: {', '.join(absent)}." if absent else f"All tables are at {now}.")

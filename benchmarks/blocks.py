@@ -78,8 +78,6 @@ def _target_line(target: Target) -> str:
 
 
 def _values(target: Target) -> str:
-    if target.value is None or target.target is None:
-        return " |  | "
     return f"{target.value:.4g} | {target.target:.4g} | {'' if target.met else _distance(target.miss)}"
 
 

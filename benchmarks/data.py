@@ -109,7 +109,7 @@ def _prepared(source: Source, path: Path | None, cache: Path, console: Console) 
     if not stored.exists():
         console.print(f"{source.title}: preprocessing and {FLOOR_RUNS} non-private runs on all rows ...")
         processed = preprocess(_mixture() if path is None else read_parquet(path))
-        np.savez(stored, rows=processed.rows, mean=processed.mean, floor=np.float64(_floor(processed.rows)))
+        np.savez(stored, rows=processed.rows, mean=processed.mean, floor=np.float64(floor_of(processed.rows)))
     with np.load(stored) as kept:
         data = DataSet(source=source, rows=kept["rows"], mean=kept["mean"], floor=float(kept["floor"]))
     n, d = data.rows.shape
@@ -117,7 +117,8 @@ def _prepared(source: Source, path: Path | None, cache: Path, console: Console) 
     return data
 
 
-def _floor(rows: Float32Array) -> float:
+def floor_of(rows: Float32Array) -> float:
+    """Least cost of several non-private runs on all rows."""
     empty = DataSet(source=SYNTHETIC, rows=rows, mean=np.zeros(rows.shape[1]), floor=1.0)
     runs = (
         KMeans(N_CLUSTERS, init="k-means++", n_init=1, random_state=seed).fit(rows).cluster_centers_

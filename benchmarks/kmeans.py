@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from benchmarks import quality
 from benchmarks.data import SOURCES, load
-from benchmarks.state import source_state as source_state
+from benchmarks.state import source_state
 from benchmarks.tables import Table
 
 TABLES = ("public", "free", "survey", "pure", "ordering")
@@ -36,7 +36,7 @@ def main() -> None:
         for name, make in tables(bench, options).items():
             if name in options.only:
                 table = make()
-                table.remarks.append(f"Measured at {state}.")
+                table.remarks.append(f"Medians of {seeds} seeds. Measured at {state}.")
                 table.publish(options.out, console)
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 
 from benchmarks.state import source_state
-from benchmarks.stream.bench import machine
+from benchmarks.stream.bench import surroundings
 from benchmarks.stream.child import peak_bytes
 from benchmarks.tables import Cell, Table
 from pais.data.engines.blocks import RowBlock
@@ -40,7 +40,7 @@ def main() -> None:
     if options.index:
         console.print(index_line(options.index))
         return
-    shown = ("protects", "seconds", "CPU seconds", "peak GiB", "times the seconds", "times the CPU seconds")
+    shown = ("protects", "seconds", "range", "CPU seconds", "peak GiB", "times the seconds", "times the CPU seconds")
     table = Table(name="people-scale", title="k-means of rows and of people", shown=shown, prefix="")
     with tempfile.TemporaryDirectory(dir=options.scratch) as place:
         write_rows(Path(place) / "rows", options.rows, options.people)
@@ -48,8 +48,8 @@ def main() -> None:
     table.remarks += [
         f"{options.rows:,} rows of {options.people:,} people in {_FILES} Parquet files, {len(_FEATURES)} columns; the "
         "rows of a person are scattered over all files. `pais kmeans --n-clusters 8 --epsilon 1`, with a survey.",
-        f"Medians of {options.repeats} runs, each in a new process; the two commands alternate.",
-        machine(),
+        f"Medians of {options.repeats} runs, and their range, each in a new process; the two commands alternate.",
+        surroundings(),
         f"Measured at {source_state()}.",
     ]
     table.publish(options.out, console)
@@ -78,6 +78,7 @@ def measured(place: Path, repeats: int) -> list[dict[str, Cell]]:
         {
             "protects": who,
             "seconds": float(wall),
+            "range": f"{min(runs[who])[0]:.3g} to {max(runs[who])[0]:.3g}",
             "CPU seconds": float(cpu),
             "peak GiB": float(peak) / _GIB,
             "times the seconds": float(wall / seconds),

@@ -39,7 +39,9 @@ class Published:
     def body(self, name: str) -> str:
         """A table as it was published, without its title and its state."""
         text = re.sub(r"\A#+ .*\n+", "", self.text(name))
-        return re.sub(r"^- Measured at .*\n", "", text, flags=re.MULTILINE)
+        return re.sub(
+            r"(^- | )Measured at .*\n", lambda match: "\n" if match[1] == " " else "", text, flags=re.MULTILINE
+        )
 
     def shown(self, name: str) -> list[str]:
         """Columns of the Markdown, in their order."""

@@ -33,11 +33,11 @@ class Setting:
     epsilon: float
     mechanism: Mechanism = "gaussian"
     sampling: Rule = "constrained"
-    sample_size: int | None = None
+    sample_size: int | Literal["free"] | None = None
     surveyed: bool = False
 
     def words(self) -> str:
-        size = "as few rows as are free" if self.sample_size is None else f"{self.sample_size:,} rows"
+        size = f"{self.sample_size:,} rows" if isinstance(self.sample_size, int) else f"size {self.sample_size}"
         facts = "surveyed" if self.surveyed else "public facts"
         return f"{self.file}, epsilon {self.epsilon:g}, {self.mechanism}, {self.sampling}, {size}, {facts}"
 
@@ -174,7 +174,7 @@ def sampling_for_free(bench: Bench, epsilons: tuple[float, ...]) -> Table:
     )
     for data in bench.sets:
         for epsilon in epsilons:
-            free = bench.costs(Setting(file=data.source.file, epsilon=epsilon))
+            free = bench.costs(Setting(file=data.source.file, epsilon=epsilon, sample_size="free"))
             whole = bench.costs(Setting(file=data.source.file, epsilon=epsilon, sampling="none"))
             ratio = free.median / whole.median
             row = _row(data, epsilon, free, ratio, FREE_TARGET)

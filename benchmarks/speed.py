@@ -39,6 +39,7 @@ BOXES = {"blobs": 10.0, "near blobs": 2.5}
 SMALL, SMALL_CLUSTERS = (5_000, 5), 6
 KERNEL_ROWS = (566_486, 54)
 SAMPLE_SIZE = 20_000
+TURNS = {"blobs": 5, "covertype": 3, "costs": 5, "kernels": 10, "small": 30}
 # Columns of text that the table needs.
 WIDTH = 190
 MEMORY_TARGET, COST_TARGET = 0.15, 1.003
@@ -127,7 +128,7 @@ def blob_lines(name: str, options: argparse.Namespace, progress: Progress) -> It
         SKLEARN: lambda turn: KMeans(N_CLUSTERS, n_init=1, random_state=turn).fit(rows),
     }
     lines = [Line(job=DEFAULT, against=SKLEARN, target=0.08), Line(job=STATED, against=SKLEARN, target=0.05)]
-    yield from timed(Group(data=sized(name, rows), jobs=jobs, lines=lines, turns=5), options, progress)
+    yield from timed(Group(data=sized(name, rows), jobs=jobs, lines=lines, turns=TURNS["blobs"]), options, progress)
 
 
 def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -154,7 +155,9 @@ def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator
         Line(job=few, against=f"{SKLEARN}, 10 rounds", target=0.3),
         Line(job=few, against="all rows, same rounds and noise", target=0.1),
     ]
-    yield from timed(Group(data=sized("Covertype", rows), jobs=jobs, lines=lines, turns=3), options, progress)
+    yield from timed(
+        Group(data=sized("Covertype", rows), jobs=jobs, lines=lines, turns=TURNS["covertype"]), options, progress
+    )
     data = DataSet(source=source_of("covertype"), rows=paper.rows, mean=paper.mean, floor=1.0)
     yield cost_line(data, rows, options, progress)
 
@@ -162,7 +165,7 @@ def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator
 def cost_line(data: DataSet, rows: FloatArray, options: argparse.Namespace, progress: Progress) -> dict[str, Cell]:
     """Cost with the planned sample over that with the free one: medians over seeds."""
     costs: dict[str, list[float]] = {"planned": [], "free": []}
-    for seed in progress.track(range(options.factor * 5), description="costs"):
+    for seed in progress.track(range(options.factor * TURNS["costs"]), description="costs"):
         for size, values in costs.items():
             model = private(0, sample_size=None if size == "planned" else size, random_state=seed).fit(rows)
             values.append(data.cost(model.cluster_centers_ - data.mean))
@@ -190,7 +193,7 @@ def small_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dic
     }
     lines = [Line(job=DEFAULT, against=SKLEARN, target=2.0)]
     data = f"{sized('small blobs', rows)}, k = {SMALL_CLUSTERS}"
-    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=30, warm=True), options, progress)
+    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["small"], warm=True), options, progress)
 
 
 def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -230,7 +233,7 @@ def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[di
         Line(job="weights, closed form", against=norm),
     ]
     data = sized("rows like Covertype's", rows)
-    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=10, warm=True), options, progress)
+    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["kernels"], warm=True), options, progress)
 
 
 def memory_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:

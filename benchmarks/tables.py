@@ -73,6 +73,8 @@ def _line(cells: tuple[str, ...]) -> str:
 def _text(value: Cell) -> str:
     if value is None:
         return ""
+    if isinstance(value, float) and abs(value) >= 1000.0:
+        return f"{value:,.0f}"
     if isinstance(value, float):
         return f"{value:.4f}" if 1.0 < value < 10.0 and value != round(value, 3) else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) else value

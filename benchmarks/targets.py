@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from benchmarks.logistic import MOST_RATIO
+from benchmarks.prediction import MOST_LOSS
 from benchmarks.published import AbsentError, Published
 from benchmarks.regimes.cases import MEAN_OVER_MEDIAN, ONE_CENTER_GOAL
 from benchmarks.stream.scale import FLAT_TARGET
@@ -16,25 +17,29 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A value and the one it has to reach; values are None where a row is judged by several."""
+    """A value and the one it has to reach."""
 
     table: str
     what: str
     group: str
     met: bool
-    value: float | None = None
-    target: float | None = None
+    value: float
+    target: float
 
     @property
     def miss(self) -> float:
         """How far the value is from its target, as a share of the target; 0 if the target is met."""
-        if self.met or self.value is None or not self.target:
-            return 0.0
-        return abs(self.value / self.target - 1.0)
+        return 0.0 if self.met else abs(self.value / self.target - 1.0)
 
 
-#: A value, its target and whether it is met.
-Judgement = tuple[float | None, float | None, bool]
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A value, its target and whether it is met; the measure is named where a row has several."""
+
+    value: float
+    target: float
+    met: bool
+    measure: str = ""
 
 
 def targets(published: Published) -> list[Target]:
@@ -51,19 +56,29 @@ def _of_table(published: Published, name: str) -> Iterator[Target]:
     shown = published.shown(name)
     judge = RULES.get(name, partial(_by_columns, shown))
     for row in rows:
-        for value, target, met in judge(row):
+        for judged in judge(row):
+            words = ": ".join(filter(None, (_words(row, shown), judged.measure)))
             yield Target(
-                table=name, what=_words(row, shown), group=row.get("group", ""), met=met, value=value, target=target
+                table=name,
+                what=words,
+                group=row.get("group", ""),
+                met=judged.met,
+                value=judged.value,
+                target=judged.target,
             )
 
 
 def _by_columns(shown: list[str], row: Row) -> Iterator[Judgement]:
     """Every column of targets has the value before it, and the next column of results after it."""
-    for place, column in enumerate(shown):
-        if column.split()[-1] in ("target", "goal") and row.get(column):
-            result = next((name for name in shown[place:] if name.split()[-1] == "result"), "result")
-            if row.get(result, "").startswith(("met", "missed")):
-                yield _number(row[shown[place - 1]]), _number(row[column]), row[result] == "met"
+    places = [place for place, column in enumerate(shown) if column.split()[-1] in ("target", "goal")]
+    for place in places:
+        value, target = shown[place - 1], shown[place]
+        result = next((name for name in shown[place:] if name.split()[-1] == "result"), "result")
+        if row.get(target) and row.get(result, "").startswith(("met", "missed")):
+            measure = value if len(places) > 1 else ""
+            yield Judgement(
+                value=_number(row[value]), target=_number(row[target]), met=row[result] == "met", measure=measure
+            )
 
 
 def _fixed(column: str, target: float) -> Callable[[Row], Iterator[Judgement]]:
@@ -71,7 +86,7 @@ def _fixed(column: str, target: float) -> Callable[[Row], Iterator[Judgement]]:
 
     def judge(row: Row) -> Iterator[Judgement]:
         if row["result"].startswith(("met", "missed")):
-            yield _number(row[column]), target, row["result"] == "met"
+            yield Judgement(value=_number(row[column]), target=target, met=row["result"] == "met")
 
     return judge
 
@@ -82,7 +97,7 @@ def _of_column(*columns: str) -> Callable[[Row], Iterator[Judgement]]:
     def judge(row: Row) -> Iterator[Judgement]:
         if row.get("target"):
             column = next(name for name in columns if name in row)
-            yield _number(row[column]), _number(row["target"]), row["result"] == "met"
+            yield Judgement(value=_number(row[column]), target=_number(row["target"]), met=row["result"] == "met")
 
     return judge
 
@@ -90,34 +105,39 @@ def _of_column(*columns: str) -> Callable[[Row], Iterator[Judgement]]:
 def _regimes(row: Row) -> Iterator[Judgement]:
     result, median = row["result"], _number(row["median"])
     if result == "missed: mean":
-        yield _number(row["mean"]) / median, MEAN_OVER_MEDIAN, False
+        yield Judgement(
+            value=_number(row["mean"]) / median, target=MEAN_OVER_MEDIAN, met=False, measure="mean over median"
+        )
     elif result == "missed: one center" or (result == "met" and not row["goal"]):
-        yield _number(row["worst / one center"]), ONE_CENTER_GOAL, result == "met"
+        worst = _number(row["worst / one center"])
+        yield Judgement(value=worst, target=ONE_CENTER_GOAL, met=result == "met", measure="worst run over one center")
     elif result in ("met", "missed"):
-        yield median, _number(row["goal"]), result == "met"
+        yield Judgement(value=median, target=_number(row["goal"]), met=result == "met")
 
 
 def _captured(row: Row) -> Iterator[Judgement]:
     for column, goal in (("k = 5", "goal"), ("k = 10", "goal (10)")):
         if row.get(goal):
             value, target = _number(row[column]), _number(row[goal])
-            yield value, target, value >= target
+            yield Judgement(value=value, target=target, met=value >= target, measure=column)
 
 
 def _below_adassp(row: Row) -> Iterator[Judgement]:
     best = min(_number(row[name]) for name in ("AdaSSP, published", "AdaSSP, tight noise"))
-    yield _number(row["pais"]), best, row["result"] == "met"
+    yield Judgement(value=_number(row["pais"]), target=best, met=row["result"] == "met")
 
 
 def _above_adassp(row: Row) -> Iterator[Judgement]:
     others = [row[name] for name in ("uniform", "coreset", "goal")]
-    yield _number(row["constrained"]), max(_number(other) for other in others if other), row["result"] == "met"
+    best = max(_number(other) for other in others if other)
+    yield Judgement(value=_number(row["constrained"]), target=best, met=row["result"] == "met")
 
 
 #: Tables in which a target is not simply the column after its value.
 RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
     "logistic-loss": _fixed("ratio of gaps", MOST_RATIO),
     "pca-captured": _captured,
+    "prediction": _fixed("chosen / free cost", MOST_LOSS),
     "pca-speed": _of_column("ratio", "over scikit-learn"),
     "regimes": _regimes,
     "regression-large": _above_adassp,

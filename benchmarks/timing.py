@@ -64,8 +64,8 @@ def compared(times: Times, base: Times) -> dict[str, Cell]:
 
 
 def quartiles(values: list[float]) -> str:
-    low, high = np.quantile(values, [0.25, 0.75]).tolist()
-    return f"{low:.3g} to {high:.3g}"
+    low, high = (f"{value:,.0f}" if value >= 100.0 else f"{value:.3g}" for value in np.quantile(values, [0.25, 0.75]))
+    return f"{low} to {high}"
 
 
 def traced_peak(run: Callable[[], object]) -> int:

@@ -38,7 +38,7 @@ def ten_rounds(data: DataSet, rows: FloatArray, seeds: int) -> Outcome:
 
 
 def private(data: DataSet, rows: FloatArray, seeds: int, *, epsilon: float, mechanism: Mechanism) -> Outcome:
-    """Costs of seeded fits, seconds of fits with secure randomness; as few rows kept as cost no extra noise."""
+    """Costs of seeded fits, seconds of fits with secure randomness."""
     order = 1.0 if mechanism == "laplace" else 2.0
     model = pais.DPKMeans(
         N_CLUSTERS,

@@ -1,4 +1,4 @@
-"""Streaming: passes against bare decoding, threads, memory and time by rows, the command line, Spark.
+"""Streaming: passes against bare decoding, threads, memory and time by rows, the command line, Spark, a simulation.
 
 ``python -m benchmarks.stream --rows 1_000_000`` for a look, without ``--rows`` for the record, on a quiet machine: the
 largest set has 50 million rows, 6.4 GB on the disk. Linux only: it pins cores and reads /proc.
@@ -16,9 +16,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from benchmarks.kmeans import source_state
-from benchmarks.stream import command, passes, scale, spark
-from benchmarks.stream.bench import Bench, machine
+from benchmarks.state import source_state
+from benchmarks.stream import command, passes, scale, simulate, spark
+from benchmarks.stream.bench import Bench, surroundings
 from benchmarks.stream.child import ChildError
 from benchmarks.stream.data import DiskError
 from benchmarks.tables import Table
@@ -28,6 +28,7 @@ PARTS: dict[str, Callable[[Bench], Iterator[Table]]] = {
     "scale": scale.tables,
     "command": command.tables,
     "spark": spark.tables,
+    "simulate": simulate.tables,
 }
 SMALLEST = 100_000
 
@@ -44,7 +45,7 @@ def main() -> int:
         for name in options.parts:
             try:
                 for table in PARTS[name](bench):
-                    table.remarks += [machine(), f"Measured at {state}."]
+                    table.remarks += [surroundings(), f"Measured at {state}."]
                     table.publish(options.out, console)
             except (ChildError, DiskError) as error:
                 failed = 1

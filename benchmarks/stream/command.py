@@ -23,24 +23,22 @@ def tables(bench: Bench) -> Iterator[Table]:
         name="command",
         prefix=PREFIX,
         title=f"pais kmeans from end to end: {bench.rows:,} x {COLUMNS} float64 in {rows.n_files} Parquet files",
-        shown=("command", "passes", "seconds", "rows/s", "peak MB"),
+        shown=("command", "seconds", "rows/s", "peak MB"),
         remarks=[
             f"`pais kmeans DIR {' '.join(SETTINGS)} ...`: wall time of the process from its start to its end, with "
             "imports, survey, plan, sample, rounds, certificate and report; secure randomness. One run each.",
             "Peak: resident memory (VmHWM). A stated radius is about the origin, and the norms are surveyed.",
-            "Without a stated size as few rows are kept as cost no extra noise: a share of all rows, which is held in "
-            "memory and gone over in every round.",
+            "The plan chooses the size of the sample. Free: as few rows as cost no extra noise, a share of all rows, "
+            "which is held in memory and gone over in every round.",
         ],
     )
-    radius, small = ("--radius", repr(public_radius())), ("--sample-size", str(bench.small_sample))
-    ways: dict[str, tuple[tuple[str, ...], int]] = {
-        "stated radius": (radius, 2),
-        "private survey": ((), 4),
-        f"stated radius, {bench.small_sample:,} rows expected": ((*radius, *small), 2),
-        f"private survey, {bench.small_sample:,} rows expected": (small, 4),
+    ways: dict[str, tuple[str, ...]] = {
+        "stated radius": ("--radius", repr(public_radius())),
+        "private survey": (),
+        "private survey, free sample": ("--sample-size", "free"),
     }
     with bench.steps("pais kmeans", len(ways)) as on_step:
-        for name, (more, passes) in ways.items():
+        for name, more in ways.items():
             with tempfile.TemporaryDirectory(dir=bench.cache) as out:
                 words = ["kmeans", str(rows.directory), *SETTINGS, *more, "--out", out, "--overwrite", "--quiet"]
                 start = time.perf_counter()
@@ -49,7 +47,6 @@ def tables(bench: Bench) -> Iterator[Table]:
             table.rows.append(
                 {
                     "command": name,
-                    "passes": passes,
                     "seconds": seconds,
                     "rows/s": round(bench.rows / seconds),
                     "peak MB": found["peak"] / 1e6,

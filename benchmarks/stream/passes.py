@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -31,12 +32,12 @@ TWO_CORES_TARGET = 1.6
 
 DECODE = "bare decode"
 SURVEY_PASSES = ("octaves and sums about the origin", "histogram about the center")
-FREE, CORESET = "thin, free constrained rule", "thin, coreset 2 %"
-PASSES = (*SURVEY_PASSES, FREE, CORESET)
-#: Means over the passes of a fit: as it is by default, and with a small sample instead of the free one.
+CHOSEN, FREE, CORESET = "thin, size that the plan chooses", "thin, free size", "thin, coreset 2 %"
+PASSES = (*SURVEY_PASSES, CHOSEN, FREE, CORESET)
+#: Means over the passes of a fit: with the size of a default fit, and with the free one.
 MEANS = {
-    "mean of a default fit: survey and free thin": (*SURVEY_PASSES, FREE),
-    "mean of survey and coreset thin": (*SURVEY_PASSES, CORESET),
+    "mean of survey and chosen thin": (*SURVEY_PASSES, CHOSEN),
+    "mean of survey and free thin": (*SURVEY_PASSES, FREE),
 }
 
 
@@ -48,9 +49,9 @@ def tables(bench: Bench) -> Iterator[Table]:
         with bench.steps(f"passes over {kind}", bench.repeats) as on_step:
             found = child.run("passes", on_step, file=rows.files()[0], n_rows=n_rows, repeats=bench.repeats)
         ratios.remarks.append(
-            f"{TITLES[kind]}: largest probability of the free rule {found['largest_probability']:.3g}, "
-            f"{found['expected_share']:.2%} of the rows expected; share that the first 8 bits of a draw leave "
-            f"{found['screened_share']:.3g} (coreset {found['coreset_screened_share']:.3g})."
+            f"{TITLES[kind]}: the plan chooses {found['chosen_share']:.2%} of the rows, and {found['free_share']:.2%} "
+            f"are free; share that the first 8 bits of a draw leave {found['screened_share']:.3g} (free "
+            f"{found['free_screened_share']:.3g}, coreset {found['coreset_screened_share']:.3g})."
         )
         _add_ratios(ratios, kind, found["cpu"], found["wall"], n_rows)
         _add_threads(threads, kind, found["wall"], n_rows)
@@ -158,9 +159,11 @@ def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
     engine = pais.source(file)
     recorder = Recorder(engine)
     settings = pais.KMeansSettings(n_clusters=N_CLUSTERS, epsilon=EPSILON, delta=DELTA)
-    fit = pais.private_kmeans(recorder, settings)
-    assert fit.survey is not None
-    known, ball = fit.survey.norms, fit.plan.ball
+    chosen = pais.private_kmeans(recorder, settings)
+    folds = tuple(recorder.folds)
+    free = pais.private_kmeans(recorder, replace(settings, sample_size="free"))
+    assert chosen.survey is not None
+    known, ball = chosen.survey.norms, chosen.plan.ball
     coreset = pais.CoresetRule(
         sample_size=CORESET_SHARE * n_rows,
         n_rows=known.n_rows,
@@ -168,25 +171,26 @@ def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
         radius=ball.radius,
     )
     pais.sample(recorder, ball=ball, rule=coreset)
-    free, small = recorder.thinnings
+    thinnings = dict(zip((CHOSEN, FREE, CORESET), recorder.thinnings, strict=True))
     jobs: dict[str, Callable[[], object]] = {
         DECODE: lambda: decode(file),
-        **{
-            name: partial(engine.fold, fold, seeded=False)
-            for name, fold in zip(SURVEY_PASSES, recorder.folds, strict=True)
-        },
-        FREE: lambda: engine.thin(free, bit_source(None)),
-        CORESET: lambda: engine.thin(small, bit_source(None)),
+        **{name: partial(engine.fold, fold, seeded=False) for name, fold in zip(SURVEY_PASSES, folds, strict=True)},
+        **{name: partial(_thinned, engine, thinning) for name, thinning in thinnings.items()},
     }
     cpu, wall = interleaved(jobs, repeats)
     return {
         "cpu": cpu,
         "wall": wall,
-        "largest_probability": free.rule.largest_probability(ball.radius),
-        "expected_share": known.expected_size(free.rule) / known.n_rows,
-        "screened_share": free.screen(COLUMNS).share,
-        "coreset_screened_share": small.screen(COLUMNS).share,
+        "chosen_share": (chosen.plan.expected_rows or 0.0) / n_rows,
+        "free_share": (free.plan.expected_rows or 0.0) / n_rows,
+        "screened_share": thinnings[CHOSEN].screen(COLUMNS).share,
+        "free_screened_share": thinnings[FREE].screen(COLUMNS).share,
+        "coreset_screened_share": thinnings[CORESET].screen(COLUMNS).share,
     }
+
+
+def _thinned(engine: Engine, thinning: Thinning) -> WeightedRows:
+    return engine.thin(thinning, bit_source(None))
 
 
 def decode(file: str) -> None:

@@ -21,7 +21,9 @@ from pais._base.randomness import BitSource, PaidBits, RandomState, bit_source
 from pais.accounting import Accounts, Ledger, Part, accounts, new_name
 from pais.column_survey import with_bounds
 from pais.data.ball import Ball, norm_order
-from pais.data.engines import Block, Engine, Fold
+from pais.data.engines import Block, Engine, Fold, Thinning
+from pais.data.engines.blocks import RowBlock
+from pais.data.engines.sieve import MOST_WHOLE
 from pais.data.sources import source
 from pais.errors import SurveyWarning
 from pais.mechanisms import NoiseLaw
@@ -31,12 +33,20 @@ from pais.planning.radius import radius_at
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.guarantee import warn
 from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import UniformRule
 
 # Typical norm of the rows in an octave, as a share of its upper edge.
 _TYPICAL_NORM = 0.75
 
+# Of the draws for this sample; see `bit_source`.
+_SAMPLE_STREAM = 4
+
 # Bins per octave of the last histogram if the first one shows some rows, or none.
 _BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
+
+# From this many rows on, a sample with so many numbers shows the norms about the center if that saves a pass. Rows with
+# few numbers are held in memory, so all of them are counted.
+_SAMPLED_FROM, _SAMPLED_NUMBERS, _HELD_NUMBERS = 1 << 20, 6 << 20, MOST_WHOLE
 
 # Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.
 _MANY_ROWS = 106.0
@@ -137,9 +147,10 @@ def charged_survey(
     bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
-    engine.require_passes((3 if center is None else 1) + (3 if engine.schema is not None and engine.schema.open else 0))
+    engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
     engine, left, unclear = with_bounds(engine, noise, bits)
-    center, counts = _stages(engine, origin, left, bits)
+    engine = engine.sifting(random_state, stream=_SAMPLE_STREAM)
+    center, counts = _stages(engine, origin, left, bits, bit_source(random_state, stream=_SAMPLE_STREAM))
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
         norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
@@ -173,7 +184,7 @@ def _part(engine: Engine, noise: SurveyNoise, name: str, *, secure: bool) -> Par
 
 
 def _stages(
-    engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource
+    engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource, draws: BitSource
 ) -> tuple[tuple[float, ...], NormCounts | None]:
     """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
 
@@ -184,19 +195,24 @@ def _stages(
     # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
     lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
     coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
-    left, center = 1.0 - noise.scale_share, origin.center
+    left, center, share = 1.0 - noise.scale_share, origin.center, 1.0
     if center is None:
         center = (0.0,) * engine.n_features
         if coarse is not None:
             center = _noisy_mean(sums, coarse, origin.order, noise, bits)
             left -= noise.center_share  # [note: survey-3]
-            counts = _norm_counts(engine, replace(origin, center=center), bits)
+            # In a seeded run, which is to be the same for every engine, all rows are counted.
+            share = _sampled_share(engine, coarse.n_rows) if engine.sifts and bits.private else 1.0
+            counts = _norm_counts(engine, replace(origin, center=center), bits, share, draws)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
-    bins = _bins_for(n_rows / rest.deviation(1))
+    bins = _bins_for(share * n_rows / rest.deviation(1))
     fine = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins).estimate()
     if coarse is None or fine is None:
         return center, coarse if fine is None else fine
+    if share < 1.0:
+        # The number of rows comes from the first histogram, which counts all of them.
+        return center, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows))
     return center, combined(coarse, fine)
 
 
@@ -232,14 +248,24 @@ class _OctaveSums(Fold):
 def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray, IntArray]:
     """Number of rows in each bin of norms, and sums of rows by octave if no center is stated. Secret; one pass."""
     if origin.center is not None:
-        return _norm_counts(engine, origin, bits), np.empty(0, dtype=np.int64)
-    counts, sums = np.split(engine.fold(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
+        return engine.sift(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
+    counts, sums = np.split(engine.sift(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
     return counts, sums.reshape(N_OCTAVES, -1)
 
 
-def _norm_counts(engine: Engine, ball: Ball, bits: BitSource) -> IntArray:
-    """Number of rows in each bin of norms. Secret; one pass."""
-    return engine.fold(_NormCounts(ball=ball), seeded=not bits.private)
+def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, share: float, draws: BitSource) -> IntArray:
+    """Number of rows in each bin of norms, of all rows or of a sample with this share. Secret; one pass."""
+    if share == 1.0:
+        return engine.fold_again(_NormCounts(ball=ball), seeded=not bits.private)
+    sample = engine.thin(Thinning(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
+    block = RowBlock(sample.rows, np.zeros(len(sample.rows), dtype=np.uint64))
+    return _NormCounts(ball=replace(ball, center=None)).over(block)
+
+
+def _sampled_share(engine: Engine, n_rows: float) -> float:
+    """Share of the rows that the last histogram counts, for a released number of rows."""
+    n_numbers = n_rows * engine.n_features
+    return 1.0 if n_rows < _SAMPLED_FROM or n_numbers <= _HELD_NUMBERS else min(_SAMPLED_NUMBERS / n_numbers, 1.0)
 
 
 def _noisy_counts(

@@ -40,7 +40,7 @@ def fit(
     if facts is None:
         charged.check(settings.price)
     settings.require()
-    engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit))
+    engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit)).sifting(random_state)
     settings = settings.for_rows(engine)
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from benchmarks import all as every
 from benchmarks.all import ENTRIES, Entry, Finished, Runner, chosen, missing, tables
 from benchmarks.published import Published
+from benchmarks.stream.__main__ import PARTS
 from tests.benchmarks.test_page import STATE, publish
 
 
@@ -37,6 +38,10 @@ def test_entries_name_modules_that_exist_and_each_table_once() -> None:
 
 def test_every_published_table_is_measured_by_an_entry() -> None:
     assert set(Published().names()) - {"targets"} <= set(tables(ENTRIES))
+
+
+def test_every_part_of_the_tables_about_files_is_measured() -> None:
+    assert {f"stream-{part}" for part in PARTS} <= {entry.name for entry in ENTRIES}
 
 
 def test_only_and_skip_choose_entries() -> None:

@@ -166,12 +166,13 @@ def residuals_of(
         round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat=0.3)
         sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
         grid = sample._grid.of_centers(centers)
-        label, score = sample._grid.assign(grid)
+        label, square = sample._grid.assign(grid, slice(None))
+        distance = np.sqrt(square) if law.order == 2.0 else sample._grid.distances(grid, label, slice(None))
         found |= {
             f"point {law.order}": sample._grid.points,
             f"norm of the point {law.order}": sample._norms,
             f"weight steps {law.order}": sample._weights,
-            f"residual distance {law.order}": sample._distances(label, score, grid, law.order),
+            f"residual distance {law.order}": distance,
             f"reach {law.order}": round_.reach(sample._norms),
         }
     return found
@@ -186,7 +187,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
     content = WeightedRows(rows=clipped, weights=1.0 / probability)
     lloyd = LloydSample(content, ball, (round_,))
     centers = CENTERS[:, : rows.shape[1]] / rows.shape[1]
-    label, score = lloyd._grid.assign(lloyd._grid.of_centers(centers))
+    label, square = lloyd._grid.assign(lloyd._grid.of_centers(centers), slice(None))
     wide = Ball(radius=2.0**100, order=ball.order, center=ball.center)
     return {
         "norm": norm,
@@ -196,7 +197,7 @@ def values_of(rows: NDArray[np.generic], ball: Ball) -> dict[str, NDArray[np.gen
         "weighted steps": lloyd._sums,
         "bin": RowBlock(rows, identity(len(rows))).norm_bins(wide),
         "cluster": label,
-        "score": score,
+        "squared distance": square,
         **residuals_of(content, ball, centers),
     }
 

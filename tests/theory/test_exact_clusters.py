@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from pais import (
 from pais.data.engines import WeightedRows
 from pais.mechanisms.kmeans.grid import Grid, most_bits
 from pais.mechanisms.kmeans.lloyd import LloydSample, Round
+from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample
 from tests.theory.noise_cases import content, nearest, seeded
 
 Floats = NDArray[np.float64]
@@ -31,10 +33,10 @@ def lloyd(rows: Floats, weights: Floats, ball: Ball, scale: float = 1.0) -> tupl
 
 def clusters(sample: LloydSample, centers: Floats) -> list[int]:
     grid = sample._grid
-    return grid.assign(grid.of_centers(centers))[0].tolist()
+    return grid.assign(grid.of_centers(centers), slice(None))[0].tolist()
 
 
-@pytest.mark.parametrize(("d", "cells"), [(1, 8), (2, 4), (3, 2**18), (7, 2), (16, 2**18)])
+@pytest.mark.parametrize(("d", "cells"), [(1, 8), (2, 4), (3, 2**18), (7, 2), (16, 2**17)])
 def test_the_cluster_of_a_row_is_that_of_rational_arithmetic_with_ties_to_the_first(d: int, cells: int) -> None:
     rng = np.random.default_rng(d)
     rows = rng.integers(-cells, cells, (200, d), endpoint=True) / (cells * 2.0 * math.sqrt(d))
@@ -45,6 +47,19 @@ def test_the_cluster_of_a_row_is_that_of_rational_arithmetic_with_ties_to_the_fi
     centers[4] = centers[2]
     sample, _ = lloyd(rows, np.ones(200), Ball(radius=1.0))
     assert clusters(sample, centers) == nearest(rows, centers)
+
+
+@pytest.mark.parametrize("k", [127, 128, 129, 300])
+def test_many_centers_have_ties_to_the_first(k: int) -> None:
+    """The index of a center has seven bits, so that more centers are compared in groups."""
+    rng = np.random.default_rng(k)
+    rows = rng.integers(-3, 4, (400, 2)) / 8.0
+    centers = rng.permutation(rows)[:k]
+    sample, _ = lloyd(rows, np.ones(400), Ball(radius=1.0))
+    expected = nearest(rows, centers)
+    assert clusters(sample, centers) == expected
+    # Equal centers are in several groups.
+    assert len(np.unique(centers, axis=0)) < 50
 
 
 def test_the_cluster_of_a_row_is_exact_in_the_far_corner_of_a_cube() -> None:
@@ -74,6 +89,35 @@ def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
     for index in range(0, 5000, 250):
         alone = clusters(lloyd(rows[index : index + 1], np.ones(1), ball)[0], centers)
         assert alone == [whole[index]]
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 7])
+def test_a_round_releases_the_same_bits_for_any_number_of_threads(cores: int) -> None:
+    rng = np.random.default_rng(16)
+    rows, weights = rng.uniform(-0.5, 0.5, (40_000, 3)), 1.0 + rng.exponential(3.0, 40_000)
+    centers = rng.uniform(-0.5, 0.5, (9, 3))
+    residual = ResidualRound(
+        count_noise=GaussianNoise(scale=1.0),
+        distance_noise=GaussianNoise(scale=1.0),
+        residual_noise=GaussianNoise(scale=1.0),
+        radius=1.0,
+        flat=0.2,
+    )
+
+    def released() -> tuple[bytes, ...]:
+        plain, round_ = lloyd(rows, weights, Ball(radius=1.0))
+        one = plain.summarise(centers, round_, seeded(18))
+        sample = ResidualSample(
+            WeightedRows(rows=rows, weights=weights), (residual,), n_rows=4e4, largest_weight=float(weights.max())
+        )
+        two = sample.summarise(centers, np.full(9, 0.1), np.zeros(9, dtype=bool), residual, seeded(19))
+        arrays = (one.noisy_counts, one.noisy_sums, two.noisy_counts, two.noisy_distances, two.noisy_residuals)
+        return tuple(array.tobytes() for array in arrays)
+
+    with patch("pais.mechanisms.kmeans.grid.cores", lambda: cores):
+        parts = released()
+    with patch("pais.mechanisms.kmeans.grid._PART_ROWS", 50_000):
+        assert parts == released()
 
 
 def test_counts_and_sums_of_clusters_are_those_of_brute_force_when_the_noise_is_negligible() -> None:
@@ -113,8 +157,7 @@ def test_squared_distances_that_follow_from_scores_are_exact(d: int) -> None:
     centers = -rows[:7].copy()
     grid = Grid(rows, 1.0, most_bits(d))
     steps = grid.of_centers(centers)
-    label, score = grid.assign(steps)
-    square = np.einsum("ij,ij->i", grid.points, grid.points) - 2.0 * score
+    label, square = grid.assign(steps, slice(None))
     for i in range(300):
         gaps = [int(x) - int(c) for x, c in zip(grid.points[i], steps[label[i]], strict=True)]
         assert int(square[i]) == square[i] == sum(gap * gap for gap in gaps)

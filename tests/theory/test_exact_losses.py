@@ -17,6 +17,7 @@ import pytest
 
 import pais
 from pais._base.numerics import (
+    ULP,
     FloatArray,
     divide_down,
     divide_up,
@@ -25,7 +26,15 @@ from pais._base.numerics import (
     multiply_up,
 )
 from pais.accounting.price import certified_epsilon
-from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile, joint_loss, joint_shift
+from pais.privacy.profiles import (
+    GaussianProfile,
+    LinearProfile,
+    PowerProfile,
+    Profile,
+    add_profiles,
+    joint_loss,
+    joint_shift,
+)
 from tests.oracles import remove_delta
 
 DIGITS = 60
@@ -362,6 +371,32 @@ def test_noise_and_sums_of_gaussian_profiles_round_toward_more_loss() -> None:
             assert precision <= 1 / Fraction(scale) ** 2 <= precision * (1 + Fraction(64, 2**52))
         alone = rounds / Fraction(one[1]) ** 2
         assert alone <= 1 / Fraction(total.sum_scale) ** 2 <= alone * (1 + Fraction(64, 2**52))
+
+
+def test_sums_of_many_gaussian_profiles_are_never_below_the_exact_loss_and_do_not_depend_on_their_order() -> None:
+    rng = np.random.default_rng(8)
+    for spread in (0.01, 3.0, 140.0, 300.0):
+        for n in (1, 2, 3, 40, 400):
+            scales = 10 ** rng.uniform(-spread, spread, (n, 3))
+            scales[rng.random(n) < 0.2, 0] = scales[:, 1] = math.inf
+            rounds = rng.integers(1, 9, n).tolist()
+            profiles = [GaussianProfile(*each[:2], many, each[2]) for each, many in zip(scales, rounds, strict=True)]
+            total = add_profiles(profiles)
+            assert add_profiles(profiles[::-1]) == total
+            assert math.isinf(total.sum_scale)
+            for column, scale in ((0, total.count_scale), (2, total.square_scale)):
+                terms = zip(rounds, scales[:, column].tolist(), strict=True)
+                precision = sum((many / Fraction(each) ** 2 for many, each in terms if each < math.inf), Fraction(0))
+                if math.isinf(scale):
+                    assert precision == 0
+                else:
+                    assert precision <= 1 / Fraction(scale) ** 2 <= precision * (1 + Fraction(32, 2**52))
+
+
+def test_the_check_of_sums_detects_a_scale_that_is_an_ulp_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pais.privacy.profiles.gaussian.ULP", -ULP)
+    with pytest.raises(AssertionError):
+        test_sums_of_many_gaussian_profiles_are_never_below_the_exact_loss_and_do_not_depend_on_their_order()
 
 
 def test_noise_so_large_that_a_scale_overflows_is_still_a_release() -> None:

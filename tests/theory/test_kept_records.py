@@ -74,7 +74,8 @@ def exact_gaussian_delta(epsilon: mp.mpf, mu: mp.mpf) -> mp.mpf:
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), list(itertools.product([0.01, 1.0, 16.0, 200.0], [1e-3, 1e-6, 1e-13, 1e-30]))
+    ("epsilon", "delta"),
+    list(itertools.product([1e-9, 0.01, 1.0, 16.0, 200.0], [0.9999, 0.3, 1e-3, 1e-6, 1e-13, 1e-30])),
 )
 def test_largest_shift_is_feasible_and_tight_in_high_precision(epsilon: float, delta: float) -> None:
     mu = largest_shift(epsilon, delta)

@@ -130,9 +130,9 @@ def distance_left_out(round_: ResidualRound) -> Any:
     return parts[0] + parts[1] + parts[2]  # type: ignore[operator]  # profiles of one kind
 
 
-def clip_of_the_rows(self: Any, label: Any, ratio: Floats, grid: Floats, whole: Any) -> Any:
+def clip_of_the_rows(self: Any, rows: Any, cell: Any, ratio: Floats, cells: Any) -> Any:
     """The clip is the largest residual of the cell, read off the rows: nothing is shortened."""
-    return residual_sums(self, label, np.minimum(ratio, 1.0), grid, whole)
+    return np.zeros((rows.size, cells.grid.shape[1]), dtype=np.int64)
 
 
 def reach_of_the_radius(self: ResidualRound, norms: Floats) -> Floats:
@@ -140,11 +140,11 @@ def reach_of_the_radius(self: ResidualRound, norms: Floats) -> Floats:
     return reach(self, np.full_like(norms, self.radius))
 
 
-residual_sums, reach = ResidualSample._residual_sums, ResidualRound.reach
+reach = ResidualRound.reach
 FAULTS: dict[str, Any] = {
     "alpha left out of the price": (ResidualRound, "profile", property(flat_left_out)),
     "the distances not charged": (ResidualRound, "profile", property(distance_left_out)),
-    "a clip read off the rows": (ResidualSample, "_residual_sums", clip_of_the_rows),
+    "a clip read off the rows": (ResidualSample, "_change", clip_of_the_rows),
     "the reach of a larger norm": (ResidualRound, "reach", reach_of_the_radius),
 }
 

@@ -94,3 +94,25 @@ def test_unreachable_target_names_a_reachable_one() -> None:
         pais.ConstrainedRule(profile=gaussian, radius=1.0, epsilon=1.0, delta=1e-6)
     reachable = caught.value.reachable * (1 + 1e-9)
     assert pais.ConstrainedRule(profile=gaussian, radius=1.0, epsilon=reachable, delta=1e-6).probability(1.0) <= 1.0
+
+
+@pytest.mark.parametrize(
+    ("profile", "delta"),
+    [
+        (pais.LinearProfile(0.02, 0.3), 0.0),
+        (pais.PowerProfile(0.05, 0.3, 1.5), 0.0),
+        (pais.GaussianProfile(60, 40), 1e-6),
+    ],
+)
+def test_extremes_of_a_table_are_those_of_all_its_knots(profile: pais.Profile, delta: float) -> None:
+    class Falling(pais.ConstrainedRule):
+        def evaluate(self, norm: np.ndarray) -> np.ndarray:
+            return np.minimum(1.0, super().evaluate(self.radius - norm))
+
+    for radius in (0.7, 3.0):
+        for kind in (pais.ConstrainedRule, Falling):
+            rule = kind(profile=profile, radius=3.0, epsilon=1.0, delta=delta, n_knots=500)
+            points = rule.breakpoints(radius)
+            points = np.concatenate([points, np.nextafter(points, 0.0), np.nextafter(points, radius)])
+            assert rule.smallest_probability(radius) == rule.evaluate(points).min()
+            assert rule.largest_probability(radius) == rule.evaluate(points).max()

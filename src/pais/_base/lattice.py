@@ -44,7 +44,7 @@ class Tails:
 
     @classmethod
     def draw(cls, shape: tuple[int, ...], bits: BitSource) -> Tails:
-        raw = bits.words64(int(np.prod(shape))).reshape(shape)
+        raw = bits.words64(math.prod(shape)).reshape(shape)
         signs = np.where(raw >> np.uint64(63), 1.0, -1.0)
         return cls(signs=signs, words=raw & np.uint64(2**63 - 1))
 
@@ -84,23 +84,27 @@ def rounded_noise(law: Law, shape: tuple[int, int], scale_in_steps: FloatArray |
     exact value lies. Otherwise the draw is computed again from more bits of the same uniform variables.
     """
     n, d = shape
-    scales = np.broadcast_to(np.asarray(scale_in_steps, dtype=np.float64), (n,))
+    scales = np.asarray(scale_in_steps, dtype=np.float64).reshape(-1, 1)
     tails = Tails.draw((n, law.n_uniforms(d)), bits)
     unit, error = law.evaluate(tails)
-    scaled = unit * scales[:, None]
-    slack = error * scales[:, None] + np.abs(scaled) * 2.0**-50
-    noise = np.floor(scaled + 0.5)
-    doubtful = np.abs(scaled + 0.5 - np.rint(scaled + 0.5)) <= slack  # [note: lattice-2]
-    beyond = np.abs(scaled) >= _MOST_STEPS
+    scaled = unit * scales
+    size, shifted = np.abs(scaled), scaled + 0.5
+    slack = error * scales + size * 2.0**-50
+    doubtful = np.abs(shifted - np.rint(shifted)) <= slack  # [note: lattice-2]
+    beyond = size >= _MOST_STEPS
     doubtful |= beyond
-    result: IntArray = np.where(beyond, 0.0, noise).astype(np.int64)
+    shifted[beyond] = 0.0
+    result: IntArray = np.floor(shifted).astype(np.int64)
+    if not doubtful.any():
+        return result
+    scales = np.broadcast_to(scales, (n, 1))
     if law.n_uniforms(d) == d:
         # Each coordinate depends on one uniform variable alone, so only the doubtful coordinates are computed again.
         for row, column in np.argwhere(doubtful).tolist():
-            result[row, column] = _settled(law, tails, (row, slice(column, column + 1)), float(scales[row]), bits)[0]
+            result[row, column] = _settled(law, tails, (row, slice(column, column + 1)), float(scales[row, 0]), bits)[0]
     else:
         for row in np.flatnonzero(np.any(doubtful, axis=1)).tolist():
-            result[row] = _settled(law, tails, (row, slice(None)), float(scales[row]), bits)
+            result[row] = _settled(law, tails, (row, slice(None)), float(scales[row, 0]), bits)
     return result
 
 

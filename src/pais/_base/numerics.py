@@ -19,6 +19,9 @@ _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(7)
 
+# Number of integrals computed at a time.
+_PIECE = 1024
+
 # exp overflows at 709.78. Below this bound the products formed from it stay finite.
 LARGE = 700.0
 
@@ -61,13 +64,14 @@ def _sum_error(x: FloatArray, y: FloatArray, total: FloatArray) -> FloatArray:
 
 def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray, *, up: bool) -> FloatArray:
     """(mantissa + error) * 2**exponent for an error below half an ulp, rounded up or down."""
-    toward, on_wrong_side = (np.inf, error > 0.0) if up else (0.0, error < 0.0)
-    value: FloatArray = np.ldexp(np.where(on_wrong_side, np.nextafter(mantissa, toward), mantissa), exponent)
+    # Neighbouring doubles >= 0 are neighbouring integers.
+    step = (error > 0.0).astype(np.int64) if up else -(error < 0.0).astype(np.int64)
+    value: FloatArray = np.ldexp((np.asarray(mantissa).view(np.int64) + step).view(np.float64), exponent)
     # ldexp rounds to nearest where numbers underflow, and to infinity where they overflow.
     unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
     if not up:
         unsure |= np.isinf(value) & np.isfinite(mantissa)
-    return np.where(unsure, np.nextafter(value, toward), value)
+    return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value) if np.any(unsure) else value
 
 
 def _directed_product(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:
@@ -178,15 +182,16 @@ def mills_slope(x: FloatArray) -> FloatArray:
 
 def _mills_difference(low: FloatArray, width: FloatArray) -> FloatArray:
     """mills(low) - mills(low + width), computed by quadrature of the slope where the two are close."""
-    difference = np.asarray(mills(low) - mills(low + width))
-    close = width < 0.5
-    if np.any(close):
+    close = np.asarray(width) < 0.5
+    difference = np.empty_like(width) if close.all() else np.asarray(mills(low) - mills(low + width))
+    if close.any():
         half = 0.5 * np.asarray(width)[close]
         middle = np.asarray(low)[close] + half
-        by_quadrature = np.zeros_like(middle)
-        for node, weight in zip(_NODES, _NODE_WEIGHTS, strict=True):
-            by_quadrature += weight * mills_slope(middle + node * half)
-        difference[close] = half * by_quadrature
+        # In pieces that fit into the cache.
+        for start in range(0, half.size, _PIECE):
+            piece = slice(start, start + _PIECE)
+            middle[piece] = _NODE_WEIGHTS @ mills_slope(middle[piece] + _NODES[:, None] * half[piece])
+        difference[close] = half * middle
     return difference
 
 
@@ -205,23 +210,23 @@ def log_gaussian_delta(log_ratio: FloatArray, mu: FloatArray) -> tuple[FloatArra
     phi(a) (mills(a) - mills(b)), which can be computed without cancellation or underflow.
     """
     # Beyond 1e150 squares overflow, and the divergence is zero or one to any precision.
-    mu = np.clip(mu, 1e-150, 1e150)
+    mu = np.minimum(np.maximum(mu, 1e-150), 1e150)
     centre = np.minimum(log_ratio / mu, 1e150)
     a = np.maximum(centre - 0.5 * mu, -1e150)
     upper = np.maximum(a, -1.0)
-    log_phi = -0.5 * upper * upper - _LOG_SQRT_TWO_PI
     with np.errstate(under="ignore", divide="ignore"):
-        tail = log_phi + np.log(_mills_difference(upper, mu))  # [note: delta-4]
-    # For a < -1 the first tail is above 0.84, so there is no cancellation.
-    lower = np.minimum(a, -1.0)
-    with np.errstate(under="ignore"):
-        phi = np.exp(-0.5 * lower * lower - _LOG_SQRT_TWO_PI)
-        bulk = np.log1p(-(special.ndtr(lower) + phi * mills(lower + mu)))
-    value = np.where(a > -1.0, tail, bulk)
+        value = np.log(_mills_difference(upper, mu)) - 0.5 * upper * upper - _LOG_SQRT_TWO_PI  # [note: delta-4]
+        if not (a > -1.0).all():
+            # For a < -1 the first tail is above 0.84, so there is no cancellation.
+            lower = np.minimum(a, -1.0)
+            phi = np.exp(-0.5 * lower * lower - _LOG_SQRT_TWO_PI)
+            value = np.where(a > -1.0, value, np.log1p(-(special.ndtr(lower) + phi * mills(lower + mu))))
     # The error of a is a few ulps of its two terms, and d(log phi)/da = -a. The slope of the Mills ratio
     # loses a factor of x^2 to cancellation until its asymptotic series is used from 50 on.
     spread = np.abs(centre) + mu
-    error = ULP * (16.0 + 4.0 * np.maximum(a, 1.0) * spread + 2.0 * np.square(np.clip(a, 0.0, 60.0)))  # [note: delta-5]
+    error = ULP * (
+        16.0 + 4.0 * np.maximum(a, 1.0) * spread + 2.0 * np.square(np.minimum(np.maximum(a, 0.0), 60.0))
+    )  # [note: delta-5]
     return value, error
 
 
@@ -231,6 +236,8 @@ def log_gaussian_delta_rises(log_ratio: FloatArray, mu: FloatArray) -> NDArray[n
     As the weight grows, delta changes exactly once from increasing to decreasing: `docs/theory/first-crossing.md`.
     """
     a = np.minimum(log_ratio / np.maximum(mu, 1e-150), 1e150) - 0.5 * mu
+    if np.all(a >= 0.0):
+        return np.ones(np.shape(a), dtype=bool)
     # The condition divided by phi(a) is: mu > integral over [0, mu] of exp(-a t - t^2/2).
     a_mid = np.maximum(a, -30.0)
     area = mills(a_mid) - np.exp(-np.minimum(log_ratio, LARGE)) * mills(a_mid + mu)

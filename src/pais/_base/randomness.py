@@ -192,6 +192,12 @@ class KeyedBits(IdentityBits):
     def __init__(self, key: bytes) -> None:
         self._key = int.from_bytes(key[:8], "little")
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KeyedBits) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
     def words(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
         return mixed64(mixed64(identity + np.uint64(self._key)) + np.uint64(turn))
 

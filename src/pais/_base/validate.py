@@ -72,6 +72,8 @@ def number(
     name: str, value: object, *, rule: str, low: float, high: float, open_low: bool = False, open_high: bool = False
 ) -> float:
     """Return a real scalar in an interval as a float, or raise an error that shows it."""
+    if type(value) is float and (low < value < high or (value == high and not open_high)):
+        return value
     if isinstance(value, (bool, np.bool_, np.timedelta64)) or not isinstance(value, (Real, Decimal)):
         raise ArgumentError(f"{name} must be a number, but its type is {type(value).__name__}. Pass {rule}.")
     result = attempt(lambda: float(value))

@@ -50,7 +50,8 @@ def certified_price(
     if shift > 0.0 and budget is not None:
         # The joint price holds at the epsilon that was fixed before the survey, not at a smaller one.
         epsilon = budget  # [note: joint-survey-8]
-    kept = worst_case_if_kept(rule, mechanism.profile, radius=ball.radius, delta=delta, survey_shift=shift).upper
+    profile = mechanism.profile
+    kept = worst_case_if_kept(rule, profile, radius=ball.radius, delta=delta, survey_shift=shift).upper
     allowed = kept_limit(epsilon, limit)
     if not kept <= allowed:  # [note: kept-5]
         raise BudgetError(
@@ -68,7 +69,7 @@ def certified_price(
         delta=delta,
         epsilon_if_kept=max(kept, epsilon),
         rule=rule,
-        profile=mechanism.profile,
+        profile=profile,
         ball=ball,
         # A plan made after earlier releases, such as a survey, may depend on their results.
         follows=bool(spent),

@@ -227,7 +227,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         schema = self.fit_.schema
         if isinstance(X, Engine):
             return X if schema is None else X.with_schema(schema)
-        return source(X, columns=self.columns if schema is None else schema, missing=self.missing)
+        columns = self._columns_in if self.columns is None else self.columns
+        return source(X, columns=columns if schema is None else schema, missing=self.missing)
 
     def _table(self, X: Any) -> Any:
         """Return a table in memory, or the path of a file, for a model that reads columns by name."""

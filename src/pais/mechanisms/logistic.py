@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 import math
-import operator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,7 +20,7 @@ from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.logistic_sample import MARGIN, LogisticSample
 from pais.mechanisms.logistic_steps import Descent, Link, Scaling
 from pais.mechanisms.noise import GaussianNoise
-from pais.privacy.profiles import GaussianProfile
+from pais.privacy.profiles import GaussianProfile, add_profiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,7 +142,7 @@ class LogisticRounds(Mechanism):
         moment = GaussianProfile(math.inf, math.inf, square_scale=self.moment_noise.scale * (1.0 - MARGIN))
         parts = [self.mean_noise.sum_profile(), moment]
         parts += [GaussianProfile(math.inf, self._price_scale(noise)) for noise in self.rounds]
-        return functools.reduce(operator.add, parts)  # [note: logistic-3]
+        return add_profiles(parts)  # [note: logistic-3]
 
     def _price_scale(self, noise: GaussianNoise) -> float:
         """Noise of a gradient in units of the largest residual, which is 1 for two classes and sqrt(2) for more."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +22,7 @@ from pais.privacy.profiles import (
     Profile,
     PureProfile,
     ShiftProfile,
+    add_profiles,
     joint_loss,
     joint_shift,
 )
@@ -198,9 +197,9 @@ def _together(profiles: list[Profile]) -> Profile:
     linear = [profile for profile in pure if isinstance(profile, LinearProfile)]
     gaussian = [profile for profile in shifts if isinstance(profile, GaussianProfile)]
     if len(linear) == len(profiles):
-        return functools.reduce(operator.add, linear)  # [note: joint-1]
+        return add_profiles(linear)  # [note: joint-1]
     if len(gaussian) == len(profiles):
-        return functools.reduce(operator.add, gaussian)  # [note: joint-2]
+        return add_profiles(gaussian)  # [note: joint-2]
     if len(pure) == len(profiles):
         return joint_loss(pure)
     if len(shifts) == len(profiles):

@@ -88,7 +88,7 @@ class Fit(Carded):
         """What is public about the columns. It maps the released vectors to the columns' own units."""
         return self.plan.schema
 
-    @property
+    @cached_property
     def readability(self) -> Readability | None:
         """Which clusters and features stand above the noise, from released values; None if not k-means."""
         mechanism = self.plan.mechanism
@@ -168,7 +168,7 @@ class Fit(Carded):
             radius=plan.ball.radius,
         )
 
-    @property
+    @cached_property
     def quality(self) -> Quality | None:
         """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
         return self.plan.quality_of(self.value)

@@ -8,14 +8,17 @@ noise hides small separated clusters. So a prediction near 1 does not prove that
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
+from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
 from pais.mechanisms import KMeans, KMeansValue
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
+
+N = TypeVar("N", float, FloatArray)
 
 # Wrong centers also attract wrong rows: a factor on the squared noise of the centers, from measurements.
 _ROWS_FOLLOW = 4.0
@@ -25,7 +28,7 @@ _LOCAL_OPTIMUM = 0.01
 
 # Rows that are not in the sample cost about one row of each cluster for each mean weight beyond 1. The excess over the
 # best of several runs is this many times as much.
-_SAMPLING_FACTOR = 2.0
+_SAMPLING_FACTOR = 3.0
 
 # Cost of the best centers over the mean square norm, as long as nothing is released.
 _WITHIN = 0.25
@@ -121,7 +124,7 @@ def predicted_quality(
     )
 
 
-def sampling_excess(n_clusters: int, n_rows: float, mean_weight: float) -> float:
+def sampling_excess(n_clusters: int, n_rows: float, mean_weight: N) -> N:
     """Predicted excess cost of the rows that are not in the sample, by the mean weight 1/probability of all rows."""
     return _SAMPLING_FACTOR * n_clusters * (mean_weight - 1.0) / n_rows
 

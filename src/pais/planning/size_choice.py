@@ -29,7 +29,7 @@ TOLERANCE = 0.002
 LEAST_ROWS = 10_000.0
 
 # Sizes considered: each is larger than the one before it by this factor.
-_STEP = 2.0**0.25
+_STEP = 2.0**0.125
 
 # Logarithms of the noise considered, over that of all rows: dense where it begins, because the size falls fast there.
 _GROWTH = np.linspace(0.0, math.sqrt(math.log(1e7)), 64) ** 2
@@ -175,8 +175,7 @@ def sample_choice(question: Question) -> SampleChoice | None:
 
     Notes
     -----
-    Guarantee. The choice depends on public numbers only, is at most `most_rows`, and decides no price: see
-    `tests/unit/planning/test_size_choice.py`.
+    The choice depends on public numbers only and decides no price. It is at most `most_rows`.
     """
     curve = _LossCurve.of(question)
     if curve is None:
@@ -189,13 +188,12 @@ def sample_choice(question: Question) -> SampleChoice | None:
     n_steps = math.floor(math.log(largest / LEAST_ROWS) / math.log(_STEP))
     # The largest size is that of sampling without extra noise, or what memory allows.
     sizes = np.append(largest * (1.0 - 1e-3), largest * _STEP ** -np.arange(1.0, n_steps + 1.0))[::-1]
-    options = [_best(question, ladders, size) for size in sizes.tolist()]
-    reached = [option for option in options if option is not None]
-    if not reached:
+    options = _options(question, ladders, sizes)
+    if not options:
         return None
-    enough = TOLERANCE + min(option.excess for option in reached)
+    enough = TOLERANCE + min(option.excess for option in options)
     return SampleChoice(
-        options=tuple(reached), chosen=next(place for place, option in enumerate(reached) if option.excess <= enough)
+        options=options, chosen=next(place for place, option in enumerate(options) if option.excess <= enough)
     )
 
 
@@ -269,24 +267,31 @@ def _ladder(question: Question, rounds: Rounds, curve: _LossCurve, share: FloatA
     return size[::-1], noise[within, 0][::-1], mean[::-1]
 
 
-def _best(question: Question, ladders: list[_Ladder], size: float) -> SizeOption | None:
-    """The option of this size with the least predicted excess over the shares `flat`; None if no noise reaches it."""
-    options = []
-    for rounds, (sizes, noises, means) in zip(question.rounds, ladders, strict=True):
-        target = math.log(size)
-        if sizes.size == 0 or not sizes[0] <= target <= sizes[-1]:
+def _options(question: Question, ladders: list[_Ladder], sizes: FloatArray) -> tuple[SizeOption, ...]:
+    """The option of each size with the least predicted excess over the shares `flat`, where some noise reaches it."""
+    n_clusters, n_rows = question.n_clusters, question.norms.n_rows
+    growths, noises, samplings = np.full((3, len(ladders), len(sizes)), np.inf)
+    for place, (rounds, (reached, noise, mean)) in enumerate(zip(question.rounds, ladders, strict=True)):
+        if reached.size == 0:
             continue
-        noise, mean = (math.exp(float(np.interp(target, sizes, values))) for values in (noises, means))
-        options.append(
-            SizeOption(
-                size=float(f"{size:.{_DIGITS}g}"),
-                noise=round(min(rounds.excess * noise**2, MOST_NOISE), _DIGITS),
-                sampling=round(sampling_excess(question.n_clusters, question.norms.n_rows, mean), _DIGITS),
-                flat=rounds.flat,
-                growth=float(f"{noise / math.exp(float(noises[-1])):.{_DIGITS}g}"),
-            )
+        target = np.log(sizes)
+        within = (reached[0] <= target) & (target <= reached[-1])
+        log_noise = np.interp(target[within], reached, noise)
+        growths[place, within] = np.exp(log_noise - noise[-1])
+        noises[place, within] = np.minimum(rounds.excess * np.exp(2.0 * log_noise), MOST_NOISE)
+        samplings[place, within] = sampling_excess(n_clusters, n_rows, np.exp(np.interp(target[within], reached, mean)))
+    best = np.argmin(noises + samplings, axis=0)
+    return tuple(
+        SizeOption(
+            size=float(f"{size:.{_DIGITS}g}"),
+            noise=round(float(noises[flat, place]), _DIGITS),
+            sampling=round(float(samplings[flat, place]), _DIGITS),
+            flat=question.rounds[flat].flat,
+            growth=float(f"{growths[flat, place]:.{_DIGITS}g}"),
         )
-    return min(options, key=lambda option: option.excess, default=None)
+        for place, (size, flat) in enumerate(zip(sizes.tolist(), best.tolist(), strict=True))
+        if np.isfinite(growths[flat, place])
+    )
 
 
 def _grouped(norms: NormDistribution) -> tuple[FloatArray, FloatArray]:

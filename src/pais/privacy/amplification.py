@@ -15,12 +15,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pais._base import validate
-from pais._base.numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, round_up
+from pais._base.numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, mills, round_up
 from pais._base.rootfind import shrink_bracket
 from pais.errors import ArgumentError
 
 # A bracket on log(kappa) this narrow changes epsilon by less than the rounding error of epsilon.
 _INVERSE_TOLERANCE = 1e-13
+
+# Newton's method for a first guess: largest number of steps, of which few numbers need more than six; the step after
+# which it stops; and the step from which on rounding errors are its cause.
+_NEWTON_STEPS, _SMALL_STEP, _LONGEST_STEP = 12, 1e-9, 10.0
 
 #: Default limit on the epsilon of a record that is known to be in the sample: the target epsilon plus this margin.
 KEPT_MARGIN = 15.0
@@ -150,23 +154,53 @@ def largest_shift(epsilon: float, delta: float) -> float:
     Guarantee. The divergence of the returned shift at epsilon is at most delta, and a shift larger by 1e-9 exceeds it:
     `tests/theory/test_kept_records.py`.
     """
-    # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for `high` is short.
     log_delta, ratio = math.log(delta), np.array([epsilon])
 
-    def excess(log_shift: FloatArray, _: NDArray[np.intp]) -> FloatArray:
+    def excess(log_shift: FloatArray, _: NDArray[np.intp] | None = None) -> FloatArray:
         value, error = log_gaussian_delta(ratio, np.exp(log_shift))
         return np.asarray(value + error - log_delta)
 
-    index = np.zeros(1, dtype=np.intp)
-    low, high = np.zeros(1), np.zeros(1)
-    while excess(high, index)[0] <= 0.0:
-        high += 1.0
-    while excess(low, index)[0] > 0.0:
-        low -= 1.0
+    guess, width = np.log(approximate_shift(ratio, np.array([log_delta]))), 1e-3
+    values = excess(guess + np.array([-width, width]))
+    # For a large shift the divergence is at least Phi(mu/2 - epsilon/mu) - 1/2, so the search for the ends is short.
+    while not values[0] <= 0.0 < values[1]:
+        width *= 8.0
+        values = excess(guess + np.array([-width, width]))
     low, _ = shrink_bracket(
-        excess, low, high, value_low=excess(low, index), value_high=excess(high, index), tolerance=1e-12
+        excess,
+        guess - width,
+        guess + width,
+        value_low=values[:1],
+        value_high=values[1:],
+        tolerance=1e-12,
+        guess=guess,
     )  # [note: kept-1]
     return float(np.exp(low[0])) * (1.0 - 1e-13)
+
+
+def approximate_shift(log_ratio: FloatArray, log_target: FloatArray) -> FloatArray:
+    """About the Gaussian shifts whose divergences at L are the targets, which must be well below 1. Not checked."""
+    log_target = np.minimum(log_target, -1e-3)
+    # The divergence is below Phi(mu/2 - L/mu) and below mu / sqrt(2 pi), so these first shifts are too small. The
+    # logarithm of the divergence is concave in log(mu), so Newton's steps approach the root from below.
+    quantile = np.minimum(special.ndtri_exp(log_target), 0.0)
+    mu: FloatArray = 2.0 * log_ratio / (np.sqrt(quantile * quantile + 2.0 * log_ratio) - quantile)
+    mu = np.maximum(mu, 2.5 * np.exp(log_target))
+    for _ in range(_NEWTON_STEPS):
+        value, _ = log_gaussian_delta(log_ratio, mu)
+        with np.errstate(all="ignore"):
+            step = (log_target - value) / (mu * density_over(log_ratio / mu - 0.5 * mu, value))
+        step = np.where(np.abs(step) < _LONGEST_STEP, step, 0.0)
+        mu *= np.exp(step)
+        # Newton's method doubles the number of digits, so the error after a small step is negligible.
+        if np.max(np.abs(step)) < _SMALL_STEP:
+            break
+    return mu
+
+
+def density_over(a: FloatArray, log_divisor: FloatArray) -> FloatArray:
+    """Normal density at `a`, divided by a number that is given as its logarithm."""
+    return np.asarray(np.exp(-0.5 * a * a - 0.5 * math.log(2 * math.pi) - log_divisor))
 
 
 def amplify_epsilon(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
@@ -196,7 +230,9 @@ def log_amplified_delta(epsilon: FloatArray, mu: FloatArray, probability: FloatA
 def log_tilted_ratio(epsilon: FloatArray, probability: FloatArray) -> FloatArray:
     """log(1 + (e^epsilon - 1)/q): the threshold on the log likelihood ratio after sampling."""
     with np.errstate(over="ignore"):
-        small = np.log1p(np.expm1(np.minimum(epsilon, LARGE)) / probability)
+        small: FloatArray = np.log1p(np.expm1(np.minimum(epsilon, LARGE)) / probability)
+    if np.all(epsilon <= LARGE) and np.all(small < np.inf):
+        return small
     # Where the quotient overflows, the 1 is negligible.
     large = log_expm1(np.maximum(epsilon, 1e-300)) - np.log(probability)
     return np.where((epsilon <= LARGE) & np.isfinite(small), small, large)
@@ -247,8 +283,24 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
             value_low=value_low[unsolved],
             value_high=value_high[unsolved],
             tolerance=_INVERSE_TOLERANCE * float(np.min(high[unsolved])),
+            guess=_approximate_log_ratio(log_target[unsolved], mu[unsolved], high[unsolved]),
         )
     return answer
+
+
+def _approximate_log_ratio(log_target: FloatArray, mu: FloatArray, high: FloatArray) -> FloatArray:
+    """About the L at which the divergence reaches the target, by Newton's method from above. Not checked."""
+    point = high
+    for _ in range(_NEWTON_STEPS):
+        value, _ = log_gaussian_delta(point, mu)
+        with np.errstate(all="ignore"):
+            a = point / mu - 0.5 * mu
+            # The logarithm of the divergence is concave in L, so the steps approach the root from above.
+            step = (value - log_target) / (density_over(a, value) * mills(a + mu))
+        point = np.where(np.isfinite(step), np.clip(point + step, 0.0, high), point)
+        if np.all(np.abs(step) < _SMALL_STEP * point):
+            break
+    return point
 
 
 def _scalar_or_array(values: FloatArray) -> float | FloatArray:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from pais._base import validate
 from pais._base.numerics import ULP
 from pais.errors import ArgumentError, MismatchError
+from pais.privacy.certify import worst_case_if_kept
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import Rule, UniformRule
@@ -26,21 +28,26 @@ class Calibration:
         The guarantee, which holds for every norm in the ball.
     noise : float
         Factor that multiplies every noise scale of the profile that was passed in.
-    epsilon_if_kept : float
-        Largest epsilon, at `delta`, of any record given that it was kept in the sample.
     sample_size : float
         Expected number of sampled rows under the norm distribution that was passed in.
     rule, profile :
         The sampling rule, and the profile with the noise factor applied.
+    radius : float
+        Radius of the ball.
     """
 
     epsilon: float
     delta: float
-    epsilon_if_kept: float
     noise: float
     sample_size: float
     rule: Rule
     profile: Profile
+    radius: float
+
+    @functools.cached_property
+    def epsilon_if_kept(self) -> float:
+        """Largest epsilon, at `delta`, of any record given that it was kept in the sample."""
+        return worst_case_if_kept(self.rule, self.profile, radius=self.radius, delta=self.delta).upper
 
 
 def calibrate(
@@ -110,7 +117,8 @@ def calibrate(
     epsilon = None if epsilon is None else validate.target_epsilon(epsilon)
     noise = None if noise is None else validate.positive("noise", noise)
     sample_size = None if sample_size is None else validate.positive("sample_size", sample_size)
-    if not isinstance(sampling, Rule) and isinstance(profile, ShiftProfile) != (delta > 0.0):
+    mismatch = isinstance(profile, ShiftProfile) != (delta > 0.0)
+    if mismatch and (delta == 0.0 or not isinstance(sampling, Rule)):
         raise MismatchError(
             f"delta={delta!r} does not fit a {type(profile).__name__}. Pass delta > 0 for Gaussian noise, and "
             "delta = 0 for Laplace or lp noise."
@@ -159,10 +167,10 @@ def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_s
     return Calibration(
         epsilon=epsilon,
         delta=solver.delta,
-        epsilon_if_kept=solver.epsilon_if_kept(rule, noise),
         # A mechanism rounds its own loss up. With a few ulps more noise, its loss is no more than the rule allows.
         noise=noise * (1.0 + 32 * ULP) if solves_noise else noise,  # [note: calibrate-6]
         sample_size=solver.norms.expected_size(rule),
         rule=rule,
         profile=solver.profile.with_noise(noise),
+        radius=solver.radius,
     )

@@ -217,13 +217,11 @@ def _spread(rule: Rule, low: FloatArray, high: FloatArray) -> tuple[FloatArray, 
 
 
 def _at_ends(rule: Rule, bound: _Bound, points: FloatArray) -> tuple[float, float, float]:
-    probability = rule.evaluate(points)
     # For a linear profile the loss decreases as the probability grows, so the smallest probability gives the bound.
     smallest, _ = _spread(rule, points, points)
     upper = bound(smallest, smallest, round_up(points, 16.0))  # [note: worst-2]
-    exact = bound(probability, probability, points)
-    best = int(np.argmax(exact))
-    return _raised(np.max(upper)), _lowered(exact[best]), float(points[best])
+    attained, at_norm = _largest(rule, bound, points)
+    return _raised(np.max(upper)), _lowered(attained), at_norm
 
 
 def _refine(
@@ -235,21 +233,31 @@ def _refine(
     closed, attained, at_norm = 0.0, 0.0, 0.0
     while True:
         upper = bound(*_spread(rule, low, high), round_up(high, 16.0))  # [note: worst-3]
-        probability = rule.evaluate(high)
-        loss = bound(probability, probability, high)
-        best = int(np.argmax(loss))
-        if loss[best] > attained:
-            attained, at_norm = float(loss[best]), float(high[best])
         middle = 0.5 * (low + high)
         splittable = (middle > low) & (middle < high)
-        unresolved = splittable & (upper > max(attained + _allowed_gap(attained, tolerance), enough))
+        # Evaluate the loss where its bound is largest, and then only in the cells that this leaves unresolved.
+        cells = np.argmax(upper, keepdims=True)
+        for _ in range(2):
+            attained, at_norm = max((attained, at_norm), _largest(rule, bound, high[cells]))
+            unresolved = splittable & (upper > max(attained + _allowed_gap(attained, tolerance), enough))
+            cells = np.flatnonzero(unresolved)
+            if cells.size == 0:
+                break
         closed = float(np.max(upper[~unresolved], initial=closed))  # [note: worst-4]
-        if not np.any(unresolved):
+        if cells.size == 0:
             return _raised(closed), _lowered(attained), at_norm
         low, middle, high, upper = low[unresolved], middle[unresolved], high[unresolved], upper[unresolved]
         if low.size > _MOST_CELLS:
             return _raised(max(closed, np.max(upper))), _lowered(attained), at_norm
         low, high = np.concatenate([low, middle]), np.concatenate([middle, high])
+
+
+def _largest(rule: Rule, bound: _Bound, norms: FloatArray) -> tuple[float, float]:
+    """Largest loss at these norms, and where it is."""
+    probability = rule.evaluate(norms)
+    loss = bound(probability, probability, norms)
+    best = int(np.argmax(loss))
+    return float(loss[best]), float(norms[best])
 
 
 def _allowed_gap(loss: float, tolerance: float) -> float:

@@ -16,7 +16,7 @@ from scipy import special
 
 from pais._base import validate
 from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up
-from pais._base.rootfind import shrink_bracket
+from pais._base.rootfind import secant_guess, shrink_bracket
 from pais.errors import MismatchError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, largest_shift
 
@@ -26,8 +26,9 @@ _EDGES = np.linspace(-9.0, 9.0, 1025)
 # Relative room for the rounding errors of the sum over cells.
 _ROOM = 1e-9
 
-# Width of the final bracket of `delta_after`, in log(delta), and the most by which it may lower log(delta).
-_TOLERANCE, _FARTHEST = 1e-7, 64.0
+# Width of the final bracket of `delta_after`, in the logarithm of the shift, how far it searches, and the least share
+# of delta that it leaves for the rounds.
+_TOLERANCE, _FARTHEST, _LEAST_SHARE = 1e-9, 8.0, 1e-28
 
 
 def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, rounds_delta: float) -> float:
@@ -57,7 +58,11 @@ def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, r
     """
     epsilon, pivot = validate.target_epsilon(epsilon), validate.target_epsilon(rounds_epsilon)
     shift, delta = validate.positive("survey_shift", survey_shift), _positive_delta(rounds_delta)
-    mu = _covering_shift(pivot, delta)
+    return _price(epsilon, pivot, shift, _covering_shift(pivot, delta), delta)
+
+
+def _price(epsilon: float, pivot: float, shift: float, mu: float, delta: float) -> float:
+    """`joint_delta` for rounds within (pivot, delta), if the divergence of `mu` at `pivot` is at least `delta`."""
     both = round_up(np.array([math.hypot(mu, shift)]), 8.0)
     value, error = log_gaussian_delta(np.array([epsilon]), both)
     composed = float(np.exp(value + error)[0])  # [note: joint-survey-2]
@@ -85,29 +90,41 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
     """
     epsilon, delta = validate.target_epsilon(epsilon), _positive_delta(delta)
     shift = validate.positive("survey_shift", survey_shift)
+    most = largest_shift(epsilon, delta)
 
-    def excess(log_share: FloatArray, _: NDArray[np.intp]) -> FloatArray:
-        rounds = delta * math.exp(log_share[0])
-        price = joint_delta(epsilon, survey_shift=shift, rounds_epsilon=epsilon, rounds_delta=rounds)
-        gap = price / delta - 1.0
-        return np.array([gap if price <= delta else max(gap, ULP)])
+    def rounds_delta(mu: FloatArray) -> float:
+        value, error = log_gaussian_delta(np.array([epsilon]), mu)
+        return float(np.exp(value - error)[0])
 
-    index, high, low = np.zeros(1, dtype=np.intp), np.zeros(1), np.full(1, -0.125)
-    while excess(low, index)[0] > 0.0:
-        high, low = low, 2.0 * low
-        if low[0] < -_FARTHEST:
-            most = largest_shift(epsilon, delta)
-            raise UnreachableError(
-                f"survey_shift={shift!r} leaves nothing of epsilon={epsilon!r}, delta={delta!r} for the rounds. "
-                f"Pass a shift well below {most:.6g}.",
-                reachable=most,
-            )
-    low, _ = shrink_bracket(
-        excess, low, high, value_low=excess(low, index), value_high=excess(high, index), tolerance=_TOLERANCE
-    )  # [note: joint-survey-5]
-    return delta * math.exp(low[0])
+    def excess(log_share: FloatArray, _: NDArray[np.intp] | None = None) -> FloatArray:
+        # Searching for the shift needs no inverse: the shift covers the delta that is computed from it.
+        mu = most * np.exp(log_share)
+        price = _price(epsilon, epsilon, shift, float(mu[0]), rounds_delta(mu))
+        return np.array([math.log(price / delta) if price <= delta else max(math.log(price / delta), ULP)])
+
+    # Where the squares of the shifts add up to that of the target, the first term of the price alone is delta.
+    high, step = np.array([0.5 * math.log1p(-(min(shift / most, 1.0 - 1e-9) ** 2))]), 0.01
+    value_high, value_low = excess(high), excess(high - step)
+    while value_low[0] > 0.0 and step < _FARTHEST:
+        step *= 2.0
+        value_low = excess(high - step)
+    if value_low[0] <= 0.0:
+        ends = {"value_low": value_low, "value_high": value_high}
+        guess = secant_guess(excess, high - step, high, **ends)
+        low, _ = shrink_bracket(
+            excess, high - step, high, **ends, tolerance=_TOLERANCE, guess=guess
+        )  # [note: joint-survey-5]
+        rounds = rounds_delta(most * np.exp(low)) * (1.0 - _ROOM)
+        if rounds > _LEAST_SHARE * delta:
+            return rounds
+    raise UnreachableError(
+        f"survey_shift={shift!r} leaves nothing of epsilon={epsilon!r}, delta={delta!r} for the rounds. "
+        f"Pass a shift well below {most:.6g}.",
+        reachable=most,
+    )
 
 
+@functools.lru_cache(maxsize=256)
 def kept_limit_of_rounds(limit: float, delta: float, *, survey_shift: float, rounds_delta: float) -> float:
     """Largest epsilon of a kept record in the rounds alone, at `rounds_delta`, that meets a limit with the survey.
 

@@ -15,7 +15,7 @@ import numpy as np
 from pais._base.numerics import ULP, FloatArray, lowered, raised
 from pais._base.rootfind import shrink_bracket
 from pais.errors import ArgumentError, UnreachableError
-from pais.privacy.amplification import kept_limit, log_amplified_delta
+from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import LinearProfile, Profile, ShiftProfile
@@ -29,9 +29,9 @@ from pais.privacy.rules.weights import solve_weights
 # Relative width of the final bracket of a search.
 _TOLERANCE = 1e-9
 
-# Larger than the rounding errors of epsilon(delta) and delta(epsilon), so that weight 1 is feasible at the radius.
+# Larger than the rounding errors of epsilon(delta) and of a shift, so that weight 1 is feasible at the radius.
 _EPSILON_SLACK = 1e-12
-_DELTA_SLACK = 2e-11
+_SHIFT_SLACK = 1e-11
 
 # A search gives up beyond this multiple of its starting value.
 _FARTHEST = 1e30
@@ -77,13 +77,7 @@ class Solver(ABC):
             least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
             return _representable(least, "noise")
         at_one = float(self.profile(1.0, self.radius))
-        target = np.log(self.delta) - _DELTA_SLACK
-
-        def excess(noise: float) -> float:
-            mu = np.array(at_one / noise)
-            return float(log_amplified_delta(np.array(epsilon), mu, np.array(1.0)) - target)
-
-        return _smallest(excess, start=at_one / epsilon, name="noise")
+        return _representable(at_one / largest_shift(epsilon, self.delta) * (1.0 + _SHIFT_SLACK), "noise")
 
     def free_noise(self, epsilon: float) -> float:
         """The noise for `solve_rule` at which sampling needs no more noise than all rows."""

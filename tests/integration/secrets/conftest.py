@@ -35,11 +35,11 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
         known.samples.append(content.weights.size)
         begin(self, content, **rest)
 
-    def assigned(self: Grid, centers: Floats) -> Any:
-        label, score = assign(self, centers)
+    def assigned(self: Grid, centers: Floats, rows: slice) -> Any:
+        label, square = assign(self, centers, rows)
         known.add(counts=np.bincount(label))
         known.rounds += 1
-        return label, score
+        return label, square
 
     def prepared(self: ResidualSample, *arguments: Any, **rest: Any) -> None:
         prepare(self, *arguments, **rest)
@@ -49,9 +49,9 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     def added(*arguments: Any) -> Any:
         """Totals without noise: weights and distances in steps of a weight, sums in steps of a weighted row."""
         steps = total(*arguments)
-        kind = "weight" if steps.ndim == 1 else "row"
         known.add(weighted=steps)
-        known.add(weighted=steps * unit[kind])
+        known.add(weighted=steps * unit["weight"])
+        known.add(weighted=steps * unit["row"])
         return steps
 
     monkeypatch.setattr(WeightedSample, "__init__", drawn)

@@ -92,7 +92,7 @@ def test_the_cluster_of_a_row_depends_on_no_other_row() -> None:
 
     def clusters(kept: slice) -> np.ndarray:
         grid = sample_of(rows[kept], weights[kept], rounds)._grid
-        return grid.assign(grid.of_centers(centers))[0]
+        return grid.assign(grid.of_centers(centers), slice(None))[0]
 
     together = clusters(slice(None))
     alone = [int(clusters(slice(i, i + 1))[0]) for i in range(0, 5000, 50)]

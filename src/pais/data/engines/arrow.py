@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs as pa_fs
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, KeyedBits, row_bits
+from pais._base.randomness import BitSource, KeyedBits, RandomState, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.checks import type_name
@@ -106,6 +106,11 @@ class ArrowEngine(LocalEngine):
         engine.schema = schema
         return engine
 
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        # Without a footer, the positions of rows, which key seeded draws, are not known in every pass.
+        has_positions = random_state is None or all(file.metadata is not None for file in self._files)
+        return super().sifting(random_state, stream=stream) if has_positions else self
+
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         if self.unit is not None:
@@ -124,6 +129,9 @@ class ArrowEngine(LocalEngine):
         if self.unit is not None:
             return self._thin_units(thinning, bits)
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
+        sample = self._sifted(thinning, draws)
+        if sample is not None:
+            return sample
 
         def thin_part(part: Part, stop: Event) -> list[tuple[KeptRows, pa.Table]]:
             samples = []

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray, round_down
-from pais._base.randomness import BitSource, RowBits, bernoulli
+from pais._base.randomness import BitSource, RandomState, RowBits, bernoulli
 from pais._base.threads import in_threads
 from pais.data.ball import Ball, require_width
 from pais.data.checks import listed
@@ -246,6 +246,26 @@ class Engine(ABC):
     def known_rows(self) -> int | None:
         """The number of rows if it is already known, else None. Secret; used for a progress bar."""
         return None
+
+    @property
+    def sifts(self) -> bool:
+        """Whether `sift` collects candidates."""
+        return False
+
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return an engine that collects candidates for one more sample in `sift`; by default, this engine itself.
+
+        The sample must be drawn with the bits of `random_state` and `stream`.
+        """
+        return self
+
+    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the result of `fold`, and collect candidates for samples if that saves a pass over the rows."""
+        return self.fold(fold, seeded=seeded)
+
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        """Return the result of `fold` after `sift`, for a fold to which rows that are not finite add nothing."""
+        return self.fold(fold, seeded=seeded)
 
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""

@@ -55,6 +55,10 @@ class BatchEngine(LocalEngine):
     def feature_columns(self) -> tuple[str, ...] | None:
         return self._layout.features
 
+    @property
+    def known_rows(self) -> int | None:
+        return self._n_rows
+
     @without_sizes
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         if self.unit is not None:
@@ -68,6 +72,9 @@ class BatchEngine(LocalEngine):
         if self.unit is not None:
             return self._thin_units(thinning, bits)
         screen, draws = thinning.screen(self.n_features), row_bits(bits)
+        sample = self._sifted(thinning, draws)
+        if sample is not None:
+            return sample
 
         def keep(block: Block, carried_at: CarriedAt) -> tuple[KeptRows, pa.Table]:
             kept = thinning.keep(block, screen, draws)

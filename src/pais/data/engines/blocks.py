@@ -130,6 +130,10 @@ class Block(ABC):
         """Return the rows at `index`, relative to the ball's center, as an array of shape (m, d)."""
 
     @abstractmethod
+    def part(self, index: Index) -> Block:
+        """Return a block of the rows at `index`, which refers to no other row."""
+
+    @abstractmethod
     def rows(self) -> NDArray[np.generic]:
         """Return all rows, finite or not, as an array of shape (n, d)."""
 
@@ -187,6 +191,9 @@ class RowBlock(Block):
             np.trunc(steps, out=steps)
             steps[_between(far, piece)] = 0.0  # [note: engines-3]
             add_steps(sums, steps, octave[piece], main)
+
+    def part(self, index: Index) -> Block:
+        return RowBlock(self._rows.take(index, axis=0), self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._rows
@@ -255,6 +262,9 @@ class ColumnBlock(Block):
             np.trunc(steps, out=steps)
             steps[:, _between(far, piece)] = 0.0
             add_steps(sums, steps.T, octave[piece], main)
+
+    def part(self, index: Index) -> Block:
+        return ColumnBlock([column.take(index) for column in self._columns], self.identity.take(index, axis=0))
 
     def rows(self) -> NDArray[np.generic]:
         return self._gathered(None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -10,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, KeyedBits, row_bits
+from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, row_bits
 from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
 from pais.data.engines.blocks import Block, Index
 from pais.data.engines.members import Members, UnitThinning
+from pais.data.engines.sieve import Sieve, Sifting
 from pais.data.units import seeded_identity
 
 T = TypeVar("T")
@@ -28,6 +30,7 @@ class LocalEngine(Engine):
     """
 
     _members: Members | None = None
+    _sieves: tuple[Sieve, ...] = ()
 
     @abstractmethod
     def _over_blocks(self, work: Callable[[Block, CarriedAt], T], *, by_rows: bool = False) -> list[T]:
@@ -49,6 +52,35 @@ class LocalEngine(Engine):
     @abstractmethod
     def _join_carried(self, tables: list[pa.Table]) -> pa.Table | None:
         """Concatenate the carried columns of a sample; None if there are none."""
+
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return the same engine with one more sieve, unless units or carried columns need the rows again."""
+        sieve = Sieve.of(random_state, stream=stream)
+        if sieve is None or self.unit is not None or self._columns.carry:
+            return self
+        engine = copy.copy(self)
+        # The latest is tried first: an earlier one belongs to a later sample.
+        engine._sieves = (sieve, *self._sieves)
+        return engine
+
+    @property
+    def sifts(self) -> bool:
+        return bool(self._sieves)
+
+    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        n_numbers = None if self.known_rows is None else self.known_rows * self.n_features
+        for sieve in self._sieves:
+            sieve.begin(self.schema, n_numbers)
+        return self.fold(Sifting(fold=fold, sieves=self._sieves), seeded=seeded)
+
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        whole = [sieve for sieve in self._sieves if sieve.whole]
+        return whole[0].folded(fold).result(self) if whole else self.fold(fold, seeded=seeded)
+
+    def _sifted(self, thinning: Thinning, draws: RowBits) -> WeightedRows | None:
+        """Return the sample from candidates, or None if the rows have to be read."""
+        samples = (sieve.thinned(thinning, draws, self.n_features, self.schema) for sieve in self._sieves)
+        return next((sample for sample in samples if sample is not None), None)
 
     def _with_members(self) -> Members:
         """The units of the source. They are counted once."""

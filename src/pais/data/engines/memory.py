@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, row_bits
+from pais._base.randomness import BitSource, RandomState, row_bits
 from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.columns import Columns
@@ -58,6 +58,10 @@ class MemoryEngine(LocalEngine):
         step, total = self._step(_BLOCK_BYTES), RunningSum(fold)
         in_threads(lambda start: total.over(self._block(start, step)), self._starts(step))
         return total.result(self)
+
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        # Sampling from memory reads candidates alone.
+        return self
 
     @without_sizes
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:

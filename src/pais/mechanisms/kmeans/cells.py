@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -58,7 +59,7 @@ class Space:
     spread: FloatArray
     rng: Generator
 
-    @property
+    @cached_property
     def dimension(self) -> float:
         """Effective number of directions in which the rows spread: between 1 and d."""
         variance = np.square(self.spread).sum(axis=1)
@@ -127,9 +128,11 @@ def _merges(cells: Cells, trusted: BoolArray) -> list[tuple[int, int, float]]:
     error = np.where(cells.measured[alive], cells.errors[alive], 0.0)
     gap = square[:, None] + square - 2.0 * centers @ centers.T - error[:, None] - error
     loss = size[:, None] * size / (size[:, None] + size) * np.maximum(gap, 0.0)
-    i, j = np.triu_indices(len(alive), 1)
-    cheapest = np.argsort(loss[i, j], kind="stable")[: 4 * len(cells.sizes)]
-    i, j = i[cheapest], j[cheapest]
+    loss[np.tri(len(alive), dtype=bool)] = np.inf
+    n_pairs = min(len(alive) * (len(alive) - 1) // 2, 4 * len(cells.sizes))
+    cheapest = np.argpartition(loss, n_pairs, axis=None)[:n_pairs]
+    cheapest = cheapest[np.lexsort((cheapest, loss.ravel()[cheapest]))]
+    i, j = np.divmod(cheapest, len(alive))
     return list(zip(alive[i].tolist(), alive[j].tolist(), loss[i, j].tolist(), strict=True))
 
 

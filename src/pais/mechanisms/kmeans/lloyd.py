@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +17,7 @@ from pais.data.ball import Ball
 from pais.data.engines import WeightedRows
 from pais.mechanisms.kmeans.grid import Grid, most_bits
 from pais.mechanisms.noise import NoiseLaw
-from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 
 
 @stored("round", "Lloyd")
@@ -42,14 +40,13 @@ class Round:
             validate.instance(name, getattr(self, name), NoiseLaw, "Pass laplace_noise(b), LpNoise or GaussianNoise.")
 
     @property
+    def laws(self) -> tuple[NoiseLaw, ...]:
+        return self.count_noise, self.sum_noise
+
+    @property
     def profile(self) -> LinearProfile | GaussianProfile:
         """Loss of a record in one round. It is in one cluster, so it pays for one count and one sum (LLOYD-PROFILE)."""
         return add_profiles([self.count_noise.count_profile(), self.sum_noise.sum_profile()])  # [note: lloyd-1]
-
-
-def add_profiles(profiles: list[LinearProfile | GaussianProfile]) -> LinearProfile | GaussianProfile:
-    """Profile of several computations on one sample. All profiles must be of one kind."""
-    return functools.reduce(operator.add, profiles)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +70,11 @@ class LloydSample:
     def summarise(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
         """Noisy counts and sums of the clusters of `centers`, which must be released or independent of the data."""
         k, d = centers.shape
-        label, _ = self._grid.assign(self._grid.of_centers(centers))
-        member = sparse.csr_array(
-            (np.ones(label.size, dtype=np.int64), label, np.arange(label.size + 1)), shape=(label.size, k)
-        ).T
+        grid = self._grid.of_centers(centers)
+        label = np.concatenate(self._grid.in_parts(lambda rows: self._grid.assign(grid, rows)[0]))
+        member = sparse.csc_array(
+            (np.ones(label.size, dtype=np.int64), label, np.arange(label.size + 1)), shape=(k, label.size)
+        )
         counts: IntArray = member @ self._counts
         sums: IntArray = member @ self._sums
         counts = counts + round_.count_noise.draw_steps((k, 1), self._count_lattice, bits)[:, 0]

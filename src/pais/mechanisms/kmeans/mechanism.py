@@ -16,12 +16,13 @@ from pais.data.engines import WeightedRows
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.kmeans import refine
-from pais.mechanisms.kmeans.lloyd import LloydSample, Round, add_profiles, count_lattice, sum_lattice
+from pais.mechanisms.kmeans.lloyd import LloydSample, Round, count_lattice, sum_lattice
 from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.mechanisms.kmeans.refinement import Refinement
 from pais.mechanisms.kmeans.residual import WEIGHT_BITS, ResidualRound, ResidualSample
 from pais.mechanisms.kmeans.value import KMeansValue
-from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.mechanisms.noise import GaussianNoise
+from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 
 
 @stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
@@ -76,7 +77,7 @@ class KMeans(Mechanism):
             orders.add(self.moment.noise.order)
         if len(orders) != 1:
             raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
-        kinds = {isinstance(round_.profile, GaussianProfile) for round_ in self.rounds}
+        kinds = {isinstance(noise, GaussianNoise) for round_ in self.rounds for noise in round_.laws}
         if len(kinds) != 1 or (self.moment is not None and kinds != {True}):
             raise MismatchError("k-means mixes Gaussian and pure noise. Use one kind of noise.")
 

@@ -19,7 +19,8 @@ BoolArray = NDArray[np.bool_]
 
 #: Factor on the spread of the model points, because the best cells are more spread out than the data.
 START_SPREAD = 1.25
-MODEL_POINTS = 2000
+# Number of model points for each starting cell, and largest number of model points.
+_CELL_POINTS, _MOST_POINTS = 30, 2000
 RESTARTS = 40
 
 
@@ -29,8 +30,13 @@ def into_ball(centers: FloatArray, radius: float) -> FloatArray:
     return np.asarray(centers * (radius / np.maximum(norm, radius))[:, None])
 
 
+def scores(points: FloatArray, centers: FloatArray) -> FloatArray:
+    """Scores x.c - |c|^2 / 2, which are largest for the nearest center."""
+    return np.asarray(points @ centers.T - 0.5 * np.einsum("ij,ij->i", centers, centers))
+
+
 def nearest(points: FloatArray, centers: FloatArray) -> NDArray[np.intp]:
-    return np.asarray((points @ centers.T - 0.5 * np.einsum("ij,ij->i", centers, centers)).argmax(axis=1))
+    return np.asarray(scores(points, centers).argmax(axis=1))
 
 
 def directions(n: int, d: int, radius: float, rng: Generator) -> FloatArray:
@@ -42,12 +48,17 @@ def directions(n: int, d: int, radius: float, rng: Generator) -> FloatArray:
 def lloyd_on_model(points: FloatArray, k: int, rng: Generator, steps: int = 6) -> FloatArray:
     """Plain Lloyd's algorithm on points drawn from a model, not from the rows."""
     centers = points[rng.choice(len(points), k, replace=len(points) < k)]
+    member = _membership(np.ones(len(points)), k)
     for _ in range(steps):
-        label = nearest(points, centers)
-        member = sparse.csr_array((np.ones(len(points)), label, np.arange(len(points) + 1)), shape=(len(points), k)).T
-        size = np.bincount(label, minlength=k)
-        centers = np.where(size[:, None] > 0, (member @ points) / np.maximum(size, 1)[:, None], centers)
+        member.indices[:] = nearest(points, centers)
+        size = np.bincount(member.indices, minlength=k)[:, None]
+        centers = np.where(size > 0, (member @ points) / np.maximum(size, 1), centers)
     return centers
+
+
+def _membership(mass: FloatArray, k: int) -> sparse.csc_array:
+    """Matrix with the mass of each point in the row of its cell. Set its `indices` to the cells of the points."""
+    return sparse.csc_array((mass, np.zeros(len(mass), dtype=np.int32), np.arange(len(mass) + 1)), shape=(k, len(mass)))
 
 
 def spread_of_moment(moment: FloatArray, noise: float, n_rows: float, mean_square_norm: float) -> FloatArray:
@@ -79,8 +90,12 @@ def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: fl
 
 def start_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:
     """Starting cells by Lloyd's algorithm on a Gaussian with the covariance of `spread`; and their root mean square."""
-    points = START_SPREAD * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
+    points = START_SPREAD * rng.standard_normal((_n_points(cells), len(spread))) @ spread
     return _started(points, cells, radius, rng)
+
+
+def _n_points(cells: int) -> int:
+    return min(_CELL_POINTS * cells, _MOST_POINTS)
 
 
 def _started(points: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:
@@ -95,9 +110,9 @@ def start_from_sectors(
     """Starting cells: Lloyd's algorithm on sector means plus a Gaussian with the variance they do not explain."""
     total = float(np.square(spread).sum())
     explained = float(share @ np.square(means).sum(axis=1)) / max(total, 1e-300)
-    points = means[rng.choice(len(means), MODEL_POINTS, p=share)]
+    points = means[rng.choice(len(means), _n_points(cells), p=share)]
     rest = math.sqrt(max(0.0, 1.0 - explained))
-    points = points + rest * rng.standard_normal((MODEL_POINTS, len(spread))) @ spread
+    points = points + rest * rng.standard_normal((len(points), len(spread))) @ spread
     return _started(into_ball(points, radius), cells, radius, rng)
 
 
@@ -164,18 +179,17 @@ def merge(points: FloatArray, mass: FloatArray, k: int, rng: Generator, steps: i
 def settle(candidates: FloatArray, points: FloatArray, mass: FloatArray, steps: int = 10) -> FloatArray:
     """Lloyd's algorithm on weighted model points from each of several sets of centers; returns the best set."""
     best, lowest = candidates[0], math.inf
+    member = _membership(mass, candidates.shape[1])
     for centers in candidates:
-        cost, last = math.inf, None
+        last = None
         for _ in range(steps):
-            score = points @ centers.T - 0.5 * np.einsum("ij,ij->i", centers, centers)
-            label = score.argmax(axis=1)
-            cost = -float(mass @ score[np.arange(len(points)), label])
+            label = nearest(points, centers)
             if last is not None and np.array_equal(label, last):
                 break
-            last = label
-            member = sparse.csr_array((mass, label, np.arange(len(points) + 1)), shape=(len(points), len(centers))).T
+            last = member.indices[:] = label
             size = np.bincount(label, mass, minlength=len(centers))[:, None]
             centers = np.where(size > 0.0, (member @ points) / np.maximum(size, 1e-300), centers)
+        cost = -float(mass @ scores(points, centers).max(axis=1))
         if cost < lowest:
             best, lowest = centers, cost
     return np.asarray(best)

@@ -32,8 +32,8 @@ _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 0.8, 6.0, 0.65
 # If the total of all counts is below this many standard deviations of its noise, the noise drowned the rows.
 _DROWNED = 1.0
 
-# Number of points that stand for the rows when cells are merged.
-_MODEL_POINTS = 3000
+# Number of points that stand for the rows of a cell when cells are merged: fewer if there are many cells.
+_MOST_CELL_POINTS, _LEAST_CELL_POINTS, _MODEL_POINTS = 48, 8, 3000
 
 # From this share of the radius on, whole rows are summed, which costs less than residuals with such a clip.
 _WHOLE_FROM = 0.9
@@ -185,7 +185,8 @@ class Refinement:
         cells, radius, d = self.cells, self.plan.radius, self.plan.n_features
         noise = round_.residual_noise.deviation(d)
         factor = _CLIP_FACTOR * (2.0 * np.square(cells.sizes / noise) / d) ** (1.0 / 6.0)
-        wanted = np.square(np.clip(factor, _LEAST_CLIP, _MOST_CLIP) * cells.distances) + cells.errors
+        factor = np.minimum(np.maximum(factor, _LEAST_CLIP), _MOST_CLIP)
+        wanted = np.square(factor * cells.distances) + cells.errors
         clip = np.sqrt(wanted) / self._reach(round_)
         whole = (clip >= _WHOLE_FROM * radius) | round_.whole_rows
         clip = np.where(whole, radius, np.maximum(clip, 1e-9 * radius))
@@ -240,11 +241,12 @@ class Refinement:
         if np.any(known):
             past = np.where(known, cells.errors, 0.0)
             moved = np.square(measured.means - cells.centers).sum(axis=1) - error - past
-            drift = max(0.0, float(np.average(moved[known], weights=size[known])))
+            share = np.where(known, size, 0.0) / size[known].sum()
+            drift = max(0.0, float(share @ moved))
             gain[known] = (past[known] + drift) / (past[known] + drift + error[known])
             error = gain * error
             if relax:
-                rest = float(np.average(error[known], weights=size[known]))
+                rest = float(share @ error)
                 gain *= 1.0 + (_RELAXATION - 1.0) * drift / (drift + rest)
         # The mean of a cell moves as its rows change: by about as much in the next round as in this one.
         moving = drift / cells.centers.shape[1]
@@ -263,7 +265,7 @@ class Refinement:
     def _model(self, points: FloatArray, distances: FloatArray, mass: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Points that stand for the rows of the cells: around each center, as far away as the rows were."""
         spread = self.space.spread / math.sqrt(float(np.square(self.space.spread).sum()))
-        each = max(8, _MODEL_POINTS // len(points))
+        each = min(max(_LEAST_CELL_POINTS, _MODEL_POINTS // len(points)), _MOST_CELL_POINTS)
         offset = self.rng.standard_normal((len(points), each, len(spread))) @ spread
         model = points[:, None, :] + distances[:, None, None] * offset
         return model.reshape(-1, points.shape[1]), np.repeat(mass / each, each)

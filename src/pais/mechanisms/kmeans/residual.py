@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,7 @@ from pais.data.engines import WeightedRows
 from pais.errors import ConvergenceError, MismatchError
 from pais.mechanisms.kmeans.grid import Grid, most_bits
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw
-from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 
 # Clipped residuals are shortened by this share, more than all rounding errors of the clip and of the noise scales.
 _MARGIN = 2.0**-40
@@ -96,12 +97,12 @@ class ResidualRound:
                 f"residual_noise has order={self.order:g}, but residuals are measured in order 1 or 2. Pass "
                 "GaussianNoise, laplace_noise(b) or LpNoise(scale=b, p=2)."
             )
-        kinds = {isinstance(noise, GaussianNoise) for noise in self._laws}
+        kinds = {isinstance(noise, GaussianNoise) for noise in self.laws}
         if len(kinds) > 1:
             raise MismatchError("a round mixes Gaussian and pure noise. Use one kind of noise.")
 
     @property
-    def _laws(self) -> tuple[NoiseLaw, ...]:
+    def laws(self) -> tuple[NoiseLaw, ...]:
         return self.count_noise, self.distance_noise, self.residual_noise
 
     @property
@@ -121,7 +122,7 @@ class ResidualRound:
             parts.append(self._residual_noise_over(flat).count_profile())
         if flat < 1.0:
             parts.append(self._residual_noise_over(1.0 - flat, unit=self.radius).sum_profile())
-        return functools.reduce(operator.add, parts)
+        return add_profiles(parts)
 
     def _residual_noise_over(self, share: float, unit: float = 1.0) -> NoiseLaw:
         """Noise law whose loss is this share of the loss of the residual sum, for contributions in `unit`."""
@@ -175,11 +176,16 @@ class ResidualSample:
         self._grid = Grid(content.rows, first.radius, steps.grid_bits)
         self._weight_lattice = Lattice(step=2.0**-steps.weight_bits)
         self._weights = self._weight_lattice.encode(content.weights)
-        self._sums: IntArray = self._grid.points.astype(np.int64)
-        self._sums *= self._weights[:, None]
-        self._squares = np.einsum("ij,ij->i", self._grid.points, self._grid.points)
-        size = np.sqrt(self._squares) if first.order == 2.0 else np.abs(self._grid.points).sum(axis=1)
+        # What each row adds to the totals of its cell: weight, weighted distance in this round, weighted point.
+        self._steps: IntArray = np.ones((len(content.rows), content.rows.shape[1] + 2), dtype=np.int64)
+        self._grid.in_parts(self._fill)
+        size = np.sqrt(self._grid.squares) if first.order == 2.0 else np.abs(self._grid.points).sum(axis=1)
         self._norms = size / self._grid.per_unit  # [note: residual-5]
+        self._reaches: dict[float, FloatArray] = {}
+
+    def _fill(self, rows: slice) -> None:
+        self._steps[rows, 2:] = self._grid.points[rows]
+        self._steps[rows] *= self._weights[rows, None]
 
     def summarise(
         self, centers: FloatArray, clip: FloatArray, whole: NDArray[np.bool_], round_: ResidualRound, bits: BitSource
@@ -193,22 +199,14 @@ class ResidualSample:
         k, d = centers.shape
         # The price of a round of whole rows covers no residuals.
         whole = whole | round_.whole_rows  # [note: residual-6]
-        grid = self._grid.of_centers(centers)
-        label, score = self._grid.assign(grid)
-        # Distance over reach, in units of the clip of the cell.
-        ratio = self._distances(label, score, grid, round_.order) / self._grid.per_unit
-        # A bound below the floor is far below one step: whatever it bounds is truncated to zero.
-        ratio /= np.maximum(clip[label] * round_.reach(self._norms), _FLOOR * round_.radius)  # [note: residual-8]
-        counts: IntArray = _total(label, k, self._weights)
-        near = np.fmin(ratio, 1.0)
-        distances: IntArray = _total(label, k, np.trunc(near * self._weights).astype(np.int64))  # [note: residual-3]
-        sums = self._residual_sums(label, ratio, grid, whole)
+        cells = _Cells(grid=self._grid.of_centers(centers), clip=clip * self._grid.per_unit, whole=whole)
+        total = functools.reduce(operator.add, self._grid.in_parts(self._totals(cells, round_)))
         lattice = Lattice(step=self._weight_lattice.step / self._grid.per_unit)
         one = self._weight_lattice
-        counts = counts + round_.count_noise.draw_steps((k, 1), one, bits)[:, 0]
-        distances = distances + round_.distance_noise.draw_steps((k, 1), one, bits)[:, 0]
+        counts = total[:, 0] + round_.count_noise.draw_steps((k, 1), one, bits)[:, 0]
+        distances = total[:, 1] + round_.distance_noise.draw_steps((k, 1), one, bits)[:, 0]
         unit = np.where(whole, round_.radius, clip)
-        sums = sums + round_.residual_noise.draw_steps((k, d), lattice, bits, unit=unit)  # [note: residual-4]
+        sums = total[:, 2:] + round_.residual_noise.draw_steps((k, d), lattice, bits, unit=unit)  # [note: residual-4]
         return ResidualSummary(
             noisy_counts=one.decode(counts),
             noisy_distances=one.decode(distances) * clip,
@@ -217,36 +215,55 @@ class ResidualSample:
             whole=whole,
         )
 
-    def _distances(self, label: NDArray[np.intp], score: FloatArray, grid: FloatArray, order: float) -> FloatArray:
-        """Distance of each point to its center, in steps. The squares are exact; the root is correctly rounded."""
-        if order == 2.0:
-            square = self._squares - 2.0 * score
-            np.maximum(square, 0.0, out=square)
-            return np.asarray(np.sqrt(square, out=square))
-        distance = np.empty(label.size)
-        for start in range(0, label.size, 4096):
-            block = slice(start, start + 4096)
-            distance[block] = np.abs(self._grid.points[block] - grid[label[block]]).sum(axis=1)
-        return distance
+    def _totals(self, cells: _Cells, round_: ResidualRound) -> Callable[[slice], IntArray]:
+        """Function that returns the totals of a part of the rows: weights, weighted distances, weighted residuals."""
+        if round_.flat not in self._reaches:
+            self._reaches[round_.flat] = round_.reach(self._norms)
+        reach = self._reaches[round_.flat]
 
-    def _residual_sums(
-        self, label: NDArray[np.intp], ratio: FloatArray, grid: FloatArray, whole: NDArray[np.bool_]
-    ) -> IntArray:
-        """Weighted sums of the residuals, clipped to the reach; of the whole points in the cells of `whole`."""
-        k = len(grid)
-        clipped = np.flatnonzero((ratio > 1.0) & ~whole[label])
-        inside = np.ones(label.size, dtype=np.int64)
-        inside[clipped] = 0
-        origin = np.where(whole[:, None], 0.0, grid).astype(np.int64)
-        sums: IntArray = _total(label, k, self._sums, inside)
-        sums -= _total(label, k, self._weights, inside)[:, None] * origin
-        if clipped.size:
-            cell = label[clipped]
-            # Truncated after multiplying by the weight, so the norm is at most weight * clip * reach.
-            share = self._weights[clipped] / ratio[clipped] * (1.0 - _MARGIN)  # [note: residual-2]
-            part = np.trunc((self._grid.points[clipped] - grid[cell]) * share[:, None]).astype(np.int64)
-            sums += _total(cell, k, part)
-        return sums
+        def totals(rows: slice) -> IntArray:
+            label, square = self._grid.assign(cells.grid, rows)
+            # The square is exact; the root is correctly rounded.
+            distance = np.sqrt(square) if round_.order == 2.0 else self._grid.distances(cells.grid, label, rows)
+            # Distance over reach, in units of the clip of the cell. A bound below the floor is far below one step:
+            # whatever it bounds is truncated to zero.
+            bound = np.maximum(cells.clip[label] * reach[rows], _FLOOR * self._grid.most)  # [note: residual-8]
+            ratio = distance / bound
+            steps = self._steps[rows]
+            steps[:, 1] = np.trunc(np.fmin(ratio, 1.0) * self._weights[rows])  # [note: residual-3]
+            clipped = np.flatnonzero(ratio > 1.0)
+            clipped = clipped[~cells.whole[label[clipped]]]
+            change = self._change(clipped + (rows.start or 0), label[clipped], ratio[clipped], cells)
+            # Whole numbers: what is added for this round is subtracted again exactly.
+            steps[clipped, 2:] += change
+            total: IntArray = _total(label, len(cells.grid), steps)
+            steps[clipped, 2:] -= change
+            total[:, 2:] -= total[:, :1] * cells.origin
+            return total
+
+        return totals
+
+    def _change(self, rows: NDArray[np.intp], cell: IntArray, ratio: FloatArray, cells: _Cells) -> IntArray:
+        """Weighted residuals of these rows, clipped to the reach, minus the same residuals without a clip."""
+        weights = self._weights[rows]
+        # Truncated after multiplying by the weight, so the norm is at most weight * clip * reach.
+        share = weights / ratio * (1.0 - _MARGIN)  # [note: residual-2]
+        gap = self._grid.points[rows] - cells.grid[cell]
+        return np.trunc(gap * share[:, None]).astype(np.int64) - weights[:, None] * gap.astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cells:
+    """Public choices of a round, in steps of the grid."""
+
+    grid: FloatArray
+    clip: FloatArray
+    whole: NDArray[np.bool_]
+
+    @functools.cached_property
+    def origin(self) -> IntArray:
+        """Subtracted from the points of each cell."""
+        return np.where(self.whole[:, None], 0.0, self.grid).astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,8 +295,7 @@ class Steps:
         return cls(grid_bits=grid_bits, weight_bits=min(weight_bits, room - grid_bits))
 
 
-def _total(label: NDArray[np.intp], k: int, values: IntArray, member: IntArray | None = None) -> IntArray:
-    """Sum of the values of the rows in each cell; `member` selects rows by 1 and 0."""
-    ones = np.ones(label.size, dtype=np.int64) if member is None else member
-    matrix = sparse.csr_array((ones, label, np.arange(label.size + 1)), shape=(label.size, k))
-    return np.asarray(matrix.T @ values)
+def _total(label: IntArray, k: int, steps: IntArray) -> IntArray:
+    """Sum of the steps of the rows in each cell."""
+    ones, ends = np.ones(label.size, dtype=np.int64), np.arange(label.size + 1)
+    return np.asarray(sparse.csc_array((ones, label, ends), shape=(k, label.size)) @ steps)

@@ -2,7 +2,7 @@
 
 from pais.privacy.profiles.base import Assumptions, Finding, Profile, PureProfile, ShiftProfile, Verdict
 from pais.privacy.profiles.custom import CustomProfile, CustomShiftProfile, joint_loss, joint_shift
-from pais.privacy.profiles.gaussian import GaussianProfile
+from pais.privacy.profiles.gaussian import GaussianProfile, add_profiles
 from pais.privacy.profiles.power import LinearProfile, PowerProfile
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "PureProfile",
     "ShiftProfile",
     "Verdict",
+    "add_profiles",
     "joint_loss",
     "joint_shift",
 ]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +27,9 @@ from pais._base.numerics import (
 from pais.errors import ArgumentError
 from pais.privacy.amplification import log_amplified_delta
 from pais.privacy.profiles.base import Assumptions, Finding, ShiftProfile, Verdict
+from pais.privacy.profiles.power import LinearProfile
+
+P = TypeVar("P", bound="LinearProfile | GaussianProfile")
 
 
 @stored("profile", "gaussian", null_is_infinite=("count_scale", "sum_scale", "square_scale"))
@@ -55,7 +61,7 @@ class GaussianProfile(ShiftProfile):
         for name in ("count_scale", "sum_scale", "square_scale"):
             object.__setattr__(self, name, validate.positive_or_infinite(name, getattr(self, name)))
         object.__setattr__(self, "n_iterations", validate.count("n_iterations", self.n_iterations))
-        if all(map(math.isinf, self._scales)):
+        if self._scales == (math.inf, math.inf, math.inf):
             raise ArgumentError(
                 "count_scale, sum_scale and square_scale are all infinite, so nothing is released. Make one finite."
             )
@@ -70,7 +76,7 @@ class GaussianProfile(ShiftProfile):
         if math.isfinite(self.square_scale):
             # Divide before multiplying, so that the square of a large norm does not overflow.
             terms = _hypot_up(terms, multiply_up(norm, divide_up(norm, self.square_scale)))  # [note: profile-10]
-        return multiply_up(_root_up(self.n_iterations), terms)  # [note: profile-1]
+        return terms if self.n_iterations == 1 else multiply_up(_root_up(self.n_iterations), terms)  # [note: profile-1]
 
     def with_noise(self, noise: float) -> GaussianProfile:
         noise = validate.positive("noise", noise)
@@ -82,11 +88,7 @@ class GaussianProfile(ShiftProfile):
         """Profile of two mechanisms that run on the same sample: their squared shifts add."""
         if not isinstance(other, GaussianProfile):
             return NotImplemented
-        count, total, square = (
-            _joint_scale(self.n_iterations, mine, other.n_iterations, others)
-            for mine, others in zip(self._scales, other._scales, strict=True)
-        )
-        return GaussianProfile(count, total, square_scale=square)
+        return _total((self, other))
 
     def to_dict(self) -> dict[str, Any]:
         described = super().to_dict()
@@ -141,13 +143,31 @@ def _hypot_up(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.where(alone, np.maximum(first, second), round_up(np.hypot(first, second), 2.0))
 
 
-def _joint_scale(rounds: int, scale: float, other_rounds: int, other_scale: float) -> float:
-    """Noise scale of one release as precise as two sets of rounds; quotients avoid over- and underflow of squares."""
-    alone = [float(divide_down(scale, _root_up(rounds))), float(divide_down(other_scale, _root_up(other_rounds)))]
-    smaller, larger = min(alone), max(alone)
-    # Round toward more loss, so that a sum of many profiles is still an upper bound.
-    # [note: profile-8]
-    return smaller if math.isinf(larger) else smaller / math.hypot(1.0, smaller / larger) * (1.0 - 4 * ULP)
+def add_profiles(profiles: Sequence[P]) -> P:
+    """Profile of several computations on one sample. All profiles must be of one kind."""
+    if all(isinstance(profile, GaussianProfile) for profile in profiles):
+        return cast(P, _total(cast(Sequence[GaussianProfile], profiles)))
+    return functools.reduce(operator.add, profiles)
+
+
+def _total(profiles: Sequence[GaussianProfile]) -> GaussianProfile:
+    rounds = [profile.n_iterations for profile in profiles]
+    scales = zip(*(profile._scales for profile in profiles), strict=True)
+    count, total, square = (_joint_scale(rounds, parts) for parts in scales)
+    return GaussianProfile(count, total, square_scale=square)
+
+
+def _joint_scale(rounds: Sequence[int], scales: Sequence[float]) -> float:
+    """Noise scale of one release as precise as many sets of rounds, rounded down, toward more loss."""
+    released = [(n, scale) for n, scale in zip(rounds, scales, strict=True) if scale < math.inf]
+    if not released:
+        return math.inf
+    n, least = min(released, key=operator.itemgetter(1))
+    if len(released) == 1:
+        return least if n == 1 else float(divide_down(least, _root_up(n)))
+    # Quotients, so that squares do not overflow. A square that underflows is negligible next to 1.
+    precision = math.fsum(n * (least / scale) * (least / scale) for n, scale in released)
+    return math.nextafter(least / math.sqrt(precision) * (1.0 - 4 * ULP), 0.0)  # [note: profile-8]
 
 
 def _root_up(count: int) -> float:

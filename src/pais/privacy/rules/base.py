@@ -94,13 +94,17 @@ class Rule(ABC):
         beside = [np.nextafter(points, 0.0), np.minimum(np.nextafter(points, np.inf), radius)]
         return np.unique(np.concatenate([points, *beside]))
 
+    def _extremes(self, radius: float) -> FloatArray:
+        """Norms at which the smallest and the largest probability are reached."""
+        return self.probes(radius)
+
     def largest_probability(self, radius: float) -> float:
         """Largest probability on the ball. It is public, so a pass over the rows may use it to skip rows."""
-        return float(np.max(self.evaluate(self.probes(radius))))
+        return float(np.max(self.evaluate(self._extremes(radius))))
 
     def smallest_probability(self, radius: float) -> float:
         """Smallest probability on the ball. It is public, and its inverse bounds every weight."""
-        return float(np.min(self.evaluate(self.probes(radius))))
+        return float(np.min(self.evaluate(self._extremes(radius))))
 
     def largest_contribution(self, radius: float, power: int = 1) -> float:
         """Upper bound on norm**power / probability over the ball: the most that a weighted row can add to a sum."""

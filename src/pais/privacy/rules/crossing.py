@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from pais._base.numerics import FloatArray, log_gaussian_delta, log_gaussian_delta_rises
+from pais._base.numerics import FloatArray, log_gaussian_delta_rises
 from pais._base.rootfind import Objective
 from pais.errors import UnreachableError
-from pais.privacy.amplification import largest_shift, log_amplified_delta, log_tilted_ratio
+from pais.privacy.amplification import (
+    approximate_shift,
+    density_over,
+    largest_shift,
+    log_amplified_delta,
+    log_tilted_ratio,
+)
 from pais.privacy.rules.climb import WEIGHT_CAP, climb, limited, rounded
 
 # Relative slack in delta, larger than the rounding errors of delta(epsilon) and of its inverse.
@@ -70,30 +76,15 @@ def crossing_curve(epsilon: float, delta: float) -> CrossingCurve:
     log_weight = np.linspace(0.0, max(min(math.log(WEIGHT_CAP), math.log(0.5 / delta)), 1e-3), _POINTS)
     log_ratio = log_tilted_ratio(np.full(_POINTS, epsilon), np.exp(-log_weight))
     log_target = np.minimum(math.log(delta) + log_weight, -1e-3)
-    # The divergence is below Phi(mu/2 - L/mu), so these first shifts are too small. The logarithm of the divergence is
-    # concave in log(mu), so Newton's steps approach the root from below.
-    quantile = special.ndtri_exp(log_target)
-    mu = 2.0 * log_ratio / (np.sqrt(quantile * quantile + 2.0 * log_ratio) - quantile)
-    for _ in range(40):
-        value, _ = log_gaussian_delta(log_ratio, mu)
-        by_shift = mu * _density(log_ratio / mu - 0.5 * mu, value)
-        step = (log_target - value) / by_shift
-        mu *= np.exp(np.clip(step, -1.0, 1.0))
-        if np.max(np.abs(step)) < 1e-13:
-            break
+    mu = approximate_shift(log_ratio, log_target)
     a = log_ratio / mu - 0.5 * mu
-    by_shift = mu * _density(a, log_target)
+    by_shift = mu * density_over(a, log_target)
     rise = by_shift - (special.ndtr(-a) - special.ndtr(-a - mu)) * np.exp(-log_target)
     n = int(np.argmin(np.append(rise > _FLATTEST * by_shift, False)))
     log_shift = (np.log(mu) - log_weight)[:n][::-1]
     return CrossingCurve(
         shift=log_shift, weight=log_weight[:n][::-1], bend=(-by_shift[:n] / rise[:n])[::-1], rise=rise[:n][::-1]
     )
-
-
-def _density(a: FloatArray, log_divisor: FloatArray) -> FloatArray:
-    """Normal density at `a`, divided by a number that is given as its logarithm."""
-    return np.asarray(np.exp(-0.5 * a * a - 0.5 * math.log(2 * math.pi) - log_divisor))
 
 
 def first_crossing_weight(at_one: FloatArray, epsilon: float, delta: float, most_shift: float = math.inf) -> FloatArray:

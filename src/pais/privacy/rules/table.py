@@ -161,6 +161,12 @@ class ConstrainedRule(Rule):
         value = self.evaluate(high)
         return value, value
 
+    def _extremes(self, radius: float) -> FloatArray:
+        # The table never falls. A subclass may change the look-up.
+        return (
+            np.array([0.0, radius]) if type(self) is ConstrainedRule else super()._extremes(radius)
+        )  # [note: table-7]
+
     def breakpoints(self, radius: float) -> FloatArray:
         return np.append(self._knots[self._knots < radius], radius)
 

@@ -90,7 +90,7 @@ def solve_weights(
     if isinstance(profile, ShiftProfile):
         if delta == 0.0:
             raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
-        at_one = profile.loss(np.ones_like(norm), norm)
+        at_one = profile.shift(norm)
         most_shift = math.inf if math.isinf(limit) else largest_shift(limit, delta)
         return limited(first_crossing_weight(at_one, epsilon, delta, most_shift), at_one, most_shift)
     if not isinstance(profile, PureProfile):

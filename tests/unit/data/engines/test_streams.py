@@ -177,9 +177,9 @@ def test_rows_in_another_order_are_the_same_rows() -> None:
 
 
 def test_another_number_of_rows_in_the_next_pass_is_an_error() -> None:
-    sizes = iter([10, 2000, 2001, 2002, 2003])
+    sizes = iter([10, 10, 2000, 2001, 2002])
     with pytest.raises(DataError, match="other rows in each pass"):
-        model().fit(lambda: uneven(table(next(sizes))))
+        pais.mean(lambda: uneven(table(next(sizes))), columns={"x": "auto"}, epsilon=1.0)
 
 
 def test_a_function_that_returns_the_same_iterator_is_refused() -> None:
@@ -302,7 +302,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_query(form: str) -> None:
     """
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
     kilobytes = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    assert kilobytes < 400_000
+    assert kilobytes < 600_000
 
 
 def test_neither_polars_nor_duckdb_is_imported() -> None:

@@ -1,0 +1,340 @@
+"""Candidates that a survey collects: the sample is that of a pass, memory is bounded, and nothing outlives the fit."""
+
+from __future__ import annotations
+
+import gc
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+import pais
+from pais import (
+    Ball,
+    ConstrainedRule,
+    CoresetRule,
+    DPKMeans,
+    FunctionRule,
+    LinearProfile,
+    Rule,
+    UniformRule,
+    norm_survey,
+)
+from pais._base.randomness import bit_source
+from pais.data.engines import Block, Engine, Fold, Thinning, WeightedRows, sieve
+from pais.data.engines.blocks import ColumnBlock, RowBlock
+from pais.data.engines.sieve import Sieve
+from tests.conformance.streams import STREAMS
+
+Floats = NDArray[np.float64]
+N, D, RADIUS = 6000, 3, 4.0
+NAMES = ("x", "y", "z")
+RULES: dict[str, Rule] = {
+    "uniform": UniformRule(rate=0.07),
+    "coreset": CoresetRule(sample_size=200.0, n_rows=N, mean_square_norm=4.0, radius=RADIUS),
+    "constrained": ConstrainedRule(profile=LinearProfile(0.02, 0.2), radius=RADIUS, epsilon=1.0),
+    "dipping": FunctionRule(function=lambda z: 0.05 + 0.3 * np.square(np.sin(3.0 * z)), radius=RADIUS),
+    "all": UniformRule(rate=1.0),
+}
+
+
+def rows(n: int = N) -> Floats:
+    """Rows in and out of the ball, some equal, some that are not finite."""
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((n, D)) * rng.uniform(0.1, 2.0, (n, 1))
+    rows[10:40] = rows[9]
+    rows[50:60, 1] = np.nan
+    rows[60] = np.inf
+    return rows
+
+
+def table(n: int = N) -> pa.Table:
+    return pa.table(list(rows(n).T), names=list(NAMES))
+
+
+def parquet(home: Path, n: int = N) -> Path:
+    pq.write_table(table(n), home / "rows.parquet", row_group_size=700)
+    return home / "rows.parquet"
+
+
+class Count(Fold):
+    def of(self, block: Block) -> Any:
+        return np.array([block.n_rows])
+
+
+def sample(engine: Engine, rule: Rule, seed: int | None) -> WeightedRows:
+    return engine.thin(Thinning(ball=Ball(radius=RADIUS, center=(0.1,) * D), rule=rule), bit_source(seed))
+
+
+def in_order(kept: WeightedRows) -> Floats:
+    whole = np.column_stack([kept.rows, kept.weights])
+    return whole[np.lexsort(whole.T)]
+
+
+def sifted(data: object, seed: int | None, **options: Any) -> tuple[Engine, list[int]]:
+    """An engine after the first pass of a survey, and the rows of further passes."""
+    reads: list[int] = []
+    engine = pais.source(data, on_rows=reads.append, **options).sifting(seed)
+    assert engine.sifts
+    assert engine.sift(Count(), seeded=seed is not None).tolist() == [N]
+    reads.clear()
+    return engine, reads
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(sieve, "MOST_NUMBERS", room)
+    monkeypatch.setattr(sieve, "MOST_WHOLE", room)
+
+
+def ceiling_of(engine: Any) -> int:
+    (only,) = engine._sieves
+    return int(only._ceiling)
+
+
+# -- the sample ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("room", [1 << 24, N * D // 2, N * D // 40, 1])
+@pytest.mark.parametrize("form", ["Parquet", *STREAMS])
+def test_a_sieve_gives_the_sample_of_a_pass(
+    form: str, room: int, rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(monkeypatch, room)
+    data = parquet(tmp_path) if form == "Parquet" else STREAMS[form](table())
+    engine, reads = sifted(data, 5)
+    ceiling = ceiling_of(engine)
+    assert (ceiling == 255) == (room > N * D)
+    expected = in_order(sample(pais.source(rows()), RULES[rule], 5))
+    assert np.array_equal(in_order(sample(engine, RULES[rule], 5)), expected)
+    needed = Thinning(ball=Ball(radius=RADIUS, center=(0.1,) * D), rule=RULES[rule]).screen(D).ceiling
+    enough = needed <= ceiling
+    assert sum(reads) == (0 if enough else N)
+    # The candidates are used once.
+    assert np.array_equal(in_order(sample(engine, RULES[rule], 5)), expected)
+    assert sum(reads) == (N if enough else 2 * N)
+
+
+def test_two_samples_have_two_sieves(tmp_path: Path) -> None:
+    reads: list[int] = []
+    engine = pais.source(parquet(tmp_path), on_rows=reads.append).sifting(None).sifting(None, stream=4)
+    engine.sift(Count(), seeded=False)
+    first, second = (in_order(sample(engine, RULES["uniform"], None)) for _ in range(2))
+    assert sum(reads) == N
+    assert first.shape != second.shape or not np.array_equal(first, second)
+    for seed, stream in [(5, 0), (5, 4)]:
+        engine = pais.source(parquet(tmp_path)).sifting(5).sifting(5, stream=4)
+        engine.sift(Count(), seeded=True)
+        thinning = Thinning(ball=Ball(radius=RADIUS), rule=RULES["uniform"])
+        kept, expected = (one.thin(thinning, bit_source(seed, stream=stream)) for one in (engine, pais.source(rows())))
+        assert np.array_equal(in_order(kept), in_order(expected))
+
+
+def test_another_seed_reads_the_rows_again(tmp_path: Path) -> None:
+    engine, reads = sifted(parquet(tmp_path), 5)
+    expected = in_order(sample(pais.source(rows()), RULES["uniform"], 6))
+    assert np.array_equal(in_order(sample(engine, RULES["uniform"], 6)), expected)
+    assert sum(reads) == N
+    engine, reads = sifted(parquet(tmp_path), 5)
+    sample(engine, RULES["uniform"], None)
+    assert sum(reads) == N
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("room", [1 << 24, N * D // 2])
+def test_sifted_rows_are_kept_at_their_rate_and_not_at_another(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(monkeypatch, room)
+    ball, rule, path = Ball(radius=RADIUS, center=(0.1,) * D), RULES["dipping"], parquet(tmp_path)
+    finite = rows()[np.isfinite(rows()).all(axis=1)]
+    norms = ball.norms(ball.shift(finite))
+    draws = 60
+    for low, high in [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0), (3.0, 4.0 + 1e-9)]:
+        inside = (norms >= low) & (norms < high)
+        probability = rule.probability(norms[inside])
+        counts = []
+        for _ in range(draws):
+            engine, reads = sifted(path, None)
+            kept = ball.norms(sample(engine, rule, None).rows)
+            assert not reads
+            counts.append(int(np.sum((kept >= low) & (kept < high))))
+        mean, deviation = probability.sum(), math.sqrt(np.sum(probability * (1.0 - probability)) / draws)
+        assert abs(np.mean(counts) - mean) < 5.0 * deviation
+        assert abs(np.mean(counts) - 1.3 * mean) > 5.0 * deviation
+        assert len(set(counts)) > 3
+
+
+# -- a fit -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["Parquet", *STREAMS])
+@pytest.mark.parametrize("seed", [3, None])
+@pytest.mark.parametrize("large", [False, True])
+@pytest.mark.parametrize("center", [None, (0.0,) * D])
+def test_a_default_fit_reads_the_rows_once(
+    form: str,
+    seed: int | None,
+    large: bool,
+    center: tuple[float, ...] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Small sources are held. Of large ones, a sample is; a seeded survey counts all rows, and reads them once more."""
+    if large:
+        limit(monkeypatch, N * D // 2)
+        for name, value in [("_SAMPLED_FROM", N // 2), ("_SAMPLED_NUMBERS", N * D // 5), ("_HELD_NUMBERS", N * D // 2)]:
+            monkeypatch.setattr(norm_survey, name, value)
+    reads: list[int] = []
+    data = parquet(tmp_path) if form == "Parquet" else STREAMS[form](table())
+    engine = pais.source(data, on_rows=reads.append)
+    settings = pais.KMeansSettings(n_clusters=2, epsilon=3.0, sample_size=100, center=center)
+    fit = pais.private_kmeans(engine, settings, random_state=seed)
+    assert sum(reads) == (2 * N if large and center is None and seed is not None else N)
+    if seed is not None:
+        expected = pais.private_kmeans(rows(), settings, random_state=seed)
+        assert np.array_equal(fit.value.centers, expected.value.centers)
+
+
+def test_candidates_do_not_outlive_a_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = pais.source(parquet(tmp_path))
+    DPKMeans(n_clusters=2, epsilon=3.0).fit(engine)
+    monkeypatch.setattr("pais.pipeline.run", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        DPKMeans(n_clusters=2, epsilon=3.0).fit(engine)
+    gc.collect()
+    assert not engine.sifts
+    assert not [kept for kept in gc.get_objects() if isinstance(kept, Sieve)]
+
+
+def test_no_sieve_where_it_saves_nothing_or_cannot_be_used(tmp_path: Path) -> None:
+    path = parquet(tmp_path)
+    (tmp_path / "rows.csv").write_text("x,y\n1,2\n")
+    for data, options in [
+        (rows(), {}),
+        (path, {"columns": ["x", "y"], "carry": ["z"]}),
+        (tmp_path / "rows.csv", {}),
+    ]:
+        engine: Any = pais.source(data, **options)
+        assert engine.sifting(4) is engine
+    assert not pais.source(path).sifting(np.random.default_rng(1)).sifts
+    assert pais.source(tmp_path / "rows.csv").sifting(None).sifts
+
+
+def test_another_schema_reads_the_rows_again(tmp_path: Path) -> None:
+    columns = {"x": "auto", "y": (-3.0, 3.0), "z": (-3.0, 3.0)}
+    engine, reads = sifted(parquet(tmp_path), 5, columns=columns)
+    assert engine.schema is not None
+    resolved = engine.with_schema(engine.schema.resolved({"x": (0.0, 1.0)}))
+    expected = sample(pais.source(table(), columns=resolved.schema), RULES["uniform"], 5)
+    assert np.array_equal(in_order(sample(resolved, RULES["uniform"], 5)), in_order(expected))
+    assert sum(reads) == N
+
+
+# -- a histogram of a sample ---------------------------------------------------------------------------------
+
+
+def counts_of(found: Floats, seed: int) -> Any:
+    """Numbers of rows by norm in a sample of a tenth. A seed gives every position its own draw."""
+    ball = Ball(radius=norm_survey.WIDEST, center=(0.2,) * D)
+    return norm_survey._norm_counts(pais.source(found), ball, bit_source(seed), 0.1, bit_source(seed))
+
+
+def test_a_row_changes_one_count_of_a_sampled_histogram_by_one() -> None:
+    found, changes = rows(), []
+    for seed in range(40):
+        change = counts_of(found, seed) - counts_of(found[:-1], seed)
+        assert np.abs(change).sum() <= 1
+        changes.append(int(change.sum()))
+    # The last row is in some of the samples, and not in all of them.
+    assert 0 < sum(changes) < 20
+
+
+def test_a_sampled_histogram_is_a_share_of_the_whole_one() -> None:
+    ball = Ball(radius=norm_survey.WIDEST, center=(0.2,) * D)
+    whole = pais.source(rows()).fold(norm_survey._NormCounts(ball=ball), seeded=False)
+    mean = np.mean([counts_of(rows(), seed) for seed in range(60)], axis=0)
+    deviation = np.sqrt(0.09 * whole / 60)
+    assert np.all(np.abs(mean - 0.1 * whole) <= 5.0 * deviation)
+    assert not np.all(np.abs(mean - 0.12 * whole) <= 5.0 * deviation)
+
+
+def test_a_survey_of_a_large_file_gives_the_number_of_rows_and_their_norms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in [("_SAMPLED_FROM", 1000), ("_SAMPLED_NUMBERS", 30_000 * D), ("_HELD_NUMBERS", 1000)]:
+        monkeypatch.setattr(norm_survey, name, value)
+    large = np.random.default_rng(1).standard_normal((200_000, D)) + 5.0
+    pq.write_table(pa.table(list(large.T), names=list(NAMES)), tmp_path / "large.parquet")
+    survey = pais.survey(tmp_path / "large.parquet", epsilon=2.0)
+    assert survey.norms.n_rows == pytest.approx(200_000, rel=1e-3)
+    assert survey.norms.mean_square_norm == pytest.approx(3.0, rel=0.05)
+    assert survey.ball.center == pytest.approx((5.0,) * D, abs=0.1)
+
+
+# -- memory ----------------------------------------------------------------------------------------------------
+
+
+def block(n: int, *, finite: bool, by_rows: bool) -> Block:
+    numbers, identity = np.full((n, D), 1.0 if finite else np.nan), np.arange(n, dtype=np.uint64)
+    return RowBlock(numbers, identity) if by_rows else ColumnBlock(list(np.asfortranarray(numbers).T), identity)
+
+
+def begun(n_numbers: int | None) -> Sieve:
+    kept = Sieve.of(None, stream=0)
+    assert kept is not None
+    kept.begin(None, n_numbers)
+    return kept
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+def test_rows_that_are_not_finite_are_not_held(by_rows: bool) -> None:
+    kept = begun(None)
+    kept.add(block(100_000, finite=False, by_rows=by_rows))
+    assert sum(held.block.n_rows for held in kept._held) == 0
+
+
+@pytest.mark.parametrize("by_rows", [True, False])
+@pytest.mark.parametrize("known", [True, False])
+def test_rows_that_are_held_have_about_as_many_numbers_as_allowed(
+    by_rows: bool, known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(monkeypatch, 30_000)
+    kept = begun(D * 500 * 400 if known else None)
+    for _ in range(400):
+        kept.add(block(500, finite=True, by_rows=by_rows))
+        assert D * sum(held.block.n_rows for held in kept._held) <= 33_000
+    assert kept._ceiling == (11 if known else 7)
+    assert sum(held.block.n_rows for held in kept._held) > 4000
+
+
+def test_the_ceiling_depends_on_the_number_of_rows_and_on_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the bits are: all small, all large, or fair."""
+    limit(monkeypatch, 9000)
+    ceilings = set()
+    for low, high in [(0, 1), (255, 256), (0, 256)]:
+        kept, rng = begun(None), np.random.default_rng(1)
+        monkeypatch.setattr(
+            kept._draws, "first", lambda identity, low=low, high=high, rng=rng: rng.integers(low, high, identity.size)
+        )
+        trace = []
+        for _ in range(100):
+            kept.add(block(500, finite=True, by_rows=True))
+            trace.append(kept._ceiling)
+        ceilings.add(tuple(trace))
+    assert len(ceilings) == 1
+
+
+@pytest.mark.parametrize("n_numbers", [1, 10**6, 10**8, 10**9, 10**10, 10**12, 0])
+def test_the_expected_candidates_fit_into_the_room(n_numbers: int) -> None:
+    kept = begun(n_numbers)
+    if n_numbers <= sieve.MOST_WHOLE:
+        assert kept.whole
+    else:
+        assert n_numbers * (kept._ceiling + 1) <= 256 * sieve.MOST_NUMBERS
+        assert -1 <= kept._ceiling < 255
