@@ -1,4 +1,4 @@
-"""Streaming: passes against bare decoding, threads, memory and time by rows, the command line, Spark, a simulation.
+"""Streaming: passes and fits against decoding, threads, memory and time by rows, the command line, Spark, a simulation.
 
 ``python -m benchmarks.stream --rows 1_000_000`` for a look, without ``--rows`` for the record, on a quiet machine: the
 largest set has 50 million rows, 6.4 GB on the disk. Linux only: it pins cores and reads /proc.
@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from benchmarks.state import source_state
-from benchmarks.stream import command, passes, scale, simulate, spark
+from benchmarks.stream import command, fits, passes, scale, simulate, spark
 from benchmarks.stream.bench import Bench, surroundings
 from benchmarks.stream.child import ChildError
 from benchmarks.stream.data import DiskError
@@ -25,6 +25,7 @@ from benchmarks.tables import Table
 
 PARTS: dict[str, Callable[[Bench], Iterator[Table]]] = {
     "passes": passes.tables,
+    "fits": fits.tables,
     "scale": scale.tables,
     "command": command.tables,
     "spark": spark.tables,

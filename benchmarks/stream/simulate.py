@@ -203,6 +203,8 @@ def _simulated_table(costs: Costs, norms: NormDistribution, check: Simulated, se
             f"cores, of the speed of these; {1e3 * SCHEDULING:g} ms of the driver for each task, while others run; "
             "storage that delivers the MB/s in the table to every core at once; no lost machines or stragglers; the "
             "start of a cluster is not counted.",
+            "Three jobs: the survey's second pass collects no candidates for the sample, as on tables of more than "
+            "2**30 numbers. On smaller ones, a fit has two jobs; the first line has three here too.",
             "rows kept: expected by the default plan for so many rows whose norms are distributed as those of the "
             f"mixture, epsilon {EPSILON:g}, delta {DELTA:g} or a tenth of 1 / rows if that is smaller.",
             f"network: answers of the survey's tasks and kept rows of {8 * COLUMNS + ROW_EXTRA} bytes; without what "

@@ -50,9 +50,9 @@ _SESSION_SETTINGS = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "s
 class SparkEngine(Engine):
     """Rows of a Spark DataFrame. `fold` and `thin` each run one action, which evaluates the frame once.
 
-    The engine never returns a lazy frame. Every action on a lazy sample would draw it again, and rows that are drawn
-    twice incur twice the privacy loss. `on_rows` is not called, since Spark does not report the progress of its
-    workers.
+    `fold_again` also collects candidates. If they suffice for a sample, `thin` runs no action. The engine never returns
+    a lazy frame. Every action on a lazy sample would draw it again, and rows that are drawn twice incur twice the
+    privacy loss. `on_rows` is not called, since Spark does not report the progress of its workers.
 
     Notes
     -----
