@@ -86,7 +86,7 @@ ENTRIES = (
         timed=True,
     ),
     stream("passes", 2.0, "passes", "threads"),
-    stream("fits", 2.0, "fits"),
+    stream("fits", 1.5, "fits"),
     stream("scale", 3.5, "memory", "time"),
     stream("command", 1.5, "command"),
     stream("spark", 7.0, "spark"),
@@ -125,11 +125,11 @@ ENTRIES = (
         name="audit",
         module="benchmarks.audit",
         arguments=(
-            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "20_000"),
+            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "10_000"),
             *("--peer-runs", "500"),
         ),
         tables=("audit",),
-        minutes=5.0,
+        minutes=8.0,
     ),
     Entry(
         name="elbow",

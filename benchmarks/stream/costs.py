@@ -52,7 +52,7 @@ class Costs:
 
 
 class Timed(Recorder):
-    """An engine that notes the seconds of each pass and the size of its sum."""
+    """An engine that notes the seconds of each pass and its sum. It collects no candidates for the sample."""
 
     def __init__(self, frame: Any) -> None:
         super().__init__(pais.source(frame))

@@ -203,6 +203,8 @@ def _simulated_table(costs: Costs, norms: NormDistribution, check: Simulated, se
             f"cores, of the speed of these; {1e3 * SCHEDULING:g} ms of the driver for each task, while others run; "
             "storage that delivers the MB/s in the table to every core at once; no lost machines or stragglers; the "
             "start of a cluster is not counted.",
+            "Three jobs: the survey's second pass collects no candidates for the sample, as on tables of more than "
+            "2**30 numbers. On smaller ones, a fit has two jobs; the first line has three here too.",
             "rows kept: expected by the default plan for so many rows whose norms are distributed as those of the "
             f"mixture, epsilon {EPSILON:g}, delta {DELTA:g} or a tenth of 1 / rows if that is smaller.",
             f"network: answers of the survey's tasks and kept rows of {8 * COLUMNS + ROW_EXTRA} bytes; without what "
@@ -226,7 +228,7 @@ def _simulated_table(costs: Costs, norms: NormDistribution, check: Simulated, se
                 "minutes": one.seconds / 60,
                 "driver alone s": one.driver_seconds,
                 "Parquet GB of a job": one.n_rows * costs.file_bytes / 1e9,
-                "read MB/s of a core": costs.file_bytes / costs.survey / 1e6,
+                "read MB/s of a core": costs.file_bytes / max(costs.survey, 1e-9) / 1e6,
                 "network MB": one.network_bytes / 1e6,
                 "driver MB": one.driver_bytes / 1e6,
                 "measured minutes": None if measured is None else measured / 60,

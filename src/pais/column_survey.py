@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._base.lattice import IntArray, Lattice
+from pais._base.lattice import IntArray, Lattice, modulo
 from pais._base.numerics import FloatArray
 from pais._base.octaves import N_BINS, OCTAVES, bin_of, octave_of
 from pais._base.randomness import BitSource
@@ -221,7 +221,7 @@ def _means(
     mass_bits = 0 if engine.unit is None else engine.unit.mass_bits
     ends = [(_octave_end(-column.low), _octave_end(column.high)) for column in ranges]
     total = np.array(
-        [clipped_total(column, end, mass_bits, lattice) for column, end in zip(totals, ends, strict=True)],
+        [modulo(clipped_total(column, end, mass_bits, lattice)) for column, end in zip(totals, ends, strict=True)],
         dtype=np.int64,
     )
     sums = lattice.decode(total + noise.draw_steps((total.size, 1), lattice, bits)[:, 0])

@@ -74,7 +74,11 @@ def main() -> dict[str, Any]:
         expressions = ["id * 7919 % 10007 / 10007.0d as x", "id * 104729 % 9973 / 9973.0d as y", "id"]
         steady = session.range(0, N, numPartitions=PARTITIONS).selectExpr(*expressions)
         losing = steady.mapInArrow(slow, steady.schema)
+        session.sparkContext.setJobGroup("fit", "a default fit")
         model = pais.DPKMeans(n_clusters=2, epsilon=5.0).fit(steady.select("x", "y"))
+        session.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        status = session.sparkContext.statusTracker()
+        stages = [len(status.getJobInfo(job).stageIds) for job in status.getJobIdsForGroup("fit")]
         release = kept(source(steady, columns=["x", "y"]), StreamBits(KEY))
         engine = source(losing, columns=["x", "y"], key="id")
         seeded = disturbed(running, session, lambda: kept(engine, bit_source(5)))
@@ -91,6 +95,7 @@ def main() -> dict[str, Any]:
             len(str(row[0])) > 12 and str(row[0]).encode() in events
             for row in release
         ),
+        "stages_of_jobs": stages,
         "centers": model.cluster_centers_.tolist(),
         "note": model.certificate_.note,
         "rows": len(in_memory),

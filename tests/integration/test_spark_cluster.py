@@ -53,6 +53,10 @@ def test_a_fit_works_on_a_cluster(outcome: dict[str, Any]) -> None:
     assert outcome["note"] == "secure randomness"
 
 
+def test_a_default_fit_on_a_cluster_has_two_jobs_without_a_shuffle(outcome: dict[str, Any]) -> None:
+    assert outcome["stages_of_jobs"] == [1, 1]
+
+
 def test_executors_were_killed_in_the_middle_of_the_jobs(outcome: dict[str, Any]) -> None:
     assert outcome["in_time"] == [True, True]
     assert outcome["victims_gone"] == [True, True]

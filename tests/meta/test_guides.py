@@ -17,8 +17,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "guide").glob("*.md"))
-# It needs Spark and has a test of its own, `test_spark_page.py`.
-RUN = [page for page in PAGES if page.name != "spark.md"]
+# These need Spark and have tests of their own, in `test_spark_page.py`.
+RUN = [page for page in PAGES if page.name not in ("spark.md", "spark-cluster.md")]
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:

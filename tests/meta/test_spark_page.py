@@ -1,4 +1,4 @@
-"""The code blocks of the Spark guide run."""
+"""The code blocks of the guides to Spark run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,18 @@ from tests.conftest import SPARK
 
 pytestmark = SPARK
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "spark.md").read_text()
+GUIDE = Path(__file__).parents[2] / "docs" / "guide"
+
+
+def blocks_of(page: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), flags=re.DOTALL)
 
 
 def test_the_python_blocks_of_the_guide_to_spark_run_one_after_the_other(
     spark: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
+    blocks = blocks_of("spark.md")
     assert len(blocks) == 4
     names: dict[str, object] = {}
     for block in blocks:
@@ -28,3 +32,15 @@ def test_the_python_blocks_of_the_guide_to_spark_run_one_after_the_other(
     assert '"epsilon": 1.0' in printed
     assert "('position[0]', 'position[1]')" in printed
     assert '"note": "secure randomness"' in printed
+
+
+def test_the_python_blocks_of_the_runbook_run_one_after_the_other(
+    spark: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    for block in blocks_of("spark-cluster.md"):
+        # Java does not follow the change of directory.
+        exec(compile(block.replace('"rows"', repr(str(tmp_path / "rows"))), "spark-cluster.md", "exec"), names)
+    assert "ReadSchema: struct<height:double,width:double>" in capsys.readouterr().out
+    assert names["stages"] == [1, 1]

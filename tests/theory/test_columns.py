@@ -19,7 +19,7 @@ import pais
 from pais import GaussianNoise, LpNoise
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, bit_source
-from pais.column_survey import _CellCounts, _OctaveTotals, clipped_total, column_ranges, with_bounds
+from pais.column_survey import _CellCounts, _means, _OctaveTotals, clipped_total, column_ranges, with_bounds
 from pais.data.engines import Engine, Fold
 from pais.data.scales import Auto
 from pais.data.sources import source
@@ -248,6 +248,19 @@ def test_missing_and_extreme_cells_raise_no_error() -> None:
         for column in found(messy(200, 3, seed), SurveyNoise(shift=1.0), seed):
             assert math.isfinite(column.center)
             assert 1e-100 < column.scale < 1e100
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+@pytest.mark.parametrize("log_cells", [24, 25, 30, 37])
+def test_no_number_of_rows_makes_the_mean_of_a_column_fail(log_cells: int, sign: int) -> None:
+    # All cells are at one end of the range, and the noise is so small that their sum does not fit into 64 bits.
+    totals = np.zeros((1, 2, 200, 2), dtype=np.int64)
+    totals[0, int(sign > 0), 150] = 2**log_cells, 2 ** (log_cells + 24)
+    engine, noise = source(np.zeros((1, 1))), SurveyNoise(epsilon=1e6)
+    high = math.ldexp(1.0, 51)
+    wide = ColumnRange(low=-high, high=high)
+    (mean,) = _means(totals, engine, [wide], [2.0**log_cells], noise.on_cells(0.1, 1), bit_source(1))
+    assert math.isfinite(mean)
 
 
 def test_few_far_cells_do_not_move_bounds() -> None:

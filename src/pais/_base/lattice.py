@@ -123,10 +123,10 @@ def _settled(law: Law, tails: Tails, which: tuple[int, slice], scale_in_steps: f
             sure = min(min(word, 2 ** (length - 1) - 1 - word).bit_length() for word in known)
             slack = mp.mpf(2) ** (40 - sure) * (1 + abs(mp.mpf(scale_in_steps)))
             if all(abs(value - mp.nint(value)) > slack for value in vector):  # [note: lattice-3]
-                return [_modulo(int(mp.floor(value))) for value in vector]
+                return [modulo(int(mp.floor(value))) for value in vector]
 
 
-def _modulo(steps: int) -> int:
+def modulo(steps: int) -> int:
     """The number of 64 bits that is equal modulo 2**64, as the sum to which the noise is added."""
     return (steps + 2**63) % 2**64 - 2**63  # [note: lattice-5]
 

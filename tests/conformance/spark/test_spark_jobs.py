@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pais import DPKMeans
+from pais import Ball, CoresetRule, DPKMeans, UniformRule
+from pais._base.randomness import bit_source
+from pais.data.engines import WeightedRows
 from pais.data.engines.partition import Reading
 from pais.data.sources import source
-from tests.conformance.spark.spark_rows import FEATURES
+from tests.conformance.spark.spark_rows import FEATURES, RADIUS, D, N, Rows, in_memory, kept
 from tests.conftest import SPARK
 
 pytestmark = SPARK
 
-#: Jobs of a fit to which nothing is stated: two of the survey, one of the sample.
-MOST_JOBS = 3
+#: Jobs of a fit to which nothing is stated: two of the survey, the second of which collects candidates for the sample.
+JOBS = 2
 
 
 def stages_of_jobs(spark: Any, action: Callable[[], object]) -> list[int]:
@@ -33,12 +37,62 @@ def stages_of_jobs(spark: Any, action: Callable[[], object]) -> list[int]:
 
 
 @pytest.mark.parametrize("sample_size", [None, 500.0])
-def test_a_fit_has_few_jobs_and_none_of_them_shuffles(spark: Any, frame: Any, sample_size: float | None) -> None:
+def test_a_fit_has_two_jobs_and_none_of_them_shuffles(spark: Any, frame: Any, sample_size: float | None) -> None:
     rows = source(frame.localCheckpoint(), columns=FEATURES)
     model = DPKMeans(n_clusters=3, epsilon=2.0, sample_size=sample_size)
-    stages = stages_of_jobs(spark, lambda: model.fit(rows))
-    assert 1 <= len(stages) <= MOST_JOBS
-    assert set(stages) == {1}
+    assert stages_of_jobs(spark, lambda: model.fit(rows)) == [1] * JOBS
+
+
+def test_a_table_too_large_for_candidates_has_one_job_more(
+    spark: Any, frame: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pais.data.engines.candidates.MOST_NUMBERS", N * D // 256 - 1)
+    rows = source(frame.localCheckpoint(), columns=FEATURES)
+    model = DPKMeans(n_clusters=3, epsilon=2.0, sample_size=500.0)
+    assert stages_of_jobs(spark, lambda: model.fit(rows)) == [1] * (JOBS + 1)
+
+
+def test_a_seeded_fit_collects_no_candidates_and_has_the_sample_of_rows_in_memory(spark: Any, frame: Any) -> None:
+    rows = source(frame.localCheckpoint(), columns=FEATURES, key="id")
+    model = DPKMeans(n_clusters=3, epsilon=5.0, random_state=7)
+    assert stages_of_jobs(spark, lambda: model.fit(rows)) == [1] * (JOBS + 1)
+    other = DPKMeans(n_clusters=3, epsilon=5.0, random_state=7).fit(in_memory())
+    np.testing.assert_allclose(model.cluster_centers_, other.cluster_centers_, atol=1e-9)
+
+
+def test_candidates_give_a_sample_at_the_rates_of_the_rule(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 200_000
+    monkeypatch.setattr("pais.data.engines.candidates.MOST_NUMBERS", n // 4)
+    halves = spark.range(n, numPartitions=5).selectExpr("if(id % 2 = 0, 1.0d, 3.0d) as x")
+    rule = CoresetRule(sample_size=0.1 * n, n_rows=n, mean_square_norm=5.0, radius=RADIUS)
+    ball = Ball(radius=RADIUS)
+    engine = source(halves).sifting(None)
+    assert engine.sift(Rows(), seeded=False).tolist() == [n]
+    assert engine.fold_again(Rows(), seeded=False).tolist() == [n]
+    samples: list[WeightedRows] = []
+    assert stages_of_jobs(spark, lambda: samples.append(kept(engine, bit_source(None), rule, ball))) == []
+    # Candidates are used once: the next sample reads the rows.
+    assert stages_of_jobs(spark, lambda: samples.append(kept(engine, bit_source(None), rule, ball))) == [1]
+    for sample in samples:
+        for norm in (1.0, 3.0):
+            rate = float(rule.probability(np.array([norm]))[0])
+            size = int(np.count_nonzero(sample.rows[:, 0] == norm))
+            assert abs(size - 0.5 * n * rate) < 5.0 * math.sqrt(0.5 * n * rate * (1.0 - rate))
+    assert samples[0].weights.shape != samples[1].weights.shape
+
+
+def test_a_rule_that_may_keep_other_rows_than_the_candidates_reads_all_rows(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 10_000
+    monkeypatch.setattr("pais.data.engines.candidates.MOST_NUMBERS", n // 4)
+    engine = source(spark.range(n, numPartitions=2).selectExpr("id * 1.0d as x")).sifting(None)
+    for action in (engine.sift, engine.fold_again):
+        action(Rows(), seeded=False)
+    samples: list[WeightedRows] = []
+    rule, ball = UniformRule(rate=0.5), Ball(radius=2.0 * n)
+    assert stages_of_jobs(spark, lambda: samples.append(kept(engine, bit_source(None), rule, ball))) == [1]
+    assert abs(len(samples[0].rows) - 0.5 * n) < 5.0 * math.sqrt(0.25 * n)
 
 
 def test_a_fit_with_stated_facts_has_two_jobs(spark: Any, frame: Any) -> None:
@@ -51,7 +105,7 @@ def test_a_unit_column_shuffles_once_in_each_job(spark: Any, frame: Any) -> None
     rows = source(frame.localCheckpoint(), columns=FEATURES, unit="label")
     stages = stages_of_jobs(spark, lambda: DPKMeans(n_clusters=3, epsilon=2.0, sample_size=500.0).fit(rows))
     # Spark runs the stage before a shuffle as a job of its own, and skips it in the job that follows.
-    assert 1 <= stages.count(2) <= MOST_JOBS
+    assert stages.count(2) == JOBS + 1
     assert stages.count(1) == stages.count(2)
 
 

@@ -244,8 +244,12 @@ class Folding(Work):
     fold: Fold
     _total: NDArray[Any] | None = field(default=None, init=False)
 
-    def take(self, batch: pa.RecordBatch) -> None:
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         block, _, _ = self.reading.weighted(batch)
+        self.add(block)
+        return None
+
+    def add(self, block: Block) -> None:
         if block.n_rows:
             part = self.fold.over(block)
             self._total = part if self._total is None else self._total + part
@@ -287,14 +291,9 @@ class Thin(Work):
             return None
         self._schema = batch.schema
         kept = self._kept(block) if members is None else self._kept_units(block, members)
-        n_rows, width = kept.rows.shape
-        if n_rows == 0:
+        if len(kept.rows) == 0:
             return None
-        starts = np.arange(n_rows + 1, dtype=np.int64) * (8 * width)
-        numbers = np.ascontiguousarray(kept.rows, dtype="<f8")
-        buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(numbers)]
-        content = pa.Array.from_buffers(pa.binary(), n_rows, buffers)
-        return _answer(content, pa.array(kept.weights), None, _columns(carried.take(pa.array(kept.index))))
+        return answer_with(kept.rows, kept.weights, _columns(carried.take(pa.array(kept.index))))
 
     def _kept(self, block: Block) -> KeptRows:
         if self._ids is not None:
@@ -327,6 +326,14 @@ def _columns(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _answer(content: pa.Array, weight: pa.Array, note: str | None, carried: dict[str, pa.Array]) -> pa.RecordBatch:
     notes = pa.array([note] * len(content), type=pa.string())
     return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **carried})
+
+
+def answer_with(rows: FloatArray, weights: FloatArray, carried: dict[str, pa.Array]) -> pa.RecordBatch:
+    """Return a batch that sends rows back, each as the bytes of its numbers."""
+    n_rows, width = rows.shape
+    starts = np.arange(n_rows + 1, dtype=np.int64) * (8 * width)
+    buffers = [None, pa.py_buffer(starts.astype(np.int32)), pa.py_buffer(np.ascontiguousarray(rows, dtype="<f8"))]
+    return _answer(pa.Array.from_buffers(pa.binary(), n_rows, buffers), pa.array(weights), None, carried)
 
 
 def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:

@@ -72,6 +72,10 @@ class Sieve:
             if ceiling < self._ceiling:
                 self._ceiling, self._held = ceiling, [held.below(ceiling) for held in self._held]
 
+    def hold(self, block: Block, first: NDArray[np.uint8], *, ceiling: int, schema: Schema | None) -> None:
+        """Hold the finite rows of a table whose first bits are at most a ceiling, collected by others."""
+        self._held, self._ceiling, self._schema = [_Candidates(block=block, first=first)], ceiling, schema
+
     def folded(self, fold: Fold) -> RunningSum:
         """Return the sum over the rows that are held."""
         total = RunningSum(fold)

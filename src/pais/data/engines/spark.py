@@ -26,13 +26,16 @@ except ImportError:
     raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
 from pais._base.numerics import FloatArray
-from pais._base.randomness import BitSource, KeyedBits, row_bits
+from pais._base.randomness import BitSource, KeyedBits, RandomState, SecureBits, row_bits
 from pais.data.columns import Columns
 from pais.data.engines import spark_columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
+from pais.data.engines.blocks import RowBlock
 from pais.data.engines.by_unit import ByUnit
+from pais.data.engines.candidates import Collecting, Counted, ceiling_for
 from pais.data.engines.labelling import label_batches
 from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, rows_of
+from pais.data.engines.sieve import Sieve
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
 from pais.data.headers import is_csv, no_csv, require_header, require_separator, shows_semicolons
 from pais.data.schema import Schema
@@ -47,9 +50,9 @@ _SESSION_SETTINGS = {"spark.log.level": "ERROR", "spark.ui.enabled": "false", "s
 class SparkEngine(Engine):
     """Rows of a Spark DataFrame. `fold` and `thin` each run one action, which evaluates the frame once.
 
-    The engine never returns a lazy frame. Every action on a lazy sample would draw it again, and rows that are drawn
-    twice incur twice the privacy loss. `on_rows` is not called, since Spark does not report the progress of its
-    workers.
+    `fold_again` also collects candidates. If they suffice for a sample, `thin` runs no action. The engine never returns
+    a lazy frame. Every action on a lazy sample would draw it again, and rows that are drawn twice incur twice the
+    privacy loss. `on_rows` is not called, since Spark does not report the progress of its workers.
 
     Notes
     -----
@@ -66,6 +69,9 @@ class SparkEngine(Engine):
     If rows differ only in carried columns, the number of these rows that are kept does not depend on the order, but
     which of them are kept does.
     """
+
+    _sieve: Sieve | None = None
+    _ceiling = -1
 
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
         if frame.isStreaming:
@@ -106,10 +112,51 @@ class SparkEngine(Engine):
         work = functools.partial(label_batches, reading, centers, name)
         return self._selected(reading, carry=columns).mapInArrow(work, schema).toDF(*columns, name)
 
+    def sifting(self, random_state: RandomState | BitSource, *, stream: int = 0) -> Engine:
+        """Return an engine that collects candidates for a release, unless units or carried columns need the rows again.
+
+        The candidates come with the second pass of a survey. Its first pass counts the rows, which limits them.
+        """
+        if random_state is not None or stream != 0 or self.unit is not None or self._layout.columns.carry:
+            return self
+        engine = copy.copy(self)
+        engine._sieve = Sieve.of(random_state, stream=stream)
+        return engine
+
+    def sift(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        if self._sieve is None:
+            return self.fold(fold, seeded=seeded)
+        total = self.fold(Counted(fold=fold), seeded=seeded)
+        self._ceiling = ceiling_for(int(total[-1]) * self.n_features)
+        return total[:-1]
+
+    def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
+        if self._sieve is None or self._ceiling < 0:
+            return self.fold(fold, seeded=seeded)
+        reading = Reading(layout=self._layout)
+        work = Collecting(
+            reading=reading,
+            fold=fold,
+            ceiling=self._ceiling,
+            n_features=self.n_features,
+            key=SecureBits().raw(32),
+        )
+        table = self._run(work, self._selected(reading), carry=())
+        is_sum = pc.is_null(table.column("weight"))
+        candidates = table.filter(pc.invert(is_sum))
+        block = RowBlock(
+            rows_of(candidates.column("content"), self.n_features), np.zeros(candidates.num_rows, dtype=np.uint64)
+        )
+        first = candidates.column("weight").to_numpy().astype(np.uint8)
+        self._sieve.hold(block, first, ceiling=self._ceiling, schema=self.schema)
+        return self._sum(fold, table.filter(is_sum))
+
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.require_masses(fold)
         reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
-        table = self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=())
+        return self._sum(fold, self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=()))
+
+    def _sum(self, fold: Fold, table: pa.Table) -> NDArray[Any]:
         # One by one: a large table has a hundred thousand partitions, and their sums would not fit into memory.
         contents = (io.BytesIO(zlib.decompress(content.as_py())) for content in table.column("content"))
         sums = (np.load(content, allow_pickle=False) for content in contents)
@@ -117,6 +164,10 @@ class SparkEngine(Engine):
 
     def thin(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws, carry = row_bits(bits), self._layout.columns.carry
+        if self._sieve is not None:
+            sample = self._sieve.thinned(thinning, draws, self.n_features, self.schema)
+            if sample is not None:
+                return sample
         seeded = draws if isinstance(draws, KeyedBits) else None
         by_row = seeded is not None and self.unit is None
         keyed = by_row and self._layout.columns.key is not None

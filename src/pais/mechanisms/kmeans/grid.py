@@ -59,7 +59,7 @@ class Grid:
 
     def of_centers(self, centers: FloatArray) -> FloatArray:
         """Centers rounded to the grid, and to the cube around the ball, on which scores are exact."""
-        return np.clip(np.rint(centers * self.per_unit), -self.most, self.most)
+        return np.minimum(np.maximum(np.rint(centers * self.per_unit), -self.most), self.most)
 
     def in_parts(self, work: Callable[[slice], T]) -> list[T]:
         """Call `work` on parts of the rows, in threads."""
@@ -87,8 +87,9 @@ class Grid:
         """Index and score of the best of at most 2**_INDEX_BITS centers."""
         last = (1 << _INDEX_BITS) - 1
         # A larger index is a smaller number, so that the first of equal scores has the largest number.
-        constant = last - np.arange(len(centers)) - (last + 1) * np.einsum("ij,ij->i", centers, centers)
-        factors = np.column_stack([2.0 * (last + 1) * centers, constant])
+        factors = np.empty((len(centers), len(self._columns)))
+        np.multiply(centers, 2.0 * (last + 1), out=factors[:, :-1])
+        factors[:, -1] = last - np.arange(len(centers)) - (last + 1) * np.einsum("ij,ij->i", centers, centers)
         columns = self._columns[:, rows]
         best = np.empty(columns.shape[1])
         step = _BLOCK // len(centers)

@@ -42,7 +42,7 @@ _WHOLE_FROM = 0.9
 _EXPLORING_RATIO, _POLISHING_RATIO = 3.0, 4.0
 
 # Number of ways to merge the cells that are compared.
-_CANDIDATES = 4
+_CANDIDATES = 2
 
 
 @dataclass(kw_only=True)

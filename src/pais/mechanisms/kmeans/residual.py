@@ -227,8 +227,8 @@ class ResidualSample:
             distance = np.sqrt(square) if round_.order == 2.0 else self._grid.distances(cells.grid, label, rows)
             # Distance over reach, in units of the clip of the cell. A bound below the floor is far below one step:
             # whatever it bounds is truncated to zero.
-            bound = np.maximum(cells.clip[label] * reach[rows], _FLOOR * self._grid.most)  # [note: residual-8]
-            ratio = distance / bound
+            bound = cells.clip[label] * reach[rows]
+            ratio = distance / np.fmax(bound, _FLOOR * self._grid.most, out=bound)  # [note: residual-8]
             steps = self._steps[rows]
             steps[:, 1] = np.trunc(np.fmin(ratio, 1.0) * self._weights[rows])  # [note: residual-3]
             clipped = np.flatnonzero(ratio > 1.0)

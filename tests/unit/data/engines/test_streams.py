@@ -182,6 +182,16 @@ def test_another_number_of_rows_in_the_next_pass_is_an_error() -> None:
         pais.mean(lambda: uneven(table(next(sizes))), columns={"x": "auto"}, epsilon=1.0)
 
 
+@pytest.mark.parametrize("statistic", [pais.mean, pais.histogram, pais.describe])
+def test_a_generator_that_was_read_costs_nothing(statistic: Callable[..., Any]) -> None:
+    ledger = Ledger(epsilon=10.0, delta=1e-2)
+    engine = pais.source(uneven(table()), columns={"x": (-3.0, 3.0)})
+    statistic(engine, epsilon=1.0, ledger=ledger)
+    with pytest.raises(DataError, match="was read already"):
+        statistic(engine, epsilon=1.0, ledger=ledger)
+    assert len(ledger.entries) == 1
+
+
 def test_a_function_that_returns_the_same_iterator_is_refused() -> None:
     batches = uneven(table())
     with pytest.raises(DataError, match="same iterator"):
@@ -201,9 +211,15 @@ def raising() -> Iterator[pa.RecordBatch]:
     raise ValueError(f"the row of anna: {CANARY}")
 
 
+def panicking() -> Iterator[pa.RecordBatch]:
+    yield from table().to_batches()
+    raise pl.exceptions.PanicException(f"the row of anna: {CANARY}")
+
+
 BROKEN: dict[str, Callable[[], Any]] = {
     "a generator": raising,
     "a function": lambda: raising,
+    "polars that panics": panicking,
     "a function that fails": lambda: lambda: 1 / 0,
     "a LazyFrame": lambda: pl.LazyFrame({"x": [str(CANARY), f"anna {CANARY}"]}).with_columns(pl.col("x").cast(float)),
     "a relation": lambda: duckdb.sql(f"SELECT CAST(c AS DOUBLE) x FROM (VALUES ('1'), ('anna {CANARY}')) t(c)"),
@@ -222,6 +238,16 @@ def test_errors_of_the_users_code_are_not_quoted(form: str) -> None:
     assert error.__cause__ is None
     assert str(CANARY) not in str(error)
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_is_passed_on(kind: type[BaseException]) -> None:
+    def interrupted() -> Iterator[pa.RecordBatch]:
+        yield from table().to_batches()
+        raise kind
+
+    with pytest.raises(kind):
+        pais.survey(interrupted(), epsilon=1.0, center=(0.0, 0.0))
 
 
 @pytest.mark.parametrize(
