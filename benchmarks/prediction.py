@@ -8,7 +8,7 @@ over the best of five non-private runs on all rows.
 from __future__ import annotations
 
 import argparse
-import statistics
+import math
 import warnings
 from pathlib import Path
 from typing import Any
@@ -66,20 +66,22 @@ def predictions(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
             "rows",
             "chosen rows",
             "free rows",
-            "chosen / free cost",
-            "result",
             "predicted",
             "measured",
-            "predicted, 5,000 rows",
-            "measured, 5,000 rows",
+            "chosen / free cost",
+            "standard error",
+            "result",
+            "5,000 rows, predicted more",
+            "5,000 rows, measured more",
             "within a factor of 2",
         ),
         remarks=[
-            f"Excess cost over the best of {FLOOR_RUNS} non-private runs; medians of {seeds} fits with nothing stated. "
-            "The prediction follows from the plan alone. It counts one percent for the local optimum, which noise does "
-            "not change. A negative excess is a better optimum than that of the non-private runs.",
+            f"Predicted and measured: excess cost of the chosen size over the best of {FLOOR_RUNS} non-private runs; "
+            f"means of {seeds} fits with nothing stated. The prediction follows from the plan alone. One percent of "
+            "it is for the local optimum, which private and non-private runs share. A negative excess is a better optimum.",
             f"The goal for the cost of the chosen size over that of the free size is {MOST_LOSS}.",
-            "balanced, uneven, heavy: 25 Gaussian clusters, of equal size, of 15 % to 1 % of the rows, and with norms "
+            "5,000 rows: by how much more the cost exceeds the best than with the free size.",
+            "balanced, uneven, heavy: 25 Gaussian clusters, of equal size, of 26 % to 1 % of the rows, and with norms "
             "that a log-normal factor scales.",
         ],
     )
@@ -93,35 +95,40 @@ def predictions(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
 
 def _row(data: DataSet, epsilon: float, seeds: int) -> dict[str, Cell]:
     sizes: dict[str, Any] = {"chosen": None, "free": "free", "few": FEW}
-    fits = {name: [_fit(data, epsilon, size, seed) for seed in range(seeds)] for name, size in sizes.items()}
-    rows, predicted, measured = (
-        {name: statistics.median(fit[part] for fit in fits[name]) for name in sizes} for part in range(3)
-    )
+    fits = {name: np.array([_fit(data, epsilon, size, seed) for seed in range(seeds)]) for name, size in sizes.items()}
+    rows, predicted, measured = ({name: float(fits[name][:, part].mean()) for name in sizes} for part in range(3))
     loss = (1.0 + measured["chosen"]) / (1.0 + measured["free"])
-    close = all(_is_close(predicted[name], measured[name]) for name in ("chosen", "few"))
+    error = math.sqrt(sum(float(np.var(fits[name][:, 2], ddof=1)) / seeds for name in ("chosen", "free")))
+    more_predicted, more_measured = (part["few"] - part["free"] for part in (predicted, measured))
     return {
         "data": data.source.title,
         "epsilon": epsilon,
         "rows": len(data.rows),
         "chosen rows": round(rows["chosen"]),
         "free rows": round(rows["free"]),
-        "chosen / free cost": loss,
-        "result": verdict(loss, MOST_LOSS),
         "predicted": predicted["chosen"],
         "measured": measured["chosen"],
+        "predicted, free rows": predicted["free"],
         "measured, free rows": measured["free"],
-        "predicted, 5,000 rows": predicted["few"],
-        "measured, 5,000 rows": measured["few"],
-        "within a factor of 2": "yes" if close else "no",
-        "spread, chosen": float(np.std([fit[2] for fit in fits["chosen"]])),
-        "spread, free": float(np.std([fit[2] for fit in fits["free"]])),
+        "chosen / free cost": loss,
+        "standard error": error,
+        "result": _result(loss, error),
+        "5,000 rows, predicted more": more_predicted,
+        "5,000 rows, measured more": more_measured,
+        "within a factor of 2": "yes" if _is_close(more_predicted, more_measured) else "no",
         "seeds": seeds,
     }
 
 
+def _result(loss: float, error: float) -> str:
+    """Whether the goal is met. A loss that the few fits cannot tell from the goal is no miss."""
+    result = verdict(loss, MOST_LOSS)
+    return "within error" if result == "missed" and loss - 2.0 * error <= MOST_LOSS else result
+
+
 def _is_close(predicted: float, measured: float) -> bool:
     largest = max(predicted, measured)
-    return largest < LEAST_EXCESS or largest <= MOST_FACTOR * max(min(predicted, measured), 0.5 * LEAST_EXCESS)
+    return largest < LEAST_EXCESS or largest <= MOST_FACTOR * min(predicted, measured)
 
 
 def _fit(data: DataSet, epsilon: float, sample_size: Any, seed: int) -> tuple[float, float, float]:
@@ -154,7 +161,7 @@ def _mixture(name: str) -> Float32Array:
     means = rng.normal(size=(N_CLUSTERS, N_FEATURES)) * 2.0
     sizes = np.ones(N_CLUSTERS)
     if name == "uneven":
-        sizes = np.maximum(np.arange(1.0, N_CLUSTERS + 1.0) ** -0.9, 1.0 / 15.0)
+        sizes = 1.0 / np.arange(1.0, N_CLUSTERS + 1.0)
     group = rng.choice(N_CLUSTERS, N_ROWS, p=sizes / sizes.sum())
     rows = means[group] + rng.normal(size=(N_ROWS, N_FEATURES))
     if name == "heavy":

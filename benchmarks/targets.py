@@ -144,6 +144,7 @@ RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
     "regression-small": _below_adassp,
     "speed": _of_column("ratio"),
     "stream-memory": _fixed("over smallest", FLAT_TARGET),
+    "stream-fits": _of_column("ratio"),
     "stream-passes": _of_column("CPU ratio"),
 }
 
