@@ -335,7 +335,7 @@ def test_default_sample_size_is_capped() -> None:
     d = 16
     norms = NormDistribution(norms=np.array([0.3, 0.6, 1.0]), masses=np.array([4e8, 5e8, 1e8]), radius=1.0)
 
-    def expected(sampling: str, size: float | None) -> float:
+    def expected(sampling: str, size: Any) -> float:
         plan = plan_kmeans(
             n_clusters=5,
             n_features=d,
@@ -350,5 +350,6 @@ def test_default_sample_size_is_capped() -> None:
 
     most = MOST_SAMPLE_NUMBERS / d
     for sampling in ("constrained", "coreset", "uniform"):
-        assert 0.99 * most < expected(sampling, None) <= most
+        assert 0.99 * most < expected(sampling, "free") <= most
+        assert expected(sampling, None) < most
     assert expected("constrained", 20 * most) > 10 * most

@@ -189,6 +189,7 @@ _SKIPPED = {
     "class",
     "largest_weight",
     "mean_square_norm",
+    "mean_weight",
     "mechanism",
     "n_features",
     "n_knots",

@@ -14,7 +14,7 @@ from pais.mechanisms import KMeans, Mechanism
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, with_radius
-from pais.planning.rounds import Problem, Schedule, plain_kmeans, plain_prediction, schedule, unit_profile
+from pais.planning.rounds import Problem, Schedule, Weights, plain_kmeans, plain_prediction, schedule, unit_profile
 from pais.planning.sample_size import calibrated as calibrated_sample
 from pais.planning.sampled import MOST_SAMPLE_NUMBERS, SampleSettings
 from pais.planning.settings import MechanismName
@@ -134,23 +134,23 @@ class KMeansSettings(SampleSettings):
         if self.algorithm == "paper":
             unit = self._unit(problem)
             calibration = calibrated(unit)
-            noise, weight = _with_room(calibration, ball.radius)
-            return plain_kmeans(problem, unit, noise, weight, self.n_iterations), calibration.rule, choice
+            noise, weights = _with_room(calibration, norms)
+            return plain_kmeans(problem, unit, noise, weights, self.n_iterations), calibration.rule, choice
         if option is not None:
             problem = replace(problem, flat=option.flat, kept=min(1.0, option.size / norms.n_rows))
             rounds = schedule(problem, option.growth * self._least_noise(delta))
-            calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+            calibration = calibrated(rounds.mechanism(1.0).profile)
         else:
             rounds = self._guessed(problem, delta)
-            calibration = calibrated(rounds.mechanism(1.0, 1.0).profile)
+            calibration = calibrated(rounds.mechanism(1.0).profile)
             problem = replace(rounds.problem, kept=min(1.0, calibration.sample_size / norms.n_rows))
             better = schedule(problem, calibration.noise)
             # One round or a few cells more or less hardly matter, and a second calibration takes as long as a small
             # fit.
             if abs(len(better.shares) - len(rounds.shares)) > 1 or not 0.8 <= better.cells / rounds.cells <= 1.25:
-                rounds, calibration = better, calibrated(better.mechanism(1.0, 1.0).profile)
-        noise, weight = _with_room(calibration, ball.radius)
-        return rounds.mechanism(noise, weight), calibration.rule, choice
+                rounds, calibration = better, calibrated(better.mechanism(1.0).profile)
+        noise, weights = _with_room(calibration, norms)
+        return rounds.mechanism(noise, weights), calibration.rule, choice
 
     def _problem(self, ball: Ball, norms: NormDistribution, d: int) -> Problem:
         return Problem(
@@ -226,9 +226,11 @@ class KMeansSettings(SampleSettings):
         return float(min(1.0, max(least, self.stated_size / n_rows)))
 
 
-def _with_room(calibration: Calibration, radius: float) -> tuple[float, float]:
-    """Noise with room for the rounding errors of a sum over rounds, and the largest weight of the rule."""
-    return calibration.noise * (1.0 + _ROOM), 1.0 / calibration.rule.smallest_probability(radius)  # [note: plan-1]
+def _with_room(calibration: Calibration, norms: NormDistribution) -> tuple[float, Weights]:
+    """Noise with room for the rounding errors of a sum over rounds, and the weights of the rule."""
+    rule = calibration.rule
+    weights = Weights(largest=1.0 / rule.smallest_probability(norms.radius), mean=norms.mean_weight(rule))
+    return calibration.noise * (1.0 + _ROOM), weights  # [note: plan-1]
 
 
 def plan_kmeans(

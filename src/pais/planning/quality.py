@@ -115,11 +115,10 @@ def predicted_quality(
     precision = sum(round_.residual_noise.deviation(d) ** -2 for round_ in polishing)
     reach = float(rounds[-1].reach(np.array([min(norms.mean_square_norm**0.5, norms.radius)]))[0])
     noise = noise_excess(n_clusters=k, n_features=d, rows_reached=n * reach, precision=precision)
-    weight = float(np.average(1.0 / rule.probability(np.minimum(norms.norms, norms.radius)), weights=norms.masses))
     within = _WITHIN if value is None else _share_within(value, norms, ball)
     return Quality(
         noise=min(noise, 1.0 / within - 1.0),
-        sampling=sampling_excess(k, n, weight),
+        sampling=sampling_excess(k, n, norms.mean_weight(rule)),
         clipping=None if clipping is None else clipping / (within * _mean_square_norm(norms)),
     )
 

@@ -55,6 +55,14 @@ class Problem:
     choose: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Weights:
+    """Largest and mean weight of the rows under a sampling rule."""
+
+    largest: float = 1.0
+    mean: float = 1.0
+
+
 def unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianProfile | LinearProfile:
     """Loss of all rounds together at noise 1, with the best split between counts and sums for the centers.
 
@@ -68,7 +76,7 @@ def unit_profile(mechanism: MechanismName, d: int, radius: float) -> GaussianPro
     return LinearProfile((RHO**2 / d**1.5) ** (1.0 / 3.0), 1.0 / radius)
 
 
-def plain_kmeans(problem: Problem, unit: LinearProfile, noise: float, largest_weight: float, n_rounds: int) -> KMeans:
+def plain_kmeans(problem: Problem, unit: LinearProfile, noise: float, weights: Weights, n_rounds: int) -> KMeans:
     """The algorithm of the paper: rounds of equal noise on k centers."""
     share = 1.0 / n_rounds
     round_ = Round(
@@ -85,7 +93,8 @@ def plain_kmeans(problem: Problem, unit: LinearProfile, noise: float, largest_we
         n_rows=problem.n_rows,
         mean_square_norm=problem.mean_square_norm,
         trust=3.0 / math.sqrt(2.0),
-        largest_weight=largest_weight,
+        largest_weight=weights.largest,
+        mean_weight=weights.mean,
     )
 
 
@@ -118,9 +127,9 @@ class Schedule:
     whole: int
     moment: float = 0.0
 
-    def mechanism(self, noise: float, largest_weight: float) -> KMeans:
+    def mechanism(self, noise: float, weights: Weights | None = None) -> KMeans:
         """The rounds at a noise factor. At factor 1, the loss of a record at the radius with weight 1 is 1."""
-        problem = self.problem
+        problem, weights = self.problem, Weights() if weights is None else weights
         return KMeans(
             n_clusters=problem.n_clusters,
             n_features=problem.n_features,
@@ -133,7 +142,8 @@ class Schedule:
             mean_square_norm=problem.mean_square_norm,
             # For pure noise: three scales of Laplace noise, expressed in standard deviations.
             trust=0.7 if problem.mechanism == "gaussian" else 3.0 / math.sqrt(2.0),
-            largest_weight=largest_weight,
+            largest_weight=weights.largest,
+            mean_weight=weights.mean,
             choose=problem.choose,
         )
 

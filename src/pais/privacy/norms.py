@@ -118,6 +118,10 @@ class NormDistribution:
     def mean_square_norm(self) -> float:
         return float(self.masses @ np.square(self.norms) / self.masses.sum())
 
+    def mean_weight(self, rule: Rule) -> float:
+        """Mean of 1/probability over all rows."""
+        return float(np.average(1.0 / rule.probability(np.minimum(self.norms, self.radius)), weights=self.masses))
+
     def expected_size(self, rule: Rule) -> float:
         """Expected number of rows that a rule keeps."""
         return float(self.masses @ rule.probability(self.norms))

@@ -48,8 +48,22 @@ def test_standard_errors_are_those_of_the_centers(fits: list[pais.KMeansFit]) ->
     assert np.mean(score < 0.1) < 0.4
 
 
+@pytest.mark.filterwarnings("ignore:epsilon=1000 is a weak guarantee")
+def test_standard_errors_include_the_error_of_a_small_sample() -> None:
+    """Without noise to speak of, the sample alone moves the centers."""
+    rows = np.random.default_rng(0).standard_normal((100_000, 3)) + 20.0 * np.eye(4, 3)[np.arange(100_000) % 4]
+    norms = pais.NormDistribution.from_private_norms(np.linalg.norm(rows, axis=1), radius=30.0)
+    settings = pais.KMeansSettings(n_clusters=4, epsilon=1000.0, radius=30.0, norms=norms, sample_size=1000)
+    scores = []
+    for seed in range(10):
+        value = pais.private_kmeans(rows, settings, random_state=seed).value
+        scores.append((value.centers - cell_means(rows, value.centers)) / value.standard_errors)
+    assert 0.7 < np.std(scores) < 1.2
+
+
 def test_standard_errors_grow_as_epsilon_falls() -> None:
-    errors = [pais.private_kmeans(ROWS, stated(epsilon=epsilon), random_state=0).value for epsilon in (0.3, 3.0)]
+    settings = [stated(epsilon=epsilon, sampling="none") for epsilon in (0.3, 3.0)]
+    errors = [pais.private_kmeans(ROWS, one, random_state=0).value for one in settings]
     assert np.median(errors[0].standard_errors) > 3.0 * np.median(errors[1].standard_errors)
 
 

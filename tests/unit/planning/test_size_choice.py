@@ -156,7 +156,7 @@ def test_the_loss_that_the_prediction_assumes_is_that_of_the_rounds(mechanism: A
     predicted, share = rounds.predicted(), np.linspace(0.0, 1.0, 7)
     gaussian = mechanism == "gaussian"
     assumed = predicted.base + predicted.rest * (share**2 if gaussian else share)
-    loss = rounds.mechanism(1.0, 1.0).profile(1.0, share * RADIUS)
+    loss = rounds.mechanism(1.0).profile(1.0, share * RADIUS)
     np.testing.assert_allclose(np.sqrt(assumed) if gaussian else assumed, loss, rtol=1e-6)
 
 

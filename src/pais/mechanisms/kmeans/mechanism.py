@@ -9,6 +9,7 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.files import stored
+from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
@@ -47,6 +48,8 @@ class KMeans(Mechanism):
         Gives the starting centers. If None, the first round measures sectors instead.
     n_rows, mean_square_norm : float
         Public or noisy values that the refinement uses.
+    mean_weight : float
+        Mean weight of the rows in the sample, as planned. The standard errors include the error of the sample.
     trust : float
         A count is trusted if it exceeds this many standard deviations of its noise.
     weight_bits : int
@@ -66,6 +69,7 @@ class KMeans(Mechanism):
     largest_weight: float = 1.0
     choose: bool = False
     weight_bits: int = WEIGHT_BITS
+    mean_weight: float = 1.0
     name = "k-means"
     protects_units = True
 
@@ -85,7 +89,7 @@ class KMeans(Mechanism):
         """Check the numbers: they may come from a file."""
         for name in ("n_clusters", "n_features", "cells", "weight_bits"):
             object.__setattr__(self, name, validate.count(name, getattr(self, name)))
-        for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight"):
+        for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight", "mean_weight"):
             object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
         kind = Round if self.explore == 0 else ResidualRound
         for round_ in self.rounds:
@@ -174,6 +178,14 @@ class KMeans(Mechanism):
         left = max(self.mean_square_norm - float(np.square(mean).sum()), 0.05 * self.mean_square_norm)
         return refinement.run(mean, refine.spread_of_moment(scatter, self.moment.noise.scale, self.n_rows, left))
 
+    def sampling_variance(self, square_distance: FloatArray | float, n_rows: FloatArray) -> FloatArray:
+        """Variance of a coordinate of the mean of some rows that is due to the sample, as planned.
+
+        `square_distance` is the mean squared distance of these rows to their mean.
+        """
+        excess = max(self.mean_weight - 1.0, 0.0)
+        return np.asarray(excess * square_distance / (self.n_features * np.maximum(n_rows, 1.0)))
+
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return value.multiplied(max_rows)
 
@@ -192,6 +204,8 @@ class KMeans(Mechanism):
             noise = (
                 np.hypot(round_.sum_noise.deviation(self.n_features), moved * round_.count_noise.deviation(1)) / size
             )
+            # The rounds do not measure distances within clusters, which are at most about the norms.
+            noise = np.hypot(noise, np.sqrt(self.sampling_variance(self.mean_square_norm, size)))
             centers = np.where(filled[:, None], moved, centers)
             errors = np.where(filled[:, None], np.minimum(noise, self.radius), errors)
         return KMeansValue(centers=centers, noisy_counts=counts, standard_errors=errors)

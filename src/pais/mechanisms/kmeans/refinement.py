@@ -114,7 +114,7 @@ class Refinement:
             noisy_sizes=cells.sizes[trusted],
             size_noise=size_noise,
             mean_distances=cells.distances[trusted],
-            standard_errors=np.sqrt(cells.noise[trusted]),
+            standard_errors=np.sqrt(self._variance()[trusted]),
             errors=cells.errors[trusted],
             spread=self.space.spread,
         )
@@ -132,13 +132,20 @@ class Refinement:
         if float(counts.sum()) <= _DROWNED * noise:
             mean = np.average(cells.centers, axis=0, weights=np.maximum(cells.sizes, 1e-9))
             return np.tile(mean, (len(counts), 1)), unknown
-        centers, variance = cells.centers.copy(), cells.noise.copy()
+        centers, variance = cells.centers.copy(), self._variance()
         if np.any(cells.measured) and not np.all(cells.measured):
             measured = np.flatnonzero(cells.measured)
             twin = measured[refine.nearest(centers[~cells.measured], centers[measured])]
             centers[~cells.measured], variance[~cells.measured] = centers[twin], variance[twin]
         error = np.minimum(np.sqrt(variance), self.plan.radius)
         return centers, np.repeat(error[:, None], centers.shape[1], axis=1)
+
+    def _variance(self) -> FloatArray:
+        """Variance of a coordinate of the mean of each cell, from the noise and from the sample."""
+        cells, d = self.cells, self.plan.n_features
+        # The mean square exceeds the square of the mean distance: by a half for one column, and hardly for many.
+        square_distance = np.square(cells.distances) * (1.0 + 0.5 / d)
+        return np.asarray(cells.noise + self.plan.sampling_variance(square_distance, cells.sizes))
 
     def _start(self, spread: FloatArray, centers: FloatArray, distance: float, error: float) -> None:
         n = len(centers)

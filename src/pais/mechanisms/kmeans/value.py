@@ -60,9 +60,9 @@ class KMeansValue:
     noisy_counts : array of shape (k,)
         Noisy number of rows of each cluster in the last round.
     standard_errors : array of shape (k, d), optional
-        Standard error of each coordinate of each center that is due to noise: the true mean of the rows that are
-        nearest to the center is within one of it in about two of three cases, and within two in about 19 of 20. None
-        if the value was read from a file.
+        Standard error of each coordinate of each center, from the noise and from the sample: the true mean of the rows
+        that are nearest to the center is within one of it in about two of three cases, and within two in about 19 of
+        20. None if the value was read from a file.
     cells : ReleasedCells, optional
         The cells that were merged into the centers. None for the algorithm of the paper, which has none.
     released : KMeansValue, optional
