@@ -40,6 +40,7 @@ GUIDES = [
     "ledger",
     "out-of-core",
     "spark",
+    "spark-cluster",
     "scale",
     "sums-and-means",
     "pca",

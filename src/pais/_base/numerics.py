@@ -71,7 +71,7 @@ def _scaled(mantissa: FloatArray, exponent: NDArray[np.int32], error: FloatArray
     unsure = (value < _SMALLEST_FULL) & (mantissa > 0.0)
     if not up:
         unsure |= np.isinf(value) & np.isfinite(mantissa)
-    return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value) if np.any(unsure) else value
+    return np.where(unsure, np.nextafter(value, np.inf if up else 0.0), value) if np.any(unsure) else np.asarray(value)
 
 
 def _directed_product(x: ArrayLike, y: ArrayLike, *, up: bool) -> FloatArray:

@@ -86,9 +86,11 @@ class Ball:
         Rough powers are faster to compute. Their last bits can depend on the other rows, so use them only if every
         value within `rough_slack` leads to the same result.
         """
-        squares, norms = (rough_square_sums, rough_norms_of) if rough else (square_sums, norms_of)
-        with np.errstate(all="ignore"):
-            power = squares(shifted) if self.order == 2.0 else norms(shifted, self.order)
+        if rough:
+            power = self._rough(shifted)
+        else:
+            with np.errstate(all="ignore"):
+                power = square_sums(shifted) if self.order == 2.0 else norms_of(shifted, self.order)
         return settled(self.with_constant(power), lambda index: shifted[index])
 
     def rough_powers(self, rows: NDArray[np.generic]) -> FloatArray:
@@ -97,18 +99,22 @@ class Ball:
         Unlike those of `powers`, they are infinite or NaN if they overflow or the row is not finite.
         """
         n, d = rows.shape
-        power, step = np.empty(n), max(1, min(n, _PIECE_NUMBERS // d))
+        if self.center is None and rows.dtype == np.float64 and rows.flags.c_contiguous:
+            return self.with_constant(self._rough(rows.view(np.float64)))
+        step = max(1, min(n, _PIECE_NUMBERS // d))
         # One center for each row: a difference of equal shapes is faster than one that repeats a short row.
-        centers = None if self.center is None else np.tile(self.center, (step, 1))
-        scratch = np.empty((step if centers is not None else 0, d))
+        centers = np.tile(0.0 if self.center is None else self.center, (step, 1))
+        power, scratch = np.empty(n), np.empty((step, d))
         with np.errstate(all="ignore"):
             for start in range(0, n, step):
                 piece = rows[start : start + step].astype(np.float64, order="C", copy=False)
-                if centers is not None:
-                    piece = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
-                squared = self.order == 2.0
-                power[start : start + step] = rough_square_sums(piece) if squared else rough_norms_of(piece, self.order)
+                shifted = np.subtract(piece, centers[: len(piece)], out=scratch[: len(piece)])
+                power[start : start + step] = self._rough(shifted)
         return self.with_constant(power)
+
+    def _rough(self, shifted: FloatArray) -> FloatArray:
+        with np.errstate(all="ignore"):
+            return rough_square_sums(shifted) if self.order == 2.0 else rough_norms_of(shifted, self.order)
 
     def with_constant(self, power: FloatArray) -> FloatArray:
         """Add the square of the constant coordinate to sums of squares. Overwrites them."""

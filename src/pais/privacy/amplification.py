@@ -186,15 +186,14 @@ def approximate_shift(log_ratio: FloatArray, log_target: FloatArray) -> FloatArr
     quantile = np.minimum(special.ndtri_exp(log_target), 0.0)
     mu: FloatArray = 2.0 * log_ratio / (np.sqrt(quantile * quantile + 2.0 * log_ratio) - quantile)
     mu = np.maximum(mu, 2.5 * np.exp(log_target))
-    for _ in range(_NEWTON_STEPS):
+    step, left = np.ones_like(mu), _NEWTON_STEPS
+    # Newton's method doubles the number of digits, so the error after a small step is negligible.
+    while left and np.max(np.abs(step)) > _SMALL_STEP:
         value, _ = log_gaussian_delta(log_ratio, mu)
         with np.errstate(all="ignore"):
             step = (log_target - value) / (mu * density_over(log_ratio / mu - 0.5 * mu, value))
         step = np.where(np.abs(step) < _LONGEST_STEP, step, 0.0)
-        mu *= np.exp(step)
-        # Newton's method doubles the number of digits, so the error after a small step is negligible.
-        if np.max(np.abs(step)) < _SMALL_STEP:
-            break
+        mu, left = mu * np.exp(step), left - 1
     return mu
 
 
@@ -290,16 +289,14 @@ def _solve_log_ratio(log_target: FloatArray, mu: FloatArray) -> FloatArray:
 
 def _approximate_log_ratio(log_target: FloatArray, mu: FloatArray, high: FloatArray) -> FloatArray:
     """About the L at which the divergence reaches the target, by Newton's method from above. Not checked."""
-    point = high
-    for _ in range(_NEWTON_STEPS):
+    point, step, left = high, high, _NEWTON_STEPS
+    while left and np.any(np.abs(step) > _SMALL_STEP * point):
         value, _ = log_gaussian_delta(point, mu)
         with np.errstate(all="ignore"):
             a = point / mu - 0.5 * mu
             # The logarithm of the divergence is concave in L, so the steps approach the root from above.
             step = (value - log_target) / (density_over(a, value) * mills(a + mu))
-        point = np.where(np.isfinite(step), np.clip(point + step, 0.0, high), point)
-        if np.all(np.abs(step) < _SMALL_STEP * point):
-            break
+        point, left = np.where(np.isfinite(step), np.clip(point + step, 0.0, high), point), left - 1
     return point
 
 

@@ -323,12 +323,15 @@ def require_finite(engine: Engine) -> None:
 
 
 def join(parts: list[KeptRows], n_features: int, carried: pa.Table | None = None) -> WeightedRows:
-    """Join the parts of a sample. Parts are popped from the list one by one, so memory holds the sample only once."""
+    """Join the parts of a sample. Each part is dropped once it is copied, so memory holds the sample only once."""
     weights = np.concatenate([np.empty(0), *(part.weights for part in parts)])
-    rows = np.empty((weights.size, n_features))
-    end = weights.size
-    while parts:
-        part = parts.pop()
-        rows[end - part.weights.size : end] = part.rows
-        end -= part.weights.size
+    rows, ends = np.empty((weights.size, n_features)), np.cumsum([part.weights.size for part in parts]).tolist()
+    nothing = KeptRows(index=np.empty(0, dtype=np.intp), rows=rows[:0], weights=weights[:0])
+
+    def place(number: int) -> None:
+        part, parts[number] = parts[number], nothing
+        rows[ends[number] - len(part.rows) : ends[number]] = part.rows
+
+    in_threads(place, range(len(parts)))
+    parts.clear()
     return WeightedRows(rows=rows, weights=weights, carried=carried)

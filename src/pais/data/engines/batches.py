@@ -44,6 +44,7 @@ class BatchEngine(LocalEngine):
             self.require_passes(2)
 
     def require_passes(self, n: int) -> None:
+        self._stream.require_unread()
         if self._stream.once and n > 1:
             raise DataError(
                 f"{self._stream.where} can be read only once, but this takes {n} passes or more. Pass a function that "

@@ -12,7 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.randomness import BitSource, RandomState, row_bits
-from pais._base.threads import in_threads
+from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.columns import Columns
 from pais.data.engines.base import READ_ALL_FROM, Engine, Fold, RunningSum, Thinning, WeightedRows, join
@@ -128,7 +128,12 @@ class MemoryEngine(LocalEngine):
         return None if self._carried is None else pa.concat_tables(tables)
 
     def _step(self, n_bytes: int) -> int:
-        return max(1, n_bytes // (8 * self.n_features))
+        """Rows of a block of at most so many bytes. All blocks are equal, and every thread gets as many of them."""
+        largest, n_threads = max(1, n_bytes // (8 * self.n_features)), cores()
+        if len(self._rows) <= largest:
+            return largest
+        turns = -(-len(self._rows) // (largest * n_threads))
+        return -(-len(self._rows) // (turns * n_threads))
 
     def _starts(self, step: int) -> range:
         # An empty table gives one empty block, so that a fold still returns a zero of the right shape.

@@ -29,12 +29,16 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Stream:
-    """A source of batches. `begin` starts a pass and yields the columns that it is given; `once` allows one pass."""
+    """A source of batches. `begin` starts a pass and yields the columns that it is given; `once` allows one pass.
+
+    `require_unread` raises if that pass was made.
+    """
 
     where: str
     schema: pa.Schema
     begin: Callable[[list[str]], Iterable[Any]]
     once: bool = False
+    require_unread: Callable[[], None] = lambda: None
 
     def tables(self, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Yield these columns of all batches, in one pass. Every batch must have the types of the first one."""
@@ -166,7 +170,13 @@ def _iterator(batches: Any) -> Stream:
             state = _Once(schema=first.schema, taken=[first])
         _STATES[batches] = state
     _require_unread(state, where)
-    return Stream(where=where, schema=state.schema, begin=lambda _: _remaining(batches, state, where), once=True)
+    return Stream(
+        where=where,
+        schema=state.schema,
+        begin=lambda _: _remaining(batches, state, where),
+        once=True,
+        require_unread=lambda: _require_unread(state, where),
+    )
 
 
 def _remaining(batches: Iterator[Any], state: _Once, where: str) -> Iterator[Any]:
