@@ -25,7 +25,7 @@ from pais.data.units import Unit
 from pais.mechanisms import Mechanism
 from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.mechanisms.kmeans.residual import ResidualSample
-from pais.norm_survey import _norm_counts, charged_survey
+from pais.norm_survey import _NormCounts, charged_survey
 from pais.planning.survey_noise import SurveyNoise
 from tests.conformance.mechanism_cases import MECHANISMS, NOISES, order_of
 from tests.residual_cases import round_of
@@ -353,9 +353,8 @@ def test_a_unit_changes_the_histogram_of_norms_by_at_most_one_in_l1_and_l2() -> 
         rows = along(10.0 ** np.random.default_rng(m).uniform(-2.0, 2.0, m), 2.0)
         names = [str(number) for number in range(50)]
         with_unit = opened(np.concatenate([company, rows]), names + [PERSON] * m)
-        change = _norm_counts(with_unit, ball, bit_source(0)) - _norm_counts(
-            opened(company, names), ball, bit_source(0)
-        )
+        fold = _NormCounts(ball=ball)
+        change = with_unit.fold(fold, seeded=True) - opened(company, names).fold(fold, seeded=True)
         assert change.min() >= 0
         assert change.sum() == m * ((1 << unit.mass_bits) // m) <= 1 << unit.mass_bits
         assert np.linalg.norm(change.astype(float)) <= 1 << unit.mass_bits
