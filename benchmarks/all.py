@@ -28,6 +28,7 @@ from benchmarks.state import ROOT, commit, uncommitted
 PLACE = Path("out/bench-all")
 ROWS = "50_000_000"
 STREAM = "benchmarks.stream"
+MOST_LOAD = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,7 +292,9 @@ def main() -> int:
             markup=False,
         )
         return 2
-    now = commit()
+    now, load = commit(), os.getloadavg()[0]
+    if load > MOST_LOAD:
+        console.print(f"The machine is busy (load average {load:.1f}): do not trust the times of this run.")
     finished = Finished.read(options.place / "state.json", now)
     Runner(place=options.place, finished=finished, console=console).run(entries)
     if all(entry.name in finished.seconds for entry in ENTRIES if entry.module == STREAM):

@@ -78,7 +78,8 @@ def predictions(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
         remarks=[
             f"Predicted and measured: excess cost of the chosen size over the best of {FLOOR_RUNS} non-private runs; "
             f"means of {seeds} fits with nothing stated. The prediction follows from the plan alone. One percent of "
-            "it is for the local optimum, which private and non-private runs share. A negative excess is a better optimum.",
+            "it is for the local optimum, which private and non-private runs share. A negative excess is a better "
+            "optimum.",
             f"The goal for the cost of the chosen size over that of the free size is {MOST_LOSS}.",
             "5,000 rows: by how much more the cost exceeds the best than with the free size.",
             "balanced, uneven, heavy: 25 Gaussian clusters, of equal size, of 26 % to 1 % of the rows, and with norms "

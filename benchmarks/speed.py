@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -71,7 +72,7 @@ def main() -> None:
     console = Console(highlight=False)
     console.width = max(console.width, WIDTH)
     # Before the runs: the sources may be edited meanwhile.
-    state = source_state()
+    state, load = source_state(), os.getloadavg()[0]
     warnings.simplefilter("ignore", ConvergenceWarning)
     # The fits are many, and no ledger holds them.
     warnings.simplefilter("ignore", UserWarning)
@@ -97,7 +98,7 @@ def main() -> None:
             for row in PARTS[name](options, progress):
                 table.rows.append(row)
                 progress.console.print(f"[dim]{row['data']}: {row['job']}: {row['ratio']:.3g}")
-    table.remarks.append(f"Measured at {state}.")
+    table.remarks += [f"Load average of the minute before the run: {load:.1f}.", f"Measured at {state}."]
     table.publish(options.out, console)
 
 

@@ -337,6 +337,30 @@ def test_losses_and_shifts_of_several_mechanisms_are_never_below_the_exact_ones(
             assert square <= Fraction(shift) ** 2 <= square * (1 + Fraction(64, 2**52))
 
 
+class TripleShift(GaussianProfile):
+    def shift(self, norm: FloatArray) -> FloatArray:
+        return 3.0 * super().shift(norm)
+
+
+class TripleLoss(LinearProfile):
+    def loss(self, weight: FloatArray, norm: FloatArray) -> FloatArray:
+        return 3.0 * super().loss(weight, norm)
+
+
+@pytest.mark.parametrize("own", [TripleShift(2.0, 3.0), TripleLoss(0.5, 0.25)])
+def test_a_profile_derived_from_one_of_the_package_keeps_its_loss_beside_others(own: Profile) -> None:
+    noise = pais.gaussian_noise(40.0) if isinstance(own, GaussianProfile) else pais.laplace_noise(40.0)
+
+    class Own(pais.WeightedCount):
+        @property
+        def profile(self) -> Profile:  # type: ignore[override]
+            return own
+
+    for others in ([], [pais.WeightedCount(noise=noise)], [pais.WeightedSum(noise=noise)] * 3):
+        both = pais.Joint(parts=(Own(noise=noise), *others)).profile
+        assert np.all(both(2.0, np.array([0.0, 1.0, 5.0])) >= own(2.0, np.array([0.0, 1.0, 5.0])))
+
+
 # -- noise and sums ------------------------------------------------------------------------------------------
 
 

@@ -409,6 +409,19 @@ def test_the_normal_quantile_is_as_accurate_as_the_error_bound_assumes() -> None
             assert abs(exact - point) <= mp.mpf(2) ** -49 * (1 + abs(exact))
 
 
+@pytest.mark.parametrize("bits", [256, 512])
+def test_a_normal_quantile_has_all_digits_of_the_working_precision(bits: int) -> None:
+    tails = [mp.mpf(tail) for tail in tail_probabilities(25).tolist()]
+    tails += [mp.mpf(2) ** -power for power in (192, 700, 1030, 1500)]
+    with mp.workprec(bits):
+        points = [noise_laws._normal_exactly(tail) for tail in tails]
+    with mp.workprec(2 * bits + 3000):
+        for tail, point in zip(tails, points, strict=True):
+            density = mp.exp(-point * point / 2) / mp.sqrt(2 * mp.pi)
+            error = (mp.erfc(point / mp.sqrt(2)) / 2 - tail) / density
+            assert abs(error) <= mp.mpf(2) ** (20 - bits) * (1 + point)
+
+
 def test_the_logarithm_is_as_accurate_as_the_error_bound_assumes() -> None:
     tails = tail_probabilities(2000)
     found = np.log(2.0 * tails)
@@ -435,3 +448,6 @@ def test_quantile_without_convergence_raises(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(noise_laws.special, "gammainccinv", lambda shape, tail: math.nan)
     with pytest.raises(ConvergenceError), mp.workprec(200):
         noise_laws._gamma_tail_exactly(mp.mpf(1.5), mp.mpf(0.25))
+    monkeypatch.setattr(noise_laws.special, "ndtri_exp", lambda tail: math.nan)
+    with pytest.raises(ConvergenceError), mp.workprec(200):
+        noise_laws._normal_exactly(mp.mpf(0.25))

@@ -72,9 +72,13 @@ def _spark_frame(data: str, master: str | None, separator: str | None) -> object
 def passes(rows: Engine, *, surveys: int = 0, samples: int = 0) -> int | None:
     """Number of rows read in passes of a survey and of samples, for a progress bar; None if not known in advance.
 
-    With units, one more pass counts their rows, and a sample takes two passes.
+    With units, one more pass counts their rows, and a sample takes two passes. In files, the last pass of a survey that
+    finds no center, and the sample after a survey, use rows that an earlier pass has collected.
     """
     number = surveys + samples if rows.unit is None else 1 + surveys + 2 * samples
+    if surveys and rows.sifting(None).sifts:
+        # Columns take two passes of a survey, and norms one, or two without a center.
+        number -= samples + (1 if surveys % 2 == 0 else 0)
     return None if rows.known_rows is None else number * rows.known_rows
 
 

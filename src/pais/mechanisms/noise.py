@@ -120,7 +120,7 @@ def _normal_exactly(tail: mp.mpf) -> mp.mpf:
 
     A step cubes the error, so it is negligible after a step of a third of the digits.
     """
-    point = mp.mpf(-special.ndtri(float(tail)))
+    point = mp.mpf(-special.ndtri_exp(float(mp.log(tail))))
     for _ in range(20):
         excess = (mp.erfc(point / mp.sqrt(2)) / 2 - tail) * mp.sqrt(2 * mp.pi) * mp.exp(point * point / 2)
         step = excess / (1 - point * excess / 2)

@@ -194,8 +194,9 @@ def _together(profiles: list[Profile]) -> Profile:
     """Profile of running several mechanisms on one sample: pure losses add, and squared Gaussian shifts add."""
     pure = [profile for profile in profiles if isinstance(profile, PureProfile)]
     shifts = [profile for profile in profiles if isinstance(profile, ShiftProfile)]
-    linear = [profile for profile in pure if isinstance(profile, LinearProfile)]
-    gaussian = [profile for profile in shifts if isinstance(profile, GaussianProfile)]
+    # Exact types: a subclass may define another loss, which a sum of parameters would ignore.
+    linear = [profile for profile in pure if type(profile) is LinearProfile]
+    gaussian = [profile for profile in shifts if type(profile) is GaussianProfile]
     if len(linear) == len(profiles):
         return add_profiles(linear)  # [note: joint-1]
     if len(gaussian) == len(profiles):

@@ -89,10 +89,11 @@ class Sieve:
         # Bits that a seed determines are the same now. Other bits are fresh, whoever draws them.
         is_seeded = isinstance(draws, KeyedBits) or isinstance(self._draws, KeyedBits)
         screen = thinning.screen(n_features)
-        if screen.ceiling > self._ceiling or schema != self._schema or (is_seeded and draws != self._draws):
-            return None
-        known = [(held.block, _KnownBits(held.first, draws)) for held in self._held]
-        self._held, self._ceiling = [], -1
+        with self._lock:
+            if screen.ceiling > self._ceiling or schema != self._schema or (is_seeded and draws != self._draws):
+                return None
+            known = [(held.block, _KnownBits(held.first, draws)) for held in self._held]
+            self._held, self._ceiling = [], -1
         return join(in_threads(lambda item: thinning.keep(item[0], screen, item[1]), known), n_features)
 
 

@@ -145,7 +145,8 @@ def _hypot_up(first: FloatArray, second: FloatArray) -> FloatArray:
 
 def add_profiles(profiles: Sequence[P]) -> P:
     """Profile of several computations on one sample. All profiles must be of one kind."""
-    if all(isinstance(profile, GaussianProfile) for profile in profiles):
+    # Exact types: a subclass may define another sum.
+    if all(type(profile) is GaussianProfile for profile in profiles):
         return cast(P, _total(cast(Sequence[GaussianProfile], profiles)))
     return functools.reduce(operator.add, profiles)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import math
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +278,30 @@ def test_a_survey_of_a_large_file_gives_the_number_of_rows_and_their_norms(
     assert survey.norms.n_rows == pytest.approx(200_000, rel=1e-3)
     assert survey.norms.mean_square_norm == pytest.approx(3.0, rel=0.05)
     assert survey.ball.center == pytest.approx((5.0,) * D, abs=0.1)
+
+
+class _Slow:
+    """A schema that two threads compare at the same time, unless one of them waits for the other."""
+
+    meeting = threading.Barrier(2, timeout=0.5)
+
+    def __ne__(self, other: object) -> bool:
+        with contextlib.suppress(threading.BrokenBarrierError):
+            self.meeting.wait()
+        return False
+
+
+def test_of_two_threads_one_gets_the_candidates() -> None:
+    schema: Any = _Slow()
+    kept = Sieve.of(None, stream=0)
+    assert kept is not None
+    kept.begin(schema, None)
+    kept.add(block(1000, finite=True, by_rows=True))
+    thinning = Thinning(ball=Ball(radius=9.0), rule=UniformRule(rate=1.0))
+    with ThreadPoolExecutor(2) as pool:
+        tries = [pool.submit(kept.thinned, thinning, kept._draws, D, schema) for _ in range(2)]
+        samples = [each.result() for each in tries]
+    assert sum(sample is not None for sample in samples) == 1
 
 
 # -- memory ----------------------------------------------------------------------------------------------------
