@@ -112,8 +112,8 @@ def job(few: list[str], many: list[str], n_few: int, large_sample: int, scratch:
         session.stop()
     costs = {name: statistics.median(values) for name, values in spread.items()}
     job_and_tasks = costs["job"] + costs["task"]
-    for name in ("scan", "transfer", "survey", "sample"):
-        # The tasks of these passes are as many as the cores.
+    for name in ("transfer", "survey", "sample"):
+        # The tasks of these passes are as many as the cores. A scan has no Python, which is most of their cost.
         spread[name] = [max(value - job_and_tasks * CORES / n_few, 0.0) for value in spread[name]]
         costs[name] = statistics.median(spread[name])
     costs |= {
