@@ -165,7 +165,7 @@ ENTRIES = (
         name="statistics",
         module="benchmarks.peers.statistics",
         tables=("peers-statistics", "peers-statistics-code"),
-        minutes=2.0,
+        minutes=5.0,
     ),
     Entry(
         name="models",
