@@ -131,7 +131,7 @@ def quality_tables(published: Published) -> str:
     """All tables that no other section has."""
     placed = {"kmeans-public", *(name for names in SECTIONS.values() for name in names)}
     names = [name for name in published.names() if name not in placed and not name.startswith("stream-")]
-    return table_list(published, names) + "\n" + listed(measured(published, say.ordering))
+    return table_list(published, names) + "\n" + listed(measured(published, say.ordering, say.predictions))
 
 
 def table_list(published: Published, names: Iterable[str]) -> str:

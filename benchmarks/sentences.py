@@ -126,6 +126,15 @@ def ordering(published: Published) -> str:
     )
 
 
+def predictions(published: Published) -> str:
+    rows = published.rows("prediction")
+    close = sum(row["within a factor of 2"] == "yes" for row in rows)
+    return (
+        "The excess cost that the plan predicts for 5,000 rows is within a factor of 2 of the measured one in "
+        f"{close} of {len(rows)} cells."
+    )
+
+
 def statistics(published: Published) -> str:
     by_name: dict[str, Rows] = {}
     for row in published.rows("peers-statistics"):

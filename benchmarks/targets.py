@@ -82,12 +82,12 @@ def _by_columns(shown: list[str], row: Row) -> Iterator[Judgement]:
 
 
 def _fixed(column: str, target: float) -> Callable[[Row], Iterator[Judgement]]:
-    """The target is not a column of the table. A miss within the error of the measurement is none."""
+    """The target is not a column of the table. A miss within the error of the measurement is a miss that says so."""
 
     def judge(row: Row) -> Iterator[Judgement]:
         if row["result"].startswith(("met", "missed", "within error")):
-            met = not row["result"].startswith("missed")
-            yield Judgement(value=_number(row[column]), target=target, met=met)
+            measure = "the errors of the fits allow the target" if row["result"] == "within error" else ""
+            yield Judgement(value=_number(row[column]), target=target, met=row["result"] == "met", measure=measure)
 
     return judge
 

@@ -59,6 +59,16 @@ def test_missed_targets_come_first_the_largest_miss_before_the_others(tmp_path: 
     assert [target.miss for target in found] == pytest.approx([1.0, 0.1, 0.0, 0.0])
 
 
+def test_a_value_above_its_target_is_never_met_whatever_its_error(tmp_path: Path) -> None:
+    table = Table(name="prediction", prefix="", title="Sizes", shown=("data", "chosen / free cost", "result"))
+    for result, cost in (("met", 1.001), ("within error", 1.004), ("missed", 1.02)):
+        table.rows.append({"data": result, "chosen / free cost": cost, "result": result})
+    table.publish(tmp_path, Console(quiet=True))
+    found = {target.what.split(":")[0]: target for target in targets(Published(directory=tmp_path))}
+    assert [found[name].met for name in ("met", "within error", "missed")] == [True, False, False]
+    assert "errors of the fits" in found["within error"].what
+
+
 def test_the_block_of_targets_lists_misses_with_their_size(tmp_path: Path) -> None:
     publish(tmp_path, "costs", {"a": 1.0, "b": 1.21})
     text = target_block(Published(directory=tmp_path))
