@@ -187,7 +187,8 @@ def release_or_json(
 def plan_or_json(described: dict[str, Any], *, as_json: bool, quiet: bool) -> None:
     """Print a plan as a table, or as JSON without the fields that only pais reads from the plan file."""
     if as_json:
-        print_json({name: value for name, value in described.items() if name not in ("explanation", "norms")})
+        left_out = ("explanation", "norms", "sample_choice")
+        print_json({name: value for name, value in described.items() if name not in left_out})
     elif not quiet:
         say("\n".join(described["explanation"]))
 

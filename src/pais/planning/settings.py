@@ -189,7 +189,8 @@ class Settings(ABC):
         if isinstance(self.sample_size, str) and self.sample_size != "free":
             raise ArgumentError("sample_size is a text other than 'free'. Pass a number, 'free' or None.")
         if self.stated_size is not None:
-            validate.positive("sample_size", self.stated_size)
+            rows = "a number of rows, at least 1, or 'free'"
+            validate.number("sample_size", self.stated_size, rule=rows, low=1.0, high=math.inf, open_high=True)
         if not isinstance(self.sampling, Rule) and self.sampling not in SAMPLINGS:
             raise ArgumentError(
                 f"sampling={self.sampling!r} is not known. Pass 'constrained', 'coreset', 'uniform' or 'none'."

@@ -26,7 +26,7 @@ from pais.privacy.rules.crossing import crossing_curve
 TOLERANCE = 0.002
 
 #: Samples of so few rows take no time worth saving, so smaller ones are not considered.
-LEAST_ROWS = 10_000.0
+LEAST_ROWS = 20_000.0
 
 # Sizes considered: each is larger than the one before it by this factor.
 _STEP = 2.0**0.125

@@ -127,7 +127,7 @@ def test_errors_and_their_causes_show_no_value_of_a_row(
 def test_command_shows_only_the_type_of_an_internal_error(
     data: Path, monkeypatch: pytest.MonkeyPatch, secrets: Secrets
 ) -> None:
-    def breaks(self: Grid, centers: Floats) -> Any:
+    def breaks(self: Grid, *arguments: object) -> Any:
         raise RuntimeError(f"row {NEAR!r} of {WORD}")
 
     monkeypatch.setattr(Grid, "assign", breaks)

@@ -79,7 +79,7 @@ def test_units_have_a_choice_too() -> None:
     plan = pais.private_kmeans(source, settings, random_state=0).plan
     assert plan.unit is not None
     assert plan.expected_rows == pytest.approx(choice_of(plan).option.size, rel=0.02)
-    assert choice_of(plan).option.size < 15_000
+    assert choice_of(plan).option.size < 25_000
 
 
 def test_predictions_fall_with_the_size_and_grow_with_the_clusters() -> None:
@@ -89,13 +89,13 @@ def test_predictions_fall_with_the_size_and_grow_with_the_clusters() -> None:
         assert small.noise >= large.noise
     sizes = [choice_of(planned(1e7, n_clusters=k)).option.size for k in (5, 20, 80)]
     assert sizes == sorted(sizes)
-    assert sizes[-1] > 8 * LEAST_ROWS
+    assert sizes[-1] > 5 * LEAST_ROWS
 
 
 def test_few_rows_are_enough_for_many() -> None:
     million, hundred = (choice_of(planned(n_rows)).option.size for n_rows in (1e6, 1e8))
     assert million == pytest.approx(hundred, rel=0.5)
-    assert million < 20_000
+    assert million < 25_000
 
 
 def test_more_noise_needs_more_rows() -> None:
@@ -180,3 +180,9 @@ def test_a_text_other_than_free_is_refused() -> None:
     replace(settings, sample_size="free").require()
     with pytest.raises(ArgumentError, match="other than 'free'"):
         replace(settings, sample_size="few").require()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("share", [0.1, 0.999, 0, -1])
+def test_a_share_of_the_rows_is_no_sample_size(share: float) -> None:
+    with pytest.raises(pais.ArgumentError, match="number of rows, at least 1"):
+        planned(sample_size=share)

@@ -48,8 +48,8 @@ class BatchEngine(LocalEngine):
         if self._stream.once and n > 1:
             raise DataError(
                 f"{self._stream.where} can be read only once, but this takes {n} passes or more. Pass a function that "
-                "returns a new one each time, state what a survey would find (radius, center and norms, or bounds of "
-                "columns), or hold the rows in a table."
+                "returns a new one each time, state what a survey would find (radius, center and norms for a fit, "
+                "bounds of columns for a statistic), or hold the rows in a table."
             )
 
     @property
