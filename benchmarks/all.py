@@ -223,7 +223,7 @@ class Finished:
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """Runs entries, each in a process of its own whose output goes to a file."""
+    """Runs each entry in a separate process and writes its output to a file."""
 
     place: Path
     finished: Finished

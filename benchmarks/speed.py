@@ -90,7 +90,7 @@ def main() -> None:
             f"side {2 * BOXES['blobs']:g}; near blobs: of side {2 * BOXES['near blobs']:g}, so that they overlap.",
             "Covertype: preprocessed as in the paper, at its raw place. scikit-learn has n_init=1, and its default "
             "max_iter and tol unless rounds are named.",
-            "Memory: the peak above what was held before the fit, in a process of its own, over the bytes of the data.",
+            "Memory: the peak of a separate process above what it held before the fit, over the bytes of the data.",
         ],
     )
     with Progress(console=console, transient=True) as progress:

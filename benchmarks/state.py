@@ -1,4 +1,4 @@
-"""What a table was measured with: commit, sources, day and machine. No host name, no paths, no user."""
+"""The commit, the sources, the day and the machine of a table. No host name, no paths, no user."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _table(n_rows: int, n_files: int) -> Table:
             f"k = {N_CLUSTERS}; MLlib with maxIter = {ROUNDS}, not private; DPKMeans with epsilon {EPSILON:g}, delta "
             f"{DELTA:g}, nothing stated (private survey), the default size of the sample, secure randomness. A mixture "
             f"of Gaussian groups in {n_files} Parquet file(s).",
-            "Each fit alone in a fresh session of its own, the two taking turns, "
+            "Each fit runs alone in a fresh session, and the two take turns, "
             f"{' and '.join(f'{runs} run(s) {frame}' for frame, runs in RUNS.items())}: median seconds, the median "
             "and the smallest and largest ratio of a turn, mean costs over all rows. The start of the session is not "
             "counted; that of Spark's Python workers is.",

@@ -4,7 +4,7 @@ Columns of a regression get a mean and a deviation instead, from the same counts
 
 There are three stages and two passes over the rows. The first stage counts cells by sign and octave, which gives the
 magnitude of a column. The second releases a noisy mean within that magnitude. The first pass adds up the cells of each
-octave, so that the mean needs no pass of its own. The third stage counts cells by sign and size about the mean. The
+octave, so that the mean needs no further pass. The third stage counts cells by sign and size about the mean. The
 bounds of a column are quantiles of the third histogram, so that few cells lie outside. All columns go through a stage
 together.
 """

@@ -103,7 +103,7 @@ def _kept_in_words(unit: Unit | None) -> str:
 
 
 def named_unit(unit: Unit | None) -> str:
-    """Who is protected, for errors."""
+    """Name the protected units in an error."""
     return "single rows" if unit is None else f"{unit.column!r} with max_rows_per_unit={unit.max_rows}"
 
 

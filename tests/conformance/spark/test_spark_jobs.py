@@ -104,7 +104,7 @@ def test_a_fit_with_stated_facts_has_two_jobs(spark: Any, frame: Any) -> None:
 def test_a_unit_column_shuffles_once_in_each_job(spark: Any, frame: Any) -> None:
     rows = source(frame.localCheckpoint(), columns=FEATURES, unit="label")
     stages = stages_of_jobs(spark, lambda: DPKMeans(n_clusters=3, epsilon=2.0, sample_size=500.0).fit(rows))
-    # Spark runs the stage before a shuffle as a job of its own, and skips it in the job that follows.
+    # Spark runs the stage before a shuffle as a separate job, and skips it in the job that follows.
     assert stages.count(2) == JOBS + 1
     assert stages.count(1) == stages.count(2)
 

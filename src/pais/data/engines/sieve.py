@@ -44,7 +44,7 @@ class Sieve:
 
     @classmethod
     def of(cls, random_state: RandomState | BitSource, *, stream: int) -> Sieve | None:
-        """Return a sieve with the bits of a sample that `random_state` gives; None if it is a stream of its own."""
+        """Return a sieve with the bits of a sample that `random_state` gives; None for a NumPy Generator."""
         is_seed = isinstance(random_state, (int, np.integer))
         return cls(row_bits(bit_source(random_state, stream=stream))) if random_state is None or is_seed else None
 
