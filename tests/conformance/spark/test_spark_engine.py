@@ -88,7 +88,7 @@ def test_the_two_zeros_make_equal_rows(spark: Any) -> None:
 
 
 def test_a_release_draws_at_the_rates_of_the_rule_and_not_at_others(spark: Any) -> None:
-    n = 200_000
+    n = 800_000
     halves = spark.range(n, numPartitions=5).selectExpr("if(id % 2 = 0, 1.0d, 3.0d) as x", "id % 2 as half")
     rule = CoresetRule(sample_size=0.3 * n, n_rows=n, mean_square_norm=5.0, radius=RADIUS)
     engine, ball = source(halves, columns=["x"], carry=["half"]), Ball(radius=RADIUS)
