@@ -86,4 +86,5 @@ def test_commands_warn_about_weak_guarantees_on_stderr(data: Path, tmp_path: Pat
         assert "delta=0.001 is too large for about" in said, options
     # Each process makes one fit, so there is no warning about a second fit.
     said = done("kmeans", data, "--n-clusters", 2, "--epsilon", 1, "--out", tmp_path / "fine").stderr
-    assert said == ""
+    # The two centers may differ in one feature alone, which is another warning.
+    assert [line for line in said.splitlines() if "noise drowns" not in line] == []

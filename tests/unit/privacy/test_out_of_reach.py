@@ -11,6 +11,7 @@ import pais
 from pais import (
     ConstrainedRule,
     CoresetRule,
+    LinearProfile,
     PaisError,
     PowerProfile,
     UniformRule,
@@ -122,3 +123,15 @@ def test_a_norm_that_cannot_meet_the_target_is_refused_without_being_shown() -> 
                 match="epsilon",
             )
     refused(UnreachableError, lambda: not_private_variance_optimal([CANARY, 0.0, 0.0], sample_size=2.0))
+
+
+class _Deaf(LinearProfile):
+    """A profile that no noise improves."""
+
+    def with_noise(self, noise: float) -> LinearProfile:
+        return self
+
+
+def test_a_loss_that_no_noise_lowers_is_refused() -> None:
+    with pytest.raises(UnreachableError, match="no noise fits the other two values"):
+        calibrate("uniform", _Deaf(3.0, 1.0), NORMS, epsilon=0.1, sample_size=NORMS.n_rows)
