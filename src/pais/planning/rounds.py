@@ -107,7 +107,8 @@ def plain_prediction(problem: Problem, unit: LinearProfile, n_rounds: int) -> Ro
         n_rows=problem.n_rows,
         deviation=_sum_noise(problem.mechanism, scale).deviation(problem.n_features),
     )
-    return Rounds(flat=1.0, base=unit.intercept, rest=unit.slope * problem.radius, excess=excess)
+    counts = laplace_noise(n_rounds / unit.intercept).deviation(1)
+    return Rounds(flat=1.0, base=unit.intercept, rest=unit.slope * problem.radius, excess=excess, counts=counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +174,8 @@ class Schedule:
             rows_reached=problem.n_rows * reach,
             precision=self._precision,
         )
-        return Rounds(flat=flat, base=self.base, rest=1.0 - self.base, excess=excess)
+        counts = self._round(self.explore - 1, self.shares[self.explore - 1], 1.0).count_noise.deviation(1)
+        return Rounds(flat=flat, base=self.base, rest=1.0 - self.base, excess=excess, counts=counts)
 
     @property
     def _precision(self) -> float:

@@ -28,6 +28,10 @@ TOLERANCE = 0.002
 #: Samples of so few rows take no time worth saving, so smaller ones are not considered.
 LEAST_ROWS = 20_000.0
 
+# The noise of a count stays below this share of all rows, because noise hides small clusters. If that of all rows is
+# above it, the sample is the one without extra noise.
+_HIDDEN_SHARE = 3.5e-4
+
 # Sizes considered: each is larger than the one before it by this factor.
 _STEP = 2.0**0.125
 
@@ -147,13 +151,15 @@ class Rounds:
     """What the prediction needs of the rounds for one share `flat` of the price; public.
 
     At noise 1, a record of norm z and weight 1 has the loss ``sqrt(base + rest (z/r)^2)`` for Gaussian noise and
-    ``base + rest z/r`` for pure noise. The excess cost of the noise is `excess` times the squared noise.
+    ``base + rest z/r`` for pure noise. The excess cost of the noise is `excess` times the squared noise. `counts` is
+    the noise of a count in the last exploring round, at noise 1.
     """
 
     flat: float
     base: float
     rest: float
     excess: float
+    counts: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +177,7 @@ class Question:
 
 
 def sample_choice(question: Question) -> SampleChoice | None:
-    """The smallest size whose predicted cost is within the tolerance of the best; None if there is nothing to choose.
+    """The smallest size whose predicted cost is within the tolerance of the best; None for the one without extra noise.
 
     Notes
     -----
@@ -268,7 +274,10 @@ def _ladder(question: Question, rounds: Rounds, curve: _LossCurve, share: FloatA
 
 
 def _options(question: Question, ladders: list[_Ladder], sizes: FloatArray) -> tuple[SizeOption, ...]:
-    """The option of each size with the least predicted excess over the shares `flat`, where some noise reaches it."""
+    """The option of each size with the least predicted excess over the shares `flat`, where some noise reaches it.
+
+    Counts with too much noise would hide small clusters, which the predicted excess does not know.
+    """
     n_clusters, n_rows = question.n_clusters, question.norms.n_rows
     growths, noises, samplings = np.full((3, len(ladders), len(sizes)), np.inf)
     for place, (rounds, (reached, noise, mean)) in enumerate(zip(question.rounds, ladders, strict=True)):
@@ -276,6 +285,7 @@ def _options(question: Question, ladders: list[_Ladder], sizes: FloatArray) -> t
             continue
         target = np.log(sizes)
         within = (reached[0] <= target) & (target <= reached[-1])
+        within &= rounds.counts * np.exp(np.interp(target, reached, noise)) <= _HIDDEN_SHARE * n_rows
         log_noise = np.interp(target[within], reached, noise)
         growths[place, within] = np.exp(log_noise - noise[-1])
         noises[place, within] = np.minimum(rounds.excess * np.exp(2.0 * log_noise), MOST_NOISE)
