@@ -154,6 +154,13 @@ ENTRIES = (
         minutes=3.5,
     ),
     Entry(
+        name="coverage-models",
+        module="benchmarks.coverage_models",
+        arguments=("--models", "linear", "--fits", "40"),
+        tables=("coverage-models",),
+        minutes=5.0,
+    ),
+    Entry(
         name="pca",
         module="benchmarks.pca",
         arguments=("--only", "captured"),

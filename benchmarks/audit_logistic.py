@@ -96,6 +96,7 @@ def _arguments(
         n_classes=n_classes,
         mean_noise=pais.GaussianNoise(scale=_QUIET),
         moment_noise=law(scale=moment),
+        curvature_noise=pais.GaussianNoise(scale=_QUIET),
         rounds=(law(scale=gradient),),
         radius=_RADIUS,
         n_rows=10.0,

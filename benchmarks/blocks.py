@@ -17,7 +17,10 @@ TARGETS = "targets"
 SECTIONS = {
     "speed": ("speed", "pca-speed", "regression-time", "people-scale"),
     "regimes": ("regimes", "regimes-areas", "regimes-peers"),
-    "models": ("regression-small", "regression-large", "pca-captured", "pca-explained", "logistic-loss"),
+    "models": (
+        *("regression-small", "regression-large", "coverage-models"),
+        *("pca-captured", "pca-explained", "logistic-loss"),
+    ),
     "peers": ("peers", "peers-models", "peers-statistics", "peers-statistics-code"),
     "correctness": ("audit", "fuzz", "sweep", "kill-ledger", TARGETS),
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.coverage_models import LEAST, MOST_FALSE
 from benchmarks.logistic import MOST_RATIO
 from benchmarks.prediction import MOST_LOSS
 from benchmarks.published import AbsentError, Published
@@ -134,8 +135,17 @@ def _above_adassp(row: Row) -> Iterator[Judgement]:
     yield Judgement(value=_number(row["constrained"]), target=best, met=row["result"] == "met")
 
 
+def _covered(row: Row) -> Iterator[Judgement]:
+    value = _number(row["least coverage"])
+    yield Judgement(value=value, target=LEAST, met=value >= LEAST)
+    if row["false claims"]:
+        value = _number(row["false claims"])
+        yield Judgement(value=value, target=MOST_FALSE, met=value <= MOST_FALSE, measure="false claims")
+
+
 #: Tables in which a target is not simply the column after its value.
 RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
+    "coverage-models": _covered,
     "logistic-loss": _fixed("ratio of gaps", MOST_RATIO),
     "pca-captured": _captured,
     "prediction": _fixed("chosen / free cost", MOST_LOSS),

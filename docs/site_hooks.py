@@ -32,6 +32,7 @@ GUIDES = [
     "segments",
     "means-and-counts",
     "people",
+    "read-a-file",
     "regression",
     "classification",
     "first-run",

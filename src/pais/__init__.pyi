@@ -10,8 +10,18 @@ from .accounting import (
 )
 from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
 from .data.ball import Ball as Ball
+from .data.checking import Check as Check, check as check
 from .data.cost import cost as cost
+from .data.dialect import CSVFile as CSVFile
 from .data.example import example_people as example_people
+from .data.intervals import (
+    days as days,
+    months as months,
+    quarters as quarters,
+    ranges as ranges,
+    weeks as weeks,
+    years as years,
+)
 from .data.schema import Schema as Schema
 from .data.sources import source as source
 from .errors import (
@@ -114,6 +124,7 @@ from .sampler import WeightedSample as WeightedSample, sample as sample
 from .statistics import (
     Statistic as Statistic,
     count as count,
+    count_people as count_people,
     covariance as covariance,
     describe as describe,
     histogram as histogram,

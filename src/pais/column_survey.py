@@ -5,15 +5,15 @@ Columns of a regression get a mean and a deviation instead, from the same counts
 There are three stages and two passes over the rows. The first stage counts cells by sign and octave, which gives the
 magnitude of a column. The second releases a noisy mean within that magnitude. The first pass adds up the cells of each
 octave, so that the mean needs no further pass. The third stage counts cells by sign and size about the mean. The
-bounds of a column are quantiles of the third histogram, so that few cells lie outside. All columns go through a stage
-together.
+bounds of a column follow from tails that fit the third histogram, so that few cells lie outside. All columns go through
+a stage together.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,9 @@ from pais.data.engines import Block, Engine, Fold
 from pais.data.kinds import Column
 from pais.data.scales import Auto
 from pais.mechanisms import NoiseLaw
-from pais.planning.column_range import ColumnRange, number_of_cells, range_of, settled_range, with_moments
+from pais.planning.column_range import ColumnRange, apart, number_of_cells, range_of, settled_range, with_moments
 from pais.planning.norm_counts import NoisyCounts, NormCounts
+from pais.planning.spread import Spread
 from pais.planning.survey_noise import SurveyNoise
 
 # Shares of the three stages.
@@ -43,8 +44,8 @@ _PIECE_ROWS = 1 << 13
 # The mean is released in steps of at most 2**-_LEAST_BITS of the half-range of the column.
 _LEAST_BITS = 4
 
-# Share of the cells beyond each bound, and beyond each end of the range in which the mean is clipped.
-_TAIL, _MEAN_TAIL = 0.005, 0.02
+# Share of the cells beyond each end of the range in which the mean is clipped.
+_MEAN_TAIL = 0.02
 
 # Bins per octave of the last histogram, for numbers of cells over the noise of a bin from which they are used.
 _BINS_OF_SIZES = ((400.0, 4), (150.0, 2), (0.0, 1))
@@ -54,9 +55,6 @@ _RISK = 0.002
 
 # Bounds are good if the number of cells is above this many standard deviations of the noise of a bin.
 _CLEAR = 50.0
-
-# A tail with fewer cells than this many standard deviations of the noise of a bin may be noise.
-_LEAST_TAIL = 5.0
 
 
 def column_ranges(
@@ -72,22 +70,23 @@ def column_ranges(
     """
     places, d = tuple(positions), len(positions)
     totals = engine.fold(_OctaveTotals(positions=places), seeded=not bits.private)
-    first = _sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits)
+    first = _estimates(_sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits))
     rough = [range_of(sides, 0.0, _MEAN_TAIL) for sides in first]
     n_cells = [number_of_cells(sides) for sides in first]
     means = _means(totals, engine, rough, n_cells, noise.on_cells(_MEAN_SHARE, d), bits)
     counts = engine.fold(_CellCounts(positions=places, centers=means), seeded=not bits.private)
     law = noise.on_cells(_SIZE_SHARE, d)
-    last = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
-    unsure = _LEAST_TAIL * law.deviation(1)
+    noisy = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
     ranges = []
-    for coarse, before, mean, fine in zip(rough, first, means, last, strict=True):
+    for coarse, before, mean, fine, sides in zip(rough, first, means, _estimates(noisy), noisy, strict=True):
+        spread = _spread(coarse, before, mean, sides) if any(fine) else None
         bounds = settled_range(
-            coarse if not any(fine) else range_of(fine, mean, _TAIL, unsure),
+            coarse if spread is None else apart(*spread.wide_bounds()),
             clear=number_of_cells(fine) > _CLEAR * law.deviation(1),
-            negative=before[0] is not None,
-            positive=before[1] is not None,
+            negative=before[0] is not None if spread is None else spread.negative,
+            positive=before[1] is not None if spread is None else spread.positive,
         )
+        bounds = replace(bounds, spread=spread)
         ranges.append(with_moments(bounds, coarse, before, fine, mean, law.deviation(1)))
     return tuple(ranges)
 
@@ -189,8 +188,8 @@ def _gaps(
 
 def _sides(
     counts: IntArray, engine: Engine, bins_per_octave: Sequence[int], noise: NoiseLaw, bits: BitSource
-) -> list[list[NormCounts | None]]:
-    """For each column, the estimated numbers of cells below and above its center, by size; None if none are seen."""
+) -> list[list[NoisyCounts]]:
+    """For each column, the noisy numbers of cells below and above its center, by size."""
     # Merge neighbouring bins before the noise is drawn.
     merged = [
         side.reshape(2 * OCTAVES * bins, -1).sum(axis=1)
@@ -199,13 +198,31 @@ def _sides(
     ]
     ends = np.cumsum([side.size for side in merged])
     lattice = Lattice(step=_mass_step(engine))
-    noisy = lattice.decode(np.concatenate(merged) + noise.draw_steps((int(ends[-1]), 1), lattice, bits)[:, 0])
+    noisy = lattice.decode(noise.added_to(np.concatenate(merged)[:, None], lattice, bits)[:, 0])
     risk = _RISK / (4 * len(counts))
     sides = [
-        NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=noise, risk=risk).estimate()
+        NoisyCounts(counts=side, bins_per_octave=bins_per_octave[number // 2], noise=noise, risk=risk)
         for number, side in enumerate(np.split(noisy, ends[:-1]))
     ]
     return [sides[2 * column : 2 * column + 2] for column in range(len(counts))]
+
+
+def _estimates(columns: Sequence[Sequence[NoisyCounts]]) -> list[list[NormCounts | None]]:
+    """The estimated numbers of cells on each side of each column; None if none are seen."""
+    return [[side.estimate() for side in sides] for sides in columns]
+
+
+def _spread(
+    coarse: ColumnRange, octaves: Sequence[NormCounts | None], center: float, sides: Sequence[NoisyCounts]
+) -> Spread:
+    """How the cells of a column spread about a center. `octaves` are those about zero."""
+    below, above = sides
+    return Spread(
+        center=center,
+        sides=(below, above),
+        reach=(max(center - coarse.low, 0.0), max(coarse.high - center, 0.0)),
+        signs=(octaves[0] is not None, octaves[1] is not None),
+    )
 
 
 def _means(
@@ -224,7 +241,7 @@ def _means(
         [modulo(clipped_total(column, end, mass_bits, lattice)) for column, end in zip(totals, ends, strict=True)],
         dtype=np.int64,
     )
-    sums = lattice.decode(total + noise.draw_steps((total.size, 1), lattice, bits)[:, 0])
+    sums = lattice.decode(noise.added_to(total[:, None], lattice, bits)[:, 0])
     shares = np.clip(sums / np.maximum(n_cells, 1.0), -1.0, 1.0).tolist()
     return tuple(
         math.ldexp(high - low + share * (high + low), -OCTAVES) for (low, high), share in zip(ends, shares, strict=True)

@@ -274,7 +274,7 @@ def _noisy_counts(
     """Noisy histogram of norms, whose counts are whole steps of a lattice."""
     # Merge neighbouring bins before the noise is drawn.
     counts = counts.reshape(2 * OCTAVES * bins_per_octave, -1).sum(axis=1)
-    noisy = lattice.decode(counts + noise.draw_steps((counts.size, 1), lattice, bits)[:, 0])
+    noisy = lattice.decode(noise.added_to(counts[:, None], lattice, bits)[:, 0])
     return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
 
 
@@ -289,7 +289,7 @@ def _noisy_mean(
     lattice = rung.lattice(unit.scale * rung.radius)
     ball = Ball(radius=rung.radius, order=order)
     law = noise.on_sum(noise.center_share, replace(ball, radius=rung.reach(lattice, d)))  # [note: survey-9]
-    noisy = lattice.decode(rung.total(sums, lattice) + law.draw_steps((1, d), lattice, bits)[0])
+    noisy = lattice.decode(law.added_to(rung.total(sums, lattice)[None, :], lattice, bits)[0])
     return tuple(ball.clip(shrunk_mean(noisy, law.deviation(d), coarse.n_rows)[None, :])[0].tolist())
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
+from pais._base.tape import TAPE
 from pais.accounting import Accounts, Ledger, Prepaid, Release, accounts
 from pais.data.sources import opened
 from pais.data.units import most_units
@@ -28,8 +29,8 @@ def fit(
 ) -> Fit:
     """Survey the facts that are not stated, plan, and run. The certificate states the total cost.
 
-    Pass the `facts` of an earlier survey to skip the survey. If `counted`, the second fit without a ledger in this
-    process issues a warning.
+    Pass the `facts` of an earlier survey to skip the survey. If `counted`, the second, fourth, eighth fit and so on
+    without a ledger in this process issues a warning.
 
     Notes
     -----
@@ -44,7 +45,7 @@ def fit(
     settings = settings.for_rows(engine)
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:
-        warn(ledger_concern())
+        warn(ledger_concern(settings.epsilon))
     if facts is None:
         if settings.survey_shift_share > 0.0:
             # Survey and release have one price together, which is charged before the survey draws noise.
@@ -113,8 +114,11 @@ def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSour
     # Pay before the mechanism sees the sample, so that every outcome is paid for, including an exception.
     own = replace(price, n_features=sample.n_features, secure_randomness=secure)
     entries = charged.spend(*earlier, own)  # [note: ledger-4]
+    tape = TAPE.get()
+    if tape is not None:
+        tape.sampled(keeps_all=plan.rule.keeps_all)
     value = plan.mechanism.measure(content, sample.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.
     sample.require_own_process()  # [note: release-7]
-    value = value if plan.unit is None else plan.mechanism.in_rows(value, plan.unit.max_rows)
+    value = value if plan.unit is None else plan.mechanism.in_rows(value, plan.unit.full_rows)
     return Release(value=value, certificate=plan.certificate(value, secure=secure, entries=entries))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +16,9 @@ from numpy.typing import NDArray
 
 import pais
 from pais.data.cells import with_decimal_points
+from pais.data.dialect import Dialect
 from pais.data.engines import files
+from pais.data.typed import days_of
 from tests.unit.cli.commands import pais as command
 
 Floats = NDArray[np.float64]
@@ -42,10 +46,12 @@ def rows_of(data: object, **named: Any) -> Floats:
 SORTED = ROWS[np.lexsort(ROWS.T)]
 
 
-@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
-def test_semicolons_are_recognised_from_the_header(tmp_path: Path, name: str) -> None:
-    assert np.array_equal(rows_of(written(tmp_path / name, ";")), SORTED)
-    assert np.array_equal(rows_of(written(tmp_path / name, ";", ","), decimal=","), SORTED)
+@pytest.mark.parametrize("mark", [";", "\t", "|"])
+@pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz", "rows.tsv", "rows.txt"])
+def test_separators_are_recognised_from_the_header(tmp_path: Path, name: str, mark: str) -> None:
+    assert np.array_equal(rows_of(written(tmp_path / name, mark)), SORTED)
+    assert np.array_equal(rows_of(written(tmp_path / name, mark, ","), decimal=","), SORTED)
+    assert np.array_equal(rows_of(pais.CSVFile(tmp_path / name, decimal=",")), SORTED)
     assert pais.source(tmp_path / name, decimal=",").names == ("a", "b", "c")
 
 
@@ -71,7 +77,7 @@ def test_a_stated_separator_is_used(tmp_path: Path, separator: str) -> None:
 
 
 def test_a_stated_comma_is_not_replaced(tmp_path: Path) -> None:
-    with pytest.raises(pais.DataError, match="first line"):
+    with pytest.raises(pais.DataError, match=r"first line .* has semicolons, .* separator=';'"):
         pais.source(written(tmp_path / "rows.csv", ";"), separator=",")
 
 
@@ -93,14 +99,31 @@ def test_decimal_commas_cell_by_cell(cell: str, value: str | None) -> None:
         assert with_decimal_points(pa.array(cells), ",")[0].as_py() == value
 
 
-@pytest.mark.parametrize("bad", ["", ";;", '"', "\n", "a", "5", "é", 3, None])
-def test_bad_separators_and_decimal_marks_are_refused(tmp_path: Path, bad: Any) -> None:
+@pytest.mark.parametrize("bad", ["", ";;", '"', "\n", "a", "5", "é", 3])
+@pytest.mark.parametrize("name", ["separator", "decimal", "thousands", "encoding", "date_format"])
+def test_bad_dialects_are_refused(tmp_path: Path, name: str, bad: Any) -> None:
     path = written(tmp_path / "rows.csv", ";")
-    with pytest.raises(pais.ArgumentError, match="decimal"):
-        pais.source(path, decimal=bad)
-    if bad is not None:
-        with pytest.raises(pais.ArgumentError, match="separator"):
-            pais.source(path, separator=bad)
+    for opened in (pais.source, pais.CSVFile):
+        with pytest.raises(pais.ArgumentError, match=f"{name}="):
+            opened(path, **{name: bad})
+
+
+@pytest.mark.parametrize("stated", [{"thousands": "."}, {"thousands": ",", "decimal": ","}])
+def test_a_mark_has_one_meaning(stated: dict[str, str]) -> None:
+    with pytest.raises(pais.ArgumentError, match="also the decimal mark"):
+        pais.CSVFile("rows.csv", **stated)
+
+
+@pytest.mark.parametrize("bad", ["%d.%m", "%d.%m.%Y.%d", "%d.%m.%Y.%y", "%j %Y", "%d.%m.%Y %p"])
+def test_formats_without_a_whole_date_are_refused(bad: str) -> None:
+    with pytest.raises(pais.ArgumentError, match="date_format"):
+        pais.CSVFile("rows.csv", date_format=bad)
+
+
+@pytest.mark.parametrize("bad", ["utf-16", "shift_jis", "gb18030", "utf-7", "cp037"])
+def test_encodings_in_which_a_cell_could_change_another_line_are_refused(bad: str) -> None:
+    with pytest.raises(pais.ArgumentError, match="line by line"):
+        pais.CSVFile("rows.csv", encoding=bad)
 
 
 def test_separator_and_decimal_are_for_csv_files(tmp_path: Path) -> None:
@@ -111,6 +134,8 @@ def test_separator_and_decimal_are_for_csv_files(tmp_path: Path) -> None:
             pais.source(data, separator=";")
         with pytest.raises(pais.ArgumentError, match="CSV"):
             pais.source(data, decimal=",")
+    with pytest.raises(pais.ArgumentError, match="beside a CSVFile"):
+        pais.source(pais.CSVFile("rows.csv"), decimal=",")
 
 
 def test_options_of_the_command_line(tmp_path: Path) -> None:
@@ -134,3 +159,150 @@ def test_a_decimal_comma_with_a_schema(tmp_path: Path) -> None:
     rows = rows_of(path, columns=columns, decimal=",")
     assert np.allclose(sorted(rows[:, 0]), [0.5, 1.0])
     assert np.allclose(rows[np.argmin(rows[:, 0]), 1:], [2**0.5, 0.0, -1.0])
+
+
+# -- numbers, dates and text in other forms ------------------------------------------------------------------
+
+NUMBERS = [1234567.5, 12.25, -1000.0, 3.0, 0.125, 999.0]
+FORMS: dict[str, tuple[dict[str, str], list[str]]] = {
+    "usual": ({}, ["1234567.5", "12.25", "-1000", "3", "0.125", "999"]),
+    "English": ({"thousands": ","}, ["1,234,567.5", "12.25", "-1,000", "3", "0.125", "999"]),
+    "German": ({"decimal": ",", "thousands": "."}, ["1.234.567,5", "12,25", "-1.000", "3", "0,125", "999"]),
+    "French": ({"decimal": ",", "thousands": " "}, ["1\u202f234\u00a0567,5", "12,25", "-1 000", "3", "0,125", "999"]),
+    "Swiss": ({"thousands": "'"}, ["1'234\u2019567.5", "12.25", "-1'000", "3", "0.125", "999"]),
+    "decimal commas": ({"decimal": ","}, ["1234567,5", "12,25", "-1000", "3", "0,125", "999"]),
+}
+BOUNDS = {"size": (-2e6, 2e6)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_in_every_form(tmp_path: Path, form: str) -> None:
+    dialect, cells = FORMS[form]
+    path = tmp_path / "rows.csv"
+    path.write_text("id;size\n" + "".join(f"{place};{cell}\n" for place, cell in enumerate(cells)), "utf-8")
+    assert np.allclose(np.sort(rows_of(path, columns=BOUNDS, **dialect).ravel() * 2e6), np.sort(NUMBERS))
+    assert np.allclose(np.sort(rows_of(path, columns=["size"], **dialect).ravel()), np.sort(NUMBERS))
+
+
+@pytest.mark.parametrize("cell", ["1,5", "12,34", "1,2345", ",123", "1,,234", "1,234,", "0,125", "1,234,56", "x"])
+def test_marks_of_thousands_stand_between_groups_of_three_digits(cell: str) -> None:
+    dialect = Dialect(thousands=",")
+    assert dialect.numbers(pa.array([cell, "5", "1,234"])).to_pylist() == [None, 5.0, 1234.0]
+
+
+DATES = {
+    "%d.%m.%Y": ["31.01.2025", "1.2.2025", " 29.02.2024 "],
+    "%m/%d/%Y": ["01/31/2025", "2/1/2025", "02/29/2024"],
+    "%d-%m-%y": ["31-01-25", "01-02-25", "29-02-24"],
+    "%Y%m%d": ["20250131", "20250201", "20240229"],
+    "%d.%m.%Y %H:%M": ["31.01.2025 00:00", "1.2.2025 0:00", "29.02.2024 00:00"],
+}
+
+
+@pytest.mark.parametrize("form", DATES)
+def test_dates_in_every_form(form: str) -> None:
+    cells = [*DATES[form], "2025-01-32", "99.99.2025", None, ""]
+    days = days_of(Dialect(date_format=form).cells(pa.array(cells), "dates"))
+    assert days[:3].tolist() == [20119.0, 20120.0, 19782.0]
+    assert np.isnan(days[3:]).all()
+
+
+@pytest.mark.parametrize(("year", "days"), [("68", 36159.0), ("69", -1 * 366.0 + 1.0), ("70", 0.0)])
+def test_two_digits_of_a_year_as_in_python(year: str, days: float) -> None:
+    epoch = datetime.datetime(1970, 1, 1)
+    expected = (datetime.datetime.strptime(f"01.01.{year}", "%d.%m.%y") - epoch).days
+    assert days_of(Dialect(date_format="%d.%m.%y").cells(pa.array([f"01.01.{year}"]), "dates")).tolist() == [expected]
+
+
+def test_an_encoding_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes("größe;ort\n1;Köln\n2;Zürich\n3;Köln\n".encode("cp1252"))
+    columns = {"größe": (0, 4), "ort": ["Köln", "Zürich"]}
+    with pytest.raises(pais.DataError, match="encoding='cp1252'"):
+        pais.source(path, columns=columns)
+    rows = rows_of(path, columns=columns, encoding="cp1252")
+    assert sorted((rows[:, 1] > 0.0).tolist()) == [False, True, True]
+    path.write_bytes("größe;ort\n1;Köln\n".encode("utf-16"))
+    with pytest.raises(pais.DataError, match="UTF-16"):
+        pais.source(path, columns=columns)
+
+
+# -- forms that a file shows ---------------------------------------------------------------------------------
+
+SHOWN: dict[str, tuple[dict[str, Any], str, str]] = {
+    "decimal commas": ({"c": (0, 9)}, "3,5", "has decimal commas: pass decimal=','"),
+    "thousands": ({"c": (0, 9)}, "1,234", "marks of thousands .*: pass thousands=','"),
+    "both": ({"c": (0, 9)}, "1.234,50", "decimal commas and marks of thousands .*decimal=',', thousands='.'"),
+    "dates": ({"c": ("2020-01-01", "2026-01-01")}, "31.12.2023", "dates such as 31.12.2025: .*'%d.%m.%Y'"),
+    "American dates": ({"c": ("2020-01-01", "2026-01-01")}, "12/31/2023", "dates such as 12/31/2025"),
+    "encoding": ({"c": ["Köln", "Bonn"]}, "Köln", "text that is not UTF-8: pass encoding='cp1252'"),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+def test_a_form_that_a_file_shows_is_named(tmp_path: Path, shown: str) -> None:
+    columns, cell, message = SHOWN[shown]
+    usual = {"c": "5"} if shown not in ("dates", "American dates") else {"c": "2023-12-31"}
+    path = tmp_path / "rows.csv"
+
+    def write(n_cells: int, n_others: int) -> None:
+        lines = [*[""] * 3, *[usual["c"]] * n_others, *[cell] * n_cells]
+        path.write_bytes("\n".join(["id;c", *(f"{place};{line}" for place, line in enumerate(lines))]).encode("cp1252"))
+
+    write(20, 0)
+    with pytest.raises(pais.DataError, match=message) as caught:
+        pais.source(path, columns=columns)
+    assert cell not in str(caught.value)
+    # One row less shows nothing, and so does a form that the user states.
+    write(19, 0)
+    pais.source(path, columns=columns)
+    write(400, 0)
+    pais.source(path, columns=columns, decimal=".", encoding="utf-8", date_format="%Y-%m-%d")
+    if "dates" in shown:
+        write(400, 30)
+        pais.source(path, columns=columns)
+
+
+def test_whole_numbers_and_points_show_no_decimal_commas(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("c\td\n" + "3\t2.5\n" * 500 + "1,5\t3\n" * 30)
+    pais.source(path, columns={"c": (0, 9), "d": (0, 9)})
+    path.write_text("c\td\n" + "3\t2,5\n" * 500 + "1,5\t3.5\n" * 20)
+    with pytest.raises(pais.DataError, match="decimal commas"):
+        pais.source(path, columns={"c": (0, 9), "d": (0, 9)})
+
+
+def test_every_front_door_takes_a_file_with_its_dialect(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.uniform(20, 80, 2000).round(1)
+    again = np.where(rng.random(2000) < age / 100, "ja", "nein")
+    table = pd.DataFrame({"age": age, "again": again})
+    table.to_csv(tmp_path / "plain.csv", index=False)
+    table.to_csv(tmp_path / "other.csv", index=False, sep=";", decimal=",")
+    plain, other = tmp_path / "plain.csv", pais.CSVFile(tmp_path / "other.csv", decimal=",")
+    columns = {"age": (0, 100), "again": ["nein", "ja"]}
+    settings = {"epsilon": 5.0, "columns": columns, "random_state": 0}
+    for name, extra in (("DPLogisticRegression", {"target": "again"}), ("DPLinearRegression", {"target": "age"})):
+        models = [getattr(pais, name)(**settings, **extra).fit(data) for data in (plain, other)]
+        assert models[0].coef_.tolist() == models[1].coef_.tolist()
+        assert models[0].score(plain) == models[1].score(other)
+        assert models[0].predict(plain).tolist() == models[1].predict(other).tolist()
+    means = [pais.mean(data, columns=columns, random_state=0).value for data in (plain, other)]
+    assert np.array_equal(*means)
+    assert np.array_equal(*[pais.count(data, random_state=0).value for data in (plain, other)])
+
+
+def test_groups_by_ranges_and_periods_are_read_in_the_dialect_of_the_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    days = pd.to_datetime("2024-01-01") + pd.to_timedelta(rng.integers(0, 366, 2000), "D")
+    table = pd.DataFrame({"cost": rng.uniform(0, 300, 2000).round(2), "day": days})
+    table.to_csv(tmp_path / "plain.csv", index=False)
+    table.to_csv(tmp_path / "other.csv", index=False, sep=";", decimal=",", date_format="%d.%m.%Y")
+    by = {"cost": pais.ranges(0, 100, 300), "day": pais.quarters("2024-01-01", "2024-12-31")}
+    other = pais.CSVFile(tmp_path / "other.csv", decimal=",", date_format="%d.%m.%Y")
+    plain, read = (pais.count(data, by=by, random_state=0).value for data in (tmp_path / "plain.csv", other))
+    assert read.tolist() == plain.tolist()
+    assert plain.sum() > 1900
+    for one in by:
+        with pytest.raises(pais.DataError, match=r"decimal commas|dates"):
+            pais.count(tmp_path / "other.csv", by={one: by[one]}, random_state=0)

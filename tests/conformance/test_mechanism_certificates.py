@@ -80,6 +80,7 @@ def test_the_certificate_is_json_and_says_what_was_run(mechanism_name: str, nois
         "ball",
         "values_sha256",
         "ledger_entries",
+        "about",
         "survey_shift",
         "release_delta",
         "version",

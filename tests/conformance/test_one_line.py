@@ -133,7 +133,7 @@ def test_compressed_files_are_read_line_by_line_too(pack: object, tmp_path: Path
 
 def test_a_header_with_an_open_quote_is_refused(tmp_path: Path) -> None:
     for header in (b'x,y,"t', b'"x\ny",y,t', b'\n\nx,"y,t', b"x,\xff,t"):
-        with pytest.raises(DataError, match="cannot be read"):
+        with pytest.raises(DataError, match=r"cannot be read|not written in utf-8"):
             source(written(tmp_path, lines(), header=header))
     assert len(kept(written(tmp_path, lines(), header=b'\n\n"x","y","t"'), columns=["x", "y"])[0]) == N
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pais
-from benchmarks.house import SOURCE, crossed, static, table
+from benchmarks.house import crossed, static, table
 
 # Public front doors, whose arguments a user reads in one place.
 STATISTICS = {"count", "covariance", "describe", "histogram", "mean", "quantile", "sum", "variance"}
@@ -35,15 +35,8 @@ def test_the_count_of_certifications_can_fail() -> None:
     assert crossed(twice)["worst_case"] == 2
 
 
-def test_the_path_of_a_release_fits_in_one_short_module() -> None:
-    text = (SOURCE / "pipeline.py").read_text()
-    assert text.count("\n") <= 120
-    assert 'f"' not in text, "no text is formatted on the path"
-
-
-def test_modules_are_short_and_few_functions_take_many_arguments() -> None:
+def test_few_functions_take_many_arguments_and_rooms_import_one_way() -> None:
     house = static()
-    assert house["modules above 350 lines"] == []
     assert house["two-way pairs of rooms"] == []
     crowded = {entry.split(":")[1].split(" ")[0] for entry in house["functions with more than 8 parameters"]}
     assert crowded <= FRONT_DOORS

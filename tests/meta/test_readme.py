@@ -26,7 +26,8 @@ def test_every_python_block_of_the_readme_runs(
         assert "secure randomness" in printed
         assert "epsilon 1" in printed
     else:
-        assert "epsilon 0.5, delta 0 for one row added or removed" in printed
+        assert "epsilon 1, delta 0 for one customer_id added or removed" in printed
+        assert "number of customers; each customer counts once" in printed
         assert "one customer_id added or removed" in printed
 
 

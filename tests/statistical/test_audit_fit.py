@@ -85,7 +85,7 @@ def test_secure_runs_do_not_count_as_fits_without_a_ledger() -> None:
             warnings.simplefilter("error", pais.errors.PrivacyWarning)
             warnings.simplefilter("ignore", pais.errors.SurveyWarning)
             usual().fit(PAIR.with_record)
-        with pytest.warns(pais.errors.PrivacyWarning, match="second private release"):
+        with pytest.warns(pais.errors.PrivacyWarning, match="private release number 2"):
             usual().fit(PAIR.with_record)
     finally:
         forget_fits()

@@ -30,6 +30,7 @@ def mechanism(n_inputs: int = 3, n_classes: int = 2, *, largest: float = RADIUS,
         "n_classes": n_classes,
         "mean_noise": GaussianNoise(scale=20.0),
         "moment_noise": GaussianNoise(scale=30.0),
+        "curvature_noise": GaussianNoise(scale=5.0),
         "rounds": (GaussianNoise(scale=40.0), GaussianNoise(scale=10.0)),
         "radius": RADIUS,
         "n_rows": 1000.0,
@@ -126,6 +127,65 @@ def test_a_record_adds_no_more_than_its_price_to_the_second_moment(
     assert exact_norm(steps, lattice) <= weight * norms[0] ** 2
 
 
+@settings(max_examples=150, deadline=None)
+@given(**records, n_classes=st.sampled_from([2, 3, 5]), longer=st.sampled_from([0.1, 1.0, 4.0, 1e3]))
+def test_a_record_adds_no_more_than_its_price_to_the_second_derivatives(
+    features: list[float], label: int, weight: float, seed: int, size: float, n_classes: int, longer: float
+) -> None:
+    rng = np.random.default_rng(seed)
+    plan = mechanism(3, n_classes, largest=weight * RADIUS)
+    rows, norms = labelled([features], [label], n_classes)
+    matrix = rng.normal(size=(4, 4)) * size
+    sample = prepared(plan, rows, np.array([weight]), matrix)
+    point = rng.normal(size=(4, plan.n_logits)) / size * 10.0 ** rng.integers(-4, 2)
+    steps, lattice = sample.curvature_steps(point, matrix * longer, 5.0)
+    assert exact_norm(steps, lattice) <= plan.largest_slope * weight * norms[0] ** 2
+
+
+@pytest.mark.parametrize("n_classes", [3, 4, 7])
+def test_largest_slope_of_several_classes_is_that_of_three_equal_ones(n_classes: int) -> None:
+    """The norm of p (1 - p), by search, and where it is attained."""
+
+    def slope(logits: Floats) -> float:
+        chances = np.exp(logits - logits.max())
+        chances /= chances.sum()
+        return float(np.linalg.norm(chances * (1.0 - chances)))
+
+    rng = np.random.default_rng(n_classes)
+    largest = max(
+        -float(optimize.minimize(lambda logits: -slope(logits), rng.normal(scale=3.0, size=n_classes)).fun)
+        for _ in range(20)
+    )
+    bound = mechanism(3, n_classes).largest_slope
+    assert largest <= bound * (1.0 + 1e-12)
+    assert slope(np.append(np.zeros(3), np.full(n_classes - 3, -50.0))) == pytest.approx(bound, rel=1e-9)
+
+
+def test_bound_of_a_second_derivative_is_met_by_a_record_that_the_coefficients_do_not_decide() -> None:
+    rows, norms = labelled([[9.0, 0.0, 0.0]], [0], 2)
+    sample = prepared(mechanism(), rows, np.ones(1), 5.0 * np.eye(4))
+    steps, lattice = sample.curvature_steps(np.zeros((4, 1)), 5.0 * np.eye(4), 5.0)
+    assert exact_norm(steps, lattice) > 0.9999 * 0.25 * norms[0] ** 2
+
+
+def test_second_derivatives_are_those_of_the_gradients() -> None:
+    """Against differences of gradients, also where rows are clipped and shortened, and in longer coordinates."""
+    rng = np.random.default_rng(3)
+    rows, _ = labelled(rng.normal(size=(400, 3)) * [2.0, 1.0, 0.3], rng.integers(0, 2, 400), 2)
+    matrix = np.array([[0.6, 0.1, 0.0, 0.0], [0.0, 0.5, 0.2, 0.0], [0.0, 0.0, 0.9, 0.0], [0.1, 0.0, 0.0, 0.4]])
+    sample = prepared(mechanism(largest=RADIUS), rows, np.ones(400), matrix)
+    point, small = np.array([[2.0], [-2.5], [1.0], [0.5]]), 1e-3
+    for longer in (1.0, 1.3):
+        steps, lattice = sample.curvature_steps(point, matrix * longer, 1e-3)
+        seen = lattice.decode(steps[0]) / longer**2
+        for place in range(4):
+            ahead, behind = (
+                sample.gradient_steps(point + sign * small * np.eye(4)[:, [place]]) for sign in (1.0, -1.0)
+            )
+            change = (ahead[1].decode(ahead[0]) - behind[1].decode(behind[0]))[:, 0] / (2.0 * small)
+            assert np.abs(seen[:, place] - change).max() < 0.03 * np.abs(seen).max()
+
+
 @pytest.mark.parametrize(("n_classes", "largest"), [(2, 1.0), (3, math.sqrt(2.0))])
 def test_a_price_without_the_root_of_two_would_be_too_small(n_classes: int, largest: float) -> None:
     """The bound of a gradient is met by a record that is certainly of another class than the coefficients say."""
@@ -149,6 +209,7 @@ def test_a_row_of_no_listed_class_adds_nothing() -> None:
     sample.apply(np.eye(4))
     assert not sample.moment_steps(30.0)[0].any()
     assert not sample.gradient_steps(np.ones((4, 1)))[0].any()
+    assert not np.any(sample.curvature_steps(np.ones((4, 1)), np.eye(4), 5.0)[0])
 
 
 # -- the profile ------------------------------------------------------------------------------------------------
@@ -158,7 +219,9 @@ def test_a_row_of_no_listed_class_adds_nothing() -> None:
 def test_profile_adds_the_squares_of_all_releases(n_classes: int, factor: float) -> None:
     profile = mechanism(3, n_classes).profile
     for weight, norm in ((1.0, 1.5), (7.0, 0.01), (2.0, 3.0)):
-        square = norm**2 / 20.0**2 + norm**4 / 30.0**2 + factor * norm**2 * (1 / 40.0**2 + 1 / 10.0**2)
+        slope = 1.0 / 16.0 if n_classes == 2 else 4.0 / 27.0
+        square = norm**2 / 20.0**2 + norm**4 * (1 / 30.0**2 + 2.0 * slope / 5.0**2)
+        square += factor * norm**2 * (1 / 40.0**2 + 1 / 10.0**2)
         exact = weight * math.sqrt(square)
         assert exact <= float(profile(weight, norm)) <= exact * (1.0 + 1e-9)
 
@@ -178,6 +241,9 @@ def test_a_person_with_many_rows_adds_no_more_than_one_row(n_classes: int) -> No
         assert exact_norm(steps, lattice) <= largest * weight * norm
         steps, lattice = sample.moment_steps(30.0)
         assert exact_norm(steps, lattice) <= weight * norm**2
+        point = rng.normal(size=(4, plan.n_logits))
+        slopes, lattice = sample.curvature_steps(point, 3.0 * np.eye(4), 5.0)
+        assert exact_norm(slopes, lattice) <= plan.largest_slope * weight * norm**2
 
 
 # -- other rows ---------------------------------------------------------------------------------------------------
@@ -199,6 +265,8 @@ def test_contribution_of_a_row_is_the_same_to_the_bit_in_any_company(n_classes: 
         moments = [piece.moment_steps(30.0)[0] for piece in pieces]
         np.testing.assert_array_equal(sum(gradients), whole.gradient_steps(point)[0])
         np.testing.assert_array_equal(sum(moments), whole.moment_steps(30.0)[0])
+        slopes = [np.array(piece.curvature_steps(point, 2.0 * matrix, 5.0)[0]) for piece in pieces]
+        np.testing.assert_array_equal(sum(slopes), np.array(whole.curvature_steps(point, 2.0 * matrix, 5.0)[0]))
 
 
 def test_another_ball_or_rule_than_the_planned_one_is_refused() -> None:

@@ -25,6 +25,7 @@ def test_gradient_is_bounded_at_any_coefficients(n_classes: int, size: float) ->
         n_classes=n_classes,
         mean_noise=NOISE,
         moment_noise=NOISE,
+        curvature_noise=NOISE,
         rounds=(NOISE,),
         radius=RADIUS,
         n_rows=10.0,
@@ -41,4 +42,6 @@ def test_gradient_is_bounded_at_any_coefficients(n_classes: int, size: float) ->
         with np.errstate(all="ignore"):
             sample.apply(np.eye(2))
             gradient = sample.gradient(point, NOISE, SeededBits(np.random.default_rng(0)))
+            slopes = sample.curvature(point, np.eye(2) * 3.0, NOISE, SeededBits(np.random.default_rng(0)))
         assert np.linalg.norm(gradient) <= longest + 0.02
+        assert np.linalg.norm(slopes) <= plan.largest_slope * RADIUS**2 + 0.02

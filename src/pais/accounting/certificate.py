@@ -17,7 +17,8 @@ from pais._base.numerics import raised
 from pais.accounting.digest import digest
 from pais.accounting.entries import SECURE, SEEDED
 from pais.accounting.part import Part
-from pais.accounting.words import ONE_ROW, certificate_text, price_in_words, unit_of
+from pais.accounting.words import ONE_ROW, certificate_text, person_of, price_in_words
+from pais.data.checks import with_article
 from pais.data.units import Unit
 from pais.errors import ArgumentError
 from pais.privacy.joint import delta_after
@@ -57,6 +58,9 @@ class Certificate(Carded):
         What is public about the columns: see `Schema`. The ball then bounds scaled vectors. None if nothing is stated.
     secure_randomness : bool
         False if any draw came from a seed: then the numbers describe a rehearsal, not a guarantee.
+    about : str
+        A sentence that says what the released numbers describe. It contains stated and released values only, and is
+        empty if the release has no such sentence.
     note : str
         `secure_randomness` in words: "secure randomness", or "seeded, not private".
     mechanism, rule, ball : dict
@@ -82,6 +86,7 @@ class Certificate(Carded):
     neighbours: str
     unit: dict[str, object] | None = None
     schema: dict[str, object] | None = None
+    about: str = ""
     note: str
     secure_randomness: bool
     mechanism: dict[str, object]
@@ -124,6 +129,7 @@ class Certificate(Carded):
         kept = validate.non_negative("epsilon_if_kept", self.epsilon_if_kept)
         used = validate.target_delta(self.delta_used)
         validate.positive("max_epsilon_if_kept", self.max_epsilon_if_kept)
+        validate.instance("about", self.about, str, "Ask for the certificate as it was issued.")
         files.texts(self.ledger_entries)
         described = all(isinstance(value, dict) for value in (self.mechanism, self.rule, self.ball))
         rounding = 1.0 - 1e-9
@@ -159,7 +165,7 @@ class Certificate(Carded):
         return certificate_text(self.to_dict())
 
     def _card(self) -> Card:
-        unit = unit_of(self.neighbours)
+        unit = person_of(self.neighbours)
         secret = self.epsilon_if_kept > self.epsilon * (1.0 + 1e-6)
         factor = raised(math.exp(min(self.epsilon, 700.0)), 3)
         return Card(
@@ -168,7 +174,10 @@ class Certificate(Carded):
             facts=(
                 ("meaning", f"one {unit} changes the probability of any outcome by at most a factor {factor}"),
                 *((part.what, price_in_words(part.to_dict())) for part in self.parts),
-                *([("if the sample leaks", f"epsilon {raised(self.epsilon_if_kept)} for a {unit} in it")] * secret),
+                *(
+                    [("if the sample leaks", f"epsilon {raised(self.epsilon_if_kept)} for {with_article(unit)} in it")]
+                    * secret
+                ),
                 ("randomness", self.note),
                 ("ledger entries", ", ".join(self.ledger_entries) or "none: no ledger was charged"),
                 ("issued by", f"pais {self.version}"),

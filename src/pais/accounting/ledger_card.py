@@ -44,6 +44,15 @@ class DescribedLedger:
         ]
         return "\n".join(lines)
 
+    def __str__(self: _Book) -> str:
+        budget, spent, left, n = self.budget, self.spent, self.remaining, len(self.entries)
+        lines = [
+            f"Ledger of {n} release{'s' * (n != 1)}" + ("" if self.path is None else f" in {self.path}"),
+            f"  epsilon: {raised(spent.epsilon)} of {lowered(budget.epsilon)} spent, {lowered(left.epsilon)} left",
+            f"  delta:   {raised(spent.delta, 3)} of {lowered(budget.delta, 3)} spent, {lowered(left.delta, 3)} left",
+        ]
+        return "\n".join(lines)
+
     def _repr_html_(self: _Book) -> str:
         entries = self.entries
         return Card(

@@ -8,6 +8,8 @@ from typing import Any
 
 from pais._base import validate
 from pais._base.numerics import raised
+from pais.data.checks import with_article
+from pais.data.units import people_word
 
 ONE_ROW = "one row added or removed"
 
@@ -20,10 +22,14 @@ def unit_of(neighbours: str) -> str:
     return neighbours.removeprefix("one ").removesuffix(" added or removed")
 
 
+def person_of(neighbours: str) -> str:
+    """Return the noun for the protected unit: "row", or "patient" if the column of the unit is ``patient_id``."""
+    return "row" if neighbours == ONE_ROW else people_word(unit_of(neighbours))[0]
+
+
 def units_of(neighbours: str) -> str:
-    """Name the records that are counted: "rows", or for instance "units (customer_id)"."""
-    unit = unit_of(neighbours)
-    return "rows" if unit == "row" else f"units ({unit})"
+    """Return the plural noun for the protected units: "rows", or for example "patients"."""
+    return "rows" if neighbours == ONE_ROW else people_word(unit_of(neighbours))[1]
 
 
 def price_in_words(content: Mapping[str, Any]) -> str:
@@ -43,7 +49,8 @@ def certificate_text(content: Mapping[str, Any]) -> str:
     for total, prices in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
         if not math.isclose(total, sum(prices), rel_tol=1e-9, abs_tol=1e-300):
             raise ValueError
-    lines = ["This is the certificate of a release."]
+    about = content.get("about") or ""
+    lines = ["This is the certificate of a release.", *([f"The release is about: {about}."] if about else [])]
     if content["secure_randomness"] is not True:
         lines += [
             "",
@@ -71,15 +78,15 @@ def certificate_text(content: Mapping[str, Any]) -> str:
 
 
 def _unit_limit(neighbours: str) -> list[str]:
-    unit = unit_of(neighbours)
-    if unit != "row":
-        return [f"  The guarantee is for one {unit} with all its rows."]
+    if neighbours != ONE_ROW:
+        unit = unit_of(neighbours)
+        return [f"  The guarantee is for one {person_of(neighbours)}: all rows with the same {unit} together."]
     return ["  The guarantee is for one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta)."]
 
 
 def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
     """Explain (epsilon, delta) to a reader who does not know the terms."""
-    unit = unit_of(neighbours)
+    unit = person_of(neighbours)
     lines = [
         f"  epsilon {raised(epsilon)}, delta {raised(delta, 3)}; neighbours: {neighbours}.",
         f"  Adding or removing one {unit} changes the probability of any outcome",
@@ -91,7 +98,8 @@ def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
     guess = 1.0 / (1.0 + math.exp(-epsilon))
     sure = raised(100.0 * guess, 3)
     lines.append(
-        f"  Someone who gave a {unit} a 50 % chance to be in the data is at most {sure} % sure of it afterwards."
+        f"  Someone who gave {with_article(unit)} a 50 % chance to be in the data is at most {sure} % sure of it "
+        "afterwards."
     )
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", apart from delta."
@@ -104,10 +112,10 @@ def if_kept_lines(epsilon: float, kept: float, neighbours: str = ONE_ROW) -> lis
         raise ValueError
     if kept <= epsilon * (1.0 + 1e-6):
         return ["  It does not depend on keeping the sample secret."]
-    unit = unit_of(neighbours)
+    unit = person_of(neighbours)
     return [
-        f"  The sample must stay secret: if it becomes known that a {unit} was kept, that {unit} has epsilon "
-        f"{raised(kept)}.",
+        f"  The sample must stay secret: if it becomes known that {with_article(unit)} was kept, that {unit} has "
+        f"epsilon {raised(kept)}.",
     ]
 
 
@@ -130,7 +138,7 @@ def joint_lines(content: Mapping[str, Any], neighbours: str = ONE_ROW) -> list[s
     rounds = validate.target_delta(content["release_delta"])
     return [
         f"  Survey and release have one price. The survey has the Gaussian shift {raised(shift)}.",
-        f"  {SHIFT_IN_WORDS.format(unit=unit_of(neighbours))}",
+        f"  {SHIFT_IN_WORDS.format(unit=person_of(neighbours))}",
         f"  The release alone meets the same epsilon at delta {raised(rounds, 3)}.",
     ]
 
@@ -181,6 +189,11 @@ def _column_in_words(column: Mapping[str, Any]) -> str:
     kind = column["kind"]
     if kind == "categories":
         return f"categories {', '.join(map(str, column['values']))}"
+    if kind == "ranges":
+        ends = ["no limit" if end is None else f"{end:,.10g}" for end in column["ends"]]
+        return f"ranges with the edges {', '.join(ends)}; values beyond are in none of them"
+    if kind == "periods":
+        return f"every {column['period']} from {column['first']} to {column['last']}; dates beyond are in none of them"
     if kind == "boolean":
         return "true or false"
     if kind in ("bounds", "dates"):

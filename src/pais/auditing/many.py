@@ -83,7 +83,7 @@ def measure_many(
         steps = lattice.encode(weights if part.counts else content.rows * weights)
         total = np.zeros((runs, 1 if part.counts else d), dtype=np.int64)
         np.add.at(total, run_of, steps)
-        released.append(lattice.decode(total + part.noise.draw_steps(total.shape, lattice, bits)))
+        released.append(lattice.decode(part.noise.added_to(total, lattice, bits)))
     return released
 
 

@@ -12,13 +12,13 @@ from pais._version import __version__
 from pais.cli import options
 from pais.cli.guard import guarded
 from pais.cli.help import Command, Group
+from pais.cli.models import add_models
 from pais.cli.options import grouped
 from pais.cli.statistics import add_statistics
 
 app = typer.Typer(
     name="pais",
-    help="Differentially private statistics and k-means of a table, each with a certificate. Regression and PCA are in "
-    "the Python package.",
+    help="Differentially private statistics and models of a table, each with a certificate.",
     cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -78,6 +78,23 @@ def example(
     from pais.cli import example as example_table
 
     example_table.example(file, n_people=people, seed=seed, overwrite=overwrite)
+
+
+@app.command(cls=Command)
+@grouped
+@guarded
+def check(
+    wanted: options.Checked,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write, such as check.json. It is as secret as the data.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")] = False,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Compare a file with what you state about it, for the data's owner. NOT private; no ledger is charged."""
+    from pais.cli import check as checking
+
+    checking.check(wanted, out, as_json=as_json, overwrite=overwrite)
 
 
 @app.command(cls=Command)
@@ -174,6 +191,9 @@ def kmeans(
         commands.refuse_beside_plan(context)
         work = commands.work_of_plan(plan, seed=run.seed)
     commands.kmeans(rows, work, run, ledger, out, report)
+
+
+add_models(app)
 
 
 @app.command(cls=Command)

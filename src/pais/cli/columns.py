@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pais._base.files import parse_json, read_text
+from pais.data.intervals import PERIODS, Groups, could_be_edges, ranges
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 
@@ -15,10 +16,15 @@ _FILES = (".json", ".yaml", ".yml")
 
 _SPELLINGS = {
     "--columns": "Write age=18:100 for bounds, joined=2015-01-01:2025-12-31 for dates, income=auto, premium=bool, "
-    "'region=[north|south]' for categories, or visits=/10 to divide by 10",
-    "--by": "Write 'region=[north|south]' for categories, or premium=bool",
+    "'region=[north|south]' for categories, 'age=ranges(0,18,65)' for ranges, or visits=/10 to divide by 10",
+    "--by": "Write 'region=[north|south]' for categories, premium=bool, 'age=ranges(0,18,65,110)' for ranges of "
+    "numbers, or 'joined=months(2024-01-01,2024-12-31)' for days, weeks, months, quarters or years",
 }
 
+# Ranges and periods are written as in Python.
+_GROUPS = re.compile(rf"(ranges|{'|'.join(PERIODS)})\s*\((.*)\)")
+
+_QUOTED = re.compile(r"'.*'|\".*\"")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -52,8 +58,8 @@ def names_of(option: str, text: str | None) -> tuple[str, ...] | None:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas outside brackets."""
-    parts = re.findall(r"(?:\[[^\]]*\]|[^,])+", text)
+    """Split at the commas outside brackets and parentheses."""
+    parts = re.findall(r"(?:\[[^\]]*\]|\([^)]*\)|[^,])+", text)
     return [part.strip() for part in parts if part.strip()]
 
 
@@ -67,7 +73,10 @@ def _fact(name: str, text: str, option: str = "--columns") -> object:
         marks = [word for mark, word in ((",", "commas"), (":", "colons")) if mark in fact and "|" not in fact]
         if marks:
             raise ArgumentError(f"{option} lists categories of {name!r} with {marks[0]}. Write '{name}=[north|south]'.")
-        return _categories(fact[1:-1].split("|"))
+        return _listed(name, fact[1:-1].split("|"), option)
+    groups = _GROUPS.fullmatch(fact)
+    if groups is not None:
+        return _groups(name, groups[1], [end.strip() for end in groups[2].split(",")], option)
     if fact.count(":") == 1:
         low, high = (end.strip() for end in fact.split(":"))
         dates = _DATE.fullmatch(low) and _DATE.fullmatch(high)
@@ -78,12 +87,39 @@ def _fact(name: str, text: str, option: str = "--columns") -> object:
     return _number(name, fact.removeprefix("/"), option)
 
 
+def _groups(name: str, kind: str, ends: list[str], option: str) -> Groups:
+    """Ranges or periods between stated ends."""
+    if kind == "ranges":
+        return ranges([_number(name, end, option) for end in ends])
+    if len(ends) != 2:
+        raise ArgumentError(
+            f"{option} states {len(ends)} date(s) for {kind} of {name!r}. Write the first and the last date: "
+            f"'{name}={kind}(2024-01-01,2024-12-31)'."
+        )
+    return PERIODS[kind](*ends)
+
+
+def _listed(name: str, values: list[Any], option: str) -> list[Any]:
+    """Categories. Numbers that could be edges of ranges are refused, unless they are in quotes."""
+    texts = [str(value).strip() for value in values]
+    exact = [text[1:-1] for text in texts if _QUOTED.fullmatch(text)]
+    if len(exact) == len(texts):
+        return exact
+    categories = _categories(values)
+    if could_be_edges(categories):
+        edges, quoted = ",".join(texts), "|".join(f"'{text}'" for text in texts)
+        raise ArgumentError(
+            f"{option} lists numbers for {name!r} that could be edges of ranges or exact values. Write "
+            f"{name}=ranges({edges}) for ranges, or {name}=[{quoted}] for exact values."
+        )
+    return categories
+
+
 def _categories(values: list[Any]) -> list[Any]:
     """Return categories as numbers if all of them are numbers, else as text."""
     texts = [str(value).strip() for value in values]
     numbers = [_float(text) for text in texts]
-    # Two numbers could be bounds as well. As text they are categories, and stand for the same cells.
-    return texts if None in numbers or len(numbers) == 2 else numbers
+    return texts if None in numbers else numbers
 
 
 def _number(name: str, text: str, option: str) -> float:
@@ -133,10 +169,16 @@ def _fact_in_file(name: str, fact: object) -> object:
         return _fact(name, fact)
     if isinstance(fact, list):
         categories = _categories(fact)
-        if len(fact) == 2 and None not in [_float(str(value)) for value in fact]:
+        numbers = [_float(str(value)) for value in fact]
+        if len(fact) == 2 and could_be_edges(numbers):
             raise ArgumentError(
                 f"columns: two numbers in a list for {name!r} could be bounds or categories. Write low:high as text "
                 "for bounds, or {values: [...]} for categories."
+            )
+        if could_be_edges(categories):
+            raise ArgumentError(
+                f"columns: the numbers in a list for {name!r} could be edges of ranges or exact values. Write "
+                f"ranges({', '.join(map(str, fact))}) for ranges, or {{values: [...]}} for exact values."
             )
         return categories
     if isinstance(fact, Mapping):
@@ -146,7 +188,9 @@ def _fact_in_file(name: str, fact: object) -> object:
 
 def _detailed_fact(name: str, fact: Mapping[str, Any]) -> object:
     if set(fact) == {"values"} and isinstance(fact["values"], list):
-        return _categories(fact["values"])
+        categories = _categories(fact["values"])
+        # As text, numbers with gaps are categories and not edges, and stand for the same cells.
+        return [str(value) for value in fact["values"]] if could_be_edges(categories) else categories
     if set(fact) == {"low", "high"}:
         return tuple(_end(fact[side]) for side in ("low", "high"))
     raise ArgumentError(

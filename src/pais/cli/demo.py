@@ -177,12 +177,12 @@ def demo_table(demo: Demo) -> None:
     table = RichTable(title=title, title_justify="left", caption_justify="left")
     table.caption = (
         f"{runs}, {demo.fit.certificate.note}; each budget includes a survey. Noise: of all releases together, in "
-        "units of what a row at the radius contributes. Relative cost: cost divided by that of the best of "
-        f"{REFERENCE_RUNS} scikit-learn runs. "
-        "The costs and the scikit-learn run are NOT private; they are shown only because this sample is public."
+        "units of what a row at the radius contributes. Relative spread: the sum of squared distances to the centers, "
+        f"divided by that of the best of {REFERENCE_RUNS} scikit-learn runs. "
+        "The spreads and the scikit-learn run are NOT private; they are shown only because this sample is public."
     )
     table.add_column("sampling")
-    for name in ("expected rows", "noise", "relative cost", "seconds"):
+    for name in ("expected rows", "noise", "relative spread", "seconds"):
         table.add_column(name, justify="right")
     for row in demo.rows:
         name = "none (all rows)" if row.sampling == "none" else row.sampling

@@ -108,7 +108,9 @@ def _plan(content: dict[str, Any]) -> str:
     quality = content.get("predicted_quality")
     if quality is not None:
         ratio = validate.positive("predicted_cost_over_best", quality["predicted_cost_over_best"])
-        lines.append(f"  The cost is predicted to be about {ratio:.3g} times that of k-means without noise.")
+        lines.append(
+            f"  The spread within segments is predicted to be about {ratio:.3g} times that of k-means without noise."
+        )
     lines.append("")
     lines.append("  norm           kept with probability   epsilon of such a record")
     rows = content["by_norm"]
@@ -133,4 +135,4 @@ def _radius(content: dict[str, Any]) -> list[str]:
         return []
     for name in ("noise_per_row", "clipping_per_row"):
         validate.non_negative(name, choice[name])
-    return ["  The radius was chosen so that noise and clipped rows together cost as little as predicted."]
+    return ["  The radius was chosen so that the predicted error from noise and clipped rows together is least."]

@@ -97,6 +97,34 @@ def write_release(
     return {name: str(directory / name) for name in RELEASE}
 
 
+def model_files(table: str) -> tuple[str, ...]:
+    """The files of a release with a table of coefficients or components. The certificate is the last one."""
+    return (f"{table}.parquet", f"{table}.csv", "report.html", MODEL, CERTIFICATE)
+
+
+def write_model(
+    directory: Path,
+    table: str,
+    values: pa.Table,
+    described: dict[str, Any],
+    write_page: Callable[[Path], object],
+    certificate: str,
+) -> dict[str, str]:
+    """Write a table of values, a model, a report and a certificate to a directory; return the paths by name."""
+    names = model_files(table)
+
+    def fill(folder: Path) -> None:
+        marked = values.replace_schema_metadata({CONTENT_KEY: table.encode()})
+        pq.write_table(marked, folder / names[0], compression="zstd")
+        pa_csv.write_csv(values, folder / names[1])
+        write_page(folder / "report.html")
+        (folder / MODEL).write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
+        (folder / CERTIFICATE).write_text(certificate + "\n", encoding="utf-8")
+
+    _write_all(directory, names, fill)
+    return {name: str(directory / name) for name in names}
+
+
 def centers_table(value: KMeansValue, names: tuple[str, ...], schema: Schema | None) -> pa.Table:
     """Build the table of released centers. With a schema, they are in the columns' own units."""
     if schema is None:
@@ -144,8 +172,11 @@ def _values_of_model(path: Path, model: CenterModel, schema: Schema) -> KMeansVa
     return KMeansValue(centers=model.centers, noisy_counts=counts.to_numpy())
 
 
-def write_json(path: Path, content: dict[str, Any]) -> None:
+def write_json(path: Path, content: dict[str, Any], *, secret: bool = False) -> None:
+    """Write a JSON file. Only the file's owner may read it if it is secret."""
+
     def fill(folder: Path) -> None:
+        (folder / path.name).touch(mode=0o600 if secret else 0o666)
         (folder / path.name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     _write_all(path.absolute().parent, (path.name,), fill)

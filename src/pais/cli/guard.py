@@ -24,6 +24,9 @@ from pais.errors import (
 
 FAILED, BAD_ARGUMENT, OUT_OF_REACH, INTERRUPTED = 1, 2, 3, 130
 
+# The warnings of this package, which contain public and released values only.
+_SHOWN = (PrivacyWarning, QualityWarning, SurveyWarning)
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -49,7 +52,8 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         try:
             with warnings.catch_warnings():
                 # Python would print the file and line of a warning, which say nothing to a user of a command.
-                warnings.simplefilter("always", PrivacyWarning)
+                for kind in _SHOWN:
+                    warnings.simplefilter("always", kind)
                 warnings.showwarning = _show_warning  # type: ignore[assignment]  # takes any arguments
                 return command(*args, **kwargs)
         except (typer.Exit, typer.Abort):
@@ -76,5 +80,5 @@ def _show_warning(message: Warning | str, category: type[Warning], *_: Any) -> N
     """Print a warning of this package. The text of any other warning may quote a value of a row."""
     from pais.cli.show import warn
 
-    if issubclass(category, (PrivacyWarning, QualityWarning, SurveyWarning)):
+    if issubclass(category, _SHOWN):
         warn(str(message))

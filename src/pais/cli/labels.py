@@ -32,8 +32,6 @@ def label(
         bar.begin("open")
         data, csv = found(place)
         rows = model.open(data, carry=carried, on_rows=bar.rows, **csv)
-        if rows.concern is not None:
-            bar.warn(rows.concern)
         bar.begin("label")
         bar.expect(passes(rows, samples=1))
         if isinstance(rows, LocalEngine):

@@ -44,24 +44,18 @@ class EngineName(str, Enum):
     spark = "spark"
 
 
-def _number_or_auto(text: str) -> int | str:
-    """A whole number, or the word auto."""
-    if text == "auto":
-        return text
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a valid integer, nor 'auto'.") from None
+def number_or(word: str, kind: Callable[[str], float] = float, noun: str = "number") -> Callable[[str], float | str]:
+    """A parser of an option that is a number or a word."""
 
+    def parsed(text: str) -> float | str:
+        if text == word:
+            return text
+        try:
+            return kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not a valid {noun}, nor {word!r}.") from None
 
-def _number_or_free(text: str) -> float | str:
-    """A number, or the word free."""
-    if text == "free":
-        return text
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a valid number, nor 'free'.") from None
+    return parsed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,12 +71,13 @@ class Units:
         ),
     ] = None
     max_rows_per_unit: Annotated[
-        int,
+        int | None,
         typer.Option(
             "--max-rows-per-unit",
-            help="Rows of a unit that count in full. The rows of a unit with more of them count less.",
+            help="Rows of a unit that count in full. The rows of a unit with more of them count less. Default: every "
+            "unit counts once; for sum, count and histogram, a bound is found privately.",
         ),
-    ] = 1
+    ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,11 +95,23 @@ class Place:
         str | None,
         typer.Option(
             "--separator",
-            help="Character between the cells of a CSV file, or 'tab'. Default: the comma, or the semicolon if the "
-            "header has semicolons and no comma.",
+            help="Character between the cells of a CSV file, or 'tab'. Default: the comma; or semicolon, tab or bar, "
+            "if the header has that and no comma.",
         ),
     ] = None
-    decimal: Annotated[str, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','.")] = "."
+    decimal: Annotated[
+        str | None, typer.Option("--decimal", help="Decimal mark in a CSV file: '.' or ','. Default: the point.")
+    ] = None
+    thousands: Annotated[
+        str | None, typer.Option("--thousands", help="Mark between groups of three digits in a CSV file, such as ','.")
+    ] = None
+    encoding: Annotated[
+        str | None, typer.Option("--encoding", help="Encoding of a CSV file, such as cp1252. Default: UTF-8.")
+    ] = None
+    date_format: Annotated[
+        str | None,
+        typer.Option("--date-format", help="How dates are written in a CSV file, such as %d.%m.%Y. Default: %Y-%m-%d."),
+    ] = None
     engine: Annotated[
         EngineName,
         typer.Option("--engine", help="How rows are read: streamed from files (auto, arrow), in memory, or by Spark."),
@@ -143,6 +150,26 @@ class Rows(Place, Units):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Checked(Place):
+    """The file and the columns that `pais check` compares."""
+
+    columns: Annotated[
+        str,
+        typer.Option(
+            "--columns",
+            help="What you will state about each column, as in the other commands: age=18:100,premium=bool, or a file "
+            "columns.yaml or columns.json.",
+        ),
+    ]
+    unit: Annotated[
+        str | None, typer.Option("--unit", help="Column that names the person, or other unit, of each row.")
+    ] = None
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column that a regression or classification is to predict.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Center:
     """The center alone, for a survey."""
 
@@ -154,9 +181,24 @@ class Center:
     ] = None
 
 
+Sampling = Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")]
+Quantile = Annotated[
+    float | None,
+    typer.Option("--quantile", help="Share of the rows within a surveyed radius. Default: the plan chooses it."),
+]
+MaxEpsilonIfKept = Annotated[
+    float | None,
+    typer.Option(
+        "--max-epsilon-if-kept",
+        help="Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
+        "Default: epsilon + 15.",
+    ),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
-class Facts(Center):
-    """Public facts about the rows."""
+class Norms:
+    """Public facts about the norms of the rows."""
 
     radius: Annotated[
         float | None,
@@ -173,6 +215,12 @@ class Facts(Center):
         ),
     ] = None
     n_rows: Annotated[float | None, typer.Option("--n-rows", help="Public number of rows. Needs --norms.")] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(Center, Norms):
+    """Public facts about the rows."""
+
     survey: Annotated[
         Path | None,
         typer.Option("--survey", help="File with facts from `pais survey`. Its price counts within --epsilon."),
@@ -187,7 +235,7 @@ class KMeans(Facts):
         str | None,
         typer.Option(
             "--n-clusters",
-            parser=_number_or_auto,
+            parser=number_or("auto", int, "integer"),
             metavar="INTEGER|auto",
             help="Number of clusters. 'auto' chooses it from noisy values that are released anyway, at no extra price.",
         ),
@@ -206,29 +254,19 @@ class KMeans(Facts):
             "0 with 'laplace' and 'l2'.",
         ),
     ] = None
-    sampling: Annotated[SamplingName, typer.Option("--sampling", help="Sampling rule.")] = SamplingName.constrained
+    sampling: Sampling = SamplingName.constrained
     sample_size: Annotated[
         str | None,
         typer.Option(
             "--sample-size",
-            parser=_number_or_free,
+            parser=number_or("free"),
             metavar="FLOAT|free",
             help="Expected rows in the sample. 'free': the fewest without extra noise. Default: the fewest whose "
-            "predicted cost is within 0.2 % of the best.",
+            "predicted spread within segments is within 0.2 % of the best.",
         ),
     ] = None
-    quantile: Annotated[
-        float | None,
-        typer.Option("--quantile", help="Share of the rows within a surveyed radius. Default: the plan chooses it."),
-    ] = None
-    max_epsilon_if_kept: Annotated[
-        float | None,
-        typer.Option(
-            "--max-epsilon-if-kept",
-            help="Largest epsilon of a row, survey included, if it becomes known that the row was kept in the sample. "
-            "Default: epsilon + 15.",
-        ),
-    ] = None
+    quantile: Quantile = None
+    max_epsilon_if_kept: MaxEpsilonIfKept = None
     mechanism: Annotated[
         MechanismChoice,
         typer.Option("--mechanism", help="Noise: 'gaussian' for (epsilon, delta), the others for pure epsilon."),

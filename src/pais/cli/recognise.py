@@ -32,6 +32,14 @@ from pais.data.headers import is_csv
 _PAGE, _GENERATOR = b"<!DOCTYPE html>", b'<meta name="generator" content="pais">'
 _HEAD_BYTES = 4096
 
+# The models beside k-means in words, and the column that their tables begin with, after that of the class.
+_MODELS = {
+    "regression": "a linear regression",
+    "classification": "a logistic regression",
+    "pca": "principal components",
+}
+_TABLES = {"coefficients": "feature", "components": "component"}
+
 
 def recognised(path: Path) -> dict[str, Any] | None:
     """Return the kind and the explanation of a ledger, a model, a report or a table of this package, else None."""
@@ -44,11 +52,21 @@ def recognised(path: Path) -> dict[str, Any] | None:
         names = attempt(lambda: pa_csv.open_csv(path).schema.names)
         if names is not None and names[-4:] == STATISTIC_COLUMNS:
             return _statistic(path)
-        return _centers(path, names) if names is not None and COUNT_COLUMN in names else None
+        if names is not None and COUNT_COLUMN in names:
+            return _centers(path, names)
+        return next((_values(path, what) for what, first in _TABLES.items() if names and first in names[:2]), None)
     content = attempt(lambda: read_json(path))
     kind = None if content is None else content.get("kind")
     if kind == "model":
         return _described("model", _model(path))
+    if content is not None and isinstance(kind, str) and kind in _MODELS:
+        return _described("model", _other_model(content))
+    if kind == "check":
+        lines = [
+            "This is a check of a table against what is stated about its columns, from `pais check`.",
+            "NOT PROTECTED: its numbers are exact, and it quotes cells. Keep it as secret as the table.",
+        ]
+        return _described("check", lines)
     return _ledger(path) if kind == "ledger" else None
 
 
@@ -68,6 +86,8 @@ def _parquet(path: Path) -> dict[str, Any] | None:
     mark = (schema.metadata or {}).get(CONTENT_KEY)
     if mark == STATISTIC:
         return _statistic(path)
+    if mark is not None and mark.decode() in _TABLES:
+        return _values(path, mark.decode())
     if mark == LABELS:
         lines = [
             "These are labels: the number of the nearest released center for each row of a table.",
@@ -105,6 +125,26 @@ def _statistic(path: Path) -> dict[str, Any]:
     if certificate.is_file():
         lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
     return _described("statistic", lines)
+
+
+def _values(path: Path, what: str) -> dict[str, Any]:
+    lines = [
+        f"These are released {what}: one line for each, with standard errors.",
+        "They are protected and may be published. The certificate of the release states the guarantee.",
+    ]
+    certificate = path.absolute().parent / CERTIFICATE
+    if certificate.is_file():
+        lines.append(f"Read the certificate in plain words: pais explain {certificate.name}")
+    return _described(what, lines)
+
+
+def _other_model(content: dict[str, Any]) -> list[str]:
+    about = f" of {content['target']}" if content.get("target") else ""
+    return [
+        f"This is the model of a release: {_MODELS[content['kind']]}{about}, and how to read rows.",
+        f"Its columns are {listed([str(name) for name in content.get('columns') or ()])}.",
+        "It holds public and released values only, and may be published. The certificate states the guarantee.",
+    ]
 
 
 def _report(path: Path) -> list[str]:

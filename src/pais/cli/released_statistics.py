@@ -18,13 +18,12 @@ from pais.cli import books, files, options, show
 from pais.cli.columns import columns_of, names_of
 from pais.cli.commands import warn_of_seed
 from pais.cli.options import EngineName
-from pais.cli.rows import found, numbers, passes
-from pais.cli.statistics import Histogram, Quantile, Statistic, Table
-from pais.data.engines import Engine
+from pais.cli.rows import found, numbers, passes, people_hint
+from pais.cli.statistics import Histogram, People, Quantile, Statistic, Table
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Scale
 from pais.data.schema import Schema
-from pais.data.sources import cells, source
+from pais.data.sources import cells
 from pais.errors import ArgumentError
 from pais.statistics.table import Selection
 
@@ -50,14 +49,14 @@ def statistic(
         bar.begin("open")
         data, csv = found(wanted)
         selection = Selection.of(data, schema, by, wanted.unit)
-        # A row with a missing value has no covariances; other statistics leave out the cell alone.
-        open_table: Callable[..., Engine] = source if name == "covariance" else cells
-        engine = open_table(
+        engine = cells(
             data,
             columns=selection.schema,
             unit=wanted.unit,
             max_rows_per_unit=wanted.max_rows_per_unit,
             missing=wanted.missing.value,
+            # A row with a missing value has no covariances; other statistics leave out the cell alone.
+            by_cell=name != "covariance",
             on_rows=bar.rows,
             **csv,
         )
@@ -67,6 +66,9 @@ def statistic(
         bar.expect(passes(engine, surveys=2 if engine.schema is not None and engine.schema.open else 0, samples=1))
         function: Callable[..., statistics.Statistic] = getattr(statistics, name)
         result = function(opened, epsilon=wanted.epsilon, ledger=book, random_state=run.seed, **more)
+        hint = people_hint(wanted, data, (*selection.columns, *selection.by))
+        if hint is not None:
+            bar.warn(hint)
         bar.begin("write")
         if out is not None:
             _write(out, result)
@@ -114,7 +116,12 @@ def _stated(name: str, wanted: Table) -> tuple[Schema | None, tuple[str, ...]]:
     by = groups.names if isinstance(groups, Schema) else names_of("--by", wanted.by) or ()
     _require_groups([column for column in facts if column.name in by], by)
     summarised = [column for column in facts if column.name not in by]
-    if not summarised and name != "count":
+    if summarised and name == "count_people":
+        raise ArgumentError(
+            f"--columns states {summarised[0].name!r}, but `pais count-people` counts people. Leave it out, or put it "
+            "in --by."
+        )
+    if not summarised and name not in ("count", "count_people"):
         raise ArgumentError(
             f"`pais {name}` needs at least one column. State it, such as --columns age=18:100, or age=auto for bounds "
             "that are found privately."
@@ -136,8 +143,8 @@ def _require_groups(facts: list[Column], by: tuple[str, ...]) -> None:
             raise ArgumentError(f"column {name!r} is stated twice. State it once, in --by or in --columns.")
         if not stated or not isinstance(stated[0], (Boolean, Categories)):
             raise ArgumentError(
-                f"--by needs public categories of {name!r}. Write --by '{name}=[a|b]', or state a list or bool in "
-                "--columns."
+                f"--by needs public categories of {name!r}. Write --by '{name}=[a|b]', '{name}=ranges(0,18,65)' for "
+                f"numbers, '{name}=months(2024-01-01,2024-12-31)' for dates, or state a list or bool in --columns."
             )
 
 
@@ -150,6 +157,8 @@ def _arguments(wanted: Table) -> dict[str, Any]:
                 "--sample-size needs --sampling constrained or --sampling uniform. State both, or neither."
             )
         more |= {"delta": wanted.delta, "sampling": wanted.sampling.value, "sample_size": wanted.sample_size}
+    if isinstance(wanted, People):
+        more["delta"] = wanted.delta
     if isinstance(wanted, Histogram):
         bins = wanted.bins.strip()
         more["bins"] = int(bins) if bins.isdecimal() else list(numbers("--bins", bins))
@@ -181,6 +190,7 @@ def described(result: statistics.Statistic) -> dict[str, Any]:
             place | {key: _plain(values[number]) for key, values in cells_of.items()}
             for number, place in enumerate(places)
         ],
+        "about": result.about,
         "level": 0.95,
         "noise": result.noise,
         "clipping": result.clipping,
@@ -207,6 +217,7 @@ def _print(result: statistics.Statistic, out: Path | None) -> None:
     parts = [(f"  {part.what}", show.price(part.to_dict())) for part in certificate.parts]
     facts = [
         *result.lines(),
+        ("about", result.about),
         ("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"),
         *(parts if len(parts) > 1 else []),
         ("neighbours", certificate.neighbours),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from pais.cli.files import WEIGHT_COLUMN, own_units
 from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
+from pais.data.dialect import CSVFile
 from pais.data.engines import Engine, WeightedRows
-from pais.data.identifiers import id_concern
+from pais.data.identifiers import id_concern, is_person, people_concern
 from pais.data.schema import Schema
-from pais.data.sources import source
+from pais.data.sources import names_of as header_of, source
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 
@@ -43,21 +45,35 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
         **csv,
         on_rows=bar.rows,
     )
-    concern = id_concern(engine.names or ()) if columns is None and default is None else None
-    for text in (engine.concern, concern):
+    ids = [name for name in engine.names or () if wanted.unit is not None or not is_person(name)]
+    concern = id_concern(ids) if columns is None and default is None else None
+    people = people_hint(wanted, data, () if columns is None else engine.names or ()) if default is None else None
+    for text in (people, concern):
         if text is not None:
             bar.warn(text)
     return engine.held() if wanted.engine is EngineName.memory else engine
 
 
+def people_hint(wanted: options.Rows, data: object, stated: Collection[str]) -> str | None:
+    """A warning text if --unit is left out although the header has a name like that of an id of people."""
+    if wanted.unit is not None or wanted.separator is not None:
+        # A stated separator may be one that the names of the header cannot be read without.
+        return None
+    return people_concern(header_of(data), stated, option="--unit {}")
+
+
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:
-    """Return what `pais.source` opens at a place: a path or a Spark frame, and how CSV files there are written."""
+    """Return what `pais.source` opens at a place: a path, a `CSVFile` or a Spark frame, and how cells are written."""
     separator = "\t" if place.separator in ("tab", "\\t") else place.separator
+    cells = {"decimal": place.decimal, "thousands": place.thousands, "date_format": place.date_format}
     if place.engine is not EngineName.spark and place.master is None:
-        return place.data, {"separator": separator, "decimal": place.decimal}
+        dialect = {"separator": separator, "encoding": place.encoding, **cells}
+        return CSVFile(place.data, **dialect) if any(dialect.values()) else place.data, {}
     if place.engine not in (EngineName.spark, EngineName.auto):
         raise ArgumentError("--master needs --engine spark. Leave one of the two out.")
-    return _spark_frame(place.data, place.master, separator), {"decimal": place.decimal}
+    if place.encoding is not None:
+        raise ArgumentError("--encoding is not for Spark. Convert the files to UTF-8, or leave --engine spark out.")
+    return _spark_frame(place.data, place.master, separator), cells
 
 
 def _spark_frame(data: str, master: str | None, separator: str | None) -> object:

@@ -28,12 +28,13 @@ from rich.table import Table
 from rich.text import Text
 
 from pais._base.numerics import raised
-from pais.accounting.words import unit_of, units_of
-from pais.data.checks import listed
-from pais.planning import KMeansFit, Plan, Survey
+from pais.accounting.words import person_of, units_of
+from pais.data.checks import listed, with_article
+from pais.planning import Fit, KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
-from pais.report.view import view_of
+from pais.report.segments import segment_lines
+from pais.report.view import sizes_of, view_of
 
 SEED_WARNING = (
     "NOT PRIVATE: --seed was given. Anyone who knows or guesses the seed can remove the noise. "
@@ -180,7 +181,7 @@ def release_or_json(
             }
         )
     elif not quiet:
-        release_table(fit, names, paths)
+        release_table("Private k-means", fit, _of_kmeans(fit, names), paths)
         centers_table(fit, names, paths.get("centers.csv", ""))
 
 
@@ -198,8 +199,8 @@ def price(part: Mapping[str, Any]) -> str:
     return f"epsilon {raised(part['epsilon'])}, delta {raised(part['delta'], 3)}"
 
 
-def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str]) -> None:
-    """Print the summary of a release: public values only."""
+def release_table(title: str, fit: Fit, own: list[tuple[str, str]], files: dict[str, str]) -> None:
+    """Print the summary of a release: the guarantee, the facts that only such a release has, and the files."""
     certificate, plan = fit.certificate, fit.plan
     facts = [("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}")]
     facts += [(f"  {part.what}", price(part.to_dict())) for part in certificate.parts]
@@ -207,17 +208,14 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         facts.append(
             (
                 "if the sample leaks",
-                f"epsilon {raised(certificate.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in the sample",
+                f"epsilon {raised(certificate.epsilon_if_kept)} for {with_article(person_of(plan.neighbours))} in it",
             )
         )
     facts += [
         *([] if certificate.delta_basis == STATED else [("delta", certificate.delta_basis)]),
         ("neighbours", certificate.neighbours),
         ("randomness", certificate.note),
-        ("features", listed(names)),
-        ("clusters", clusters(fit)),
-        *([] if fit.readability is None else [("verdict", fit.readability.verdict)]),
-        *([] if fit.quality is None else [("predicted", str(fit.quality))]),
+        *own,
     ]
     expected = plan.expected_rows
     if plan.norms is not None and expected is not None:
@@ -226,7 +224,16 @@ def release_table(fit: KMeansFit, names: tuple[str, ...], files: dict[str, str])
         saw_nothing = fit.survey is not None and not fit.survey.above_noise
         facts.append((f"{units_of(plan.neighbours)} kept", UNKNOWN if saw_nothing else size))
     facts += [("radius", f"{plan.ball.radius:.6g}"), *((name, path) for name, path in files.items())]
-    facts_table("Private k-means", facts)
+    facts_table(title, facts)
+
+
+def _of_kmeans(fit: KMeansFit, names: tuple[str, ...]) -> list[tuple[str, str]]:
+    return [
+        ("features", listed(names)),
+        ("clusters", clusters(fit)),
+        *([] if fit.readability is None else [("verdict", fit.readability.verdict)]),
+        *([] if fit.quality is None else [("predicted", str(fit.quality))]),
+    ]
 
 
 def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
@@ -240,26 +247,43 @@ def centers_table(fit: KMeansFit, names: tuple[str, ...], path: str) -> None:
     if min(n_clusters, n_features) > most or max(n_clusters, n_features) > _MOST_DOWN:
         say(f"{n_clusters} centers of {n_features} features: see {path}")
         return
-    columns = [("noisy count", [f"{count:,.0f}" for count in fit.value.noisy_counts])]
+    sizes = sizes_of(fit)
+    columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts()])]
+    if not sizes.split:
+        columns.append(("noisy count", [text for text, _ in sizes.count_texts()]))
     for feature, name in enumerate(view.names):
         shown = view.texts(feature)[0]
         clear = view.cells[:, feature]
         columns.append((name, [text if above else f"({text})" for text, above in zip(shown, clear, strict=True)]))
     labels = [str(center) for center in range(n_clusters)]
     if n_clusters <= most:
-        header, rows = ["center", *labels], [[name, *texts] for name, texts in columns]
+        header, rows = ["segment", *labels], [[name, *texts] for name, texts in columns]
     else:
-        header = ["center", *(name for name, _ in columns)]
+        header = ["segment", *(name for name, _ in columns)]
         rows = [[label, *(texts[center] for _, texts in columns)] for center, label in enumerate(labels)]
-    table = Table(title="Centers", title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    note = "In parentheses: within two standard errors of the average, or a feature that noise drowns."
+    _columns("Segments", header, rows, "" if view.cells.all() else note)
+    say("\n".join(segment_lines(fit, names)))
+
+
+def values_table(title: str, header: list[str], rows: list[list[str]], note: str, path: str) -> None:
+    """Print released values with a note below; of a table that does not fit the screen, print the path."""
+    if len(rows) > _MOST_DOWN or _NAME_WIDTH + _CELL_WIDTH * (len(header) - 1) > max(Console().width, 80):
+        say(f"{title}, {len(rows)} lines: see {path}")
+        return
+    _columns(title, header, rows, note)
+
+
+def _columns(title: str, header: list[str], rows: list[list[str]], note: str) -> None:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
     for position, name in enumerate(header):
         side: Any = "left" if position == 0 else "right"
         table.add_column(plain(name), justify=side, no_wrap=position == 0, overflow="fold")
     for row in rows:
         table.add_row(*map(plain, row))
     Console().print(table)
-    if not view.cells.all():
-        say("In parentheses: within two standard errors of the mean of the centers, or a feature that noise drowns.")
+    if note:
+        say(note)
 
 
 def clusters(fit: KMeansFit) -> str:
@@ -288,7 +312,7 @@ def survey_summary(survey: Survey, out: Path | None) -> None:
     if survey.above_noise:
         say(histogram(survey.norms))
     say(
-        f"This spent epsilon {survey.epsilon:g} of every {unit_of(neighbours)}'s budget. It counts in every later "
+        f"This spent epsilon {survey.epsilon:g} of every {person_of(neighbours)}'s budget. It counts in every later "
         + (f"release from these rows: pass --survey {out}." if out is not None else "release from these rows.")
     )
 
@@ -298,9 +322,9 @@ def _sizes(survey: Survey) -> list[tuple[str, str]]:
     n_rows, unit = survey.norms.n_rows, survey.unit
     if not survey.above_noise:
         return [(units_of(survey.neighbours), UNKNOWN)]
-    if unit is None or unit.max_rows == 1:
+    if unit is None or unit.full_rows == 1:
         return [(units_of(survey.neighbours), f"about {n_rows:,.0f}")]
-    return [("rows", f"about {n_rows * unit.max_rows:,.0f}, counting at most {unit.max_rows} of each {unit.column}")]
+    return [("rows", f"about {n_rows * unit.full_rows:,.0f}, counting at most {unit.full_rows} of each {unit.column}")]
 
 
 def histogram(norms: NormDistribution) -> str:

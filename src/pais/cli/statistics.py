@@ -34,7 +34,9 @@ class Table(options.Rows):
         typer.Option(
             "--by",
             help="Columns with public categories, which form groups: 'region=\\[north|south]', or names of columns "
-            "whose categories --columns states. More groups do not raise the noise.",
+            "whose categories --columns states. 'age=ranges(0,18,65,110)' are ranges of numbers, and "
+            "'joined=months(2024-01-01,2024-12-31)' are months of dates; days, weeks, quarters and years are written "
+            "in the same way. More groups do not raise the noise.",
         ),
     ] = None
     columns: Annotated[
@@ -94,6 +96,16 @@ class Quantile(Table):
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class People(Table):
+    """A number of people."""
+
+    delta: Annotated[
+        float | None,
+        typer.Option("--delta", help="0 for pure epsilon. Default: Gaussian noise with 1e-9 if it is smaller."),
+    ] = None
+
+
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -110,6 +122,7 @@ def add_statistics(app: typer.Typer) -> None:
         _add(app, name, words)
     app.command(cls=Command)(grouped(guarded(histogram)))
     app.command(cls=Command)(grouped(guarded(quantile)))
+    app.command(cls=Command)(grouped(guarded(count_people)))
 
 
 def _add(app: typer.Typer, name: str, words: str) -> None:
@@ -152,3 +165,16 @@ def quantile(
     from pais.cli import released_statistics
 
     released_statistics.statistic("quantile", wanted, run, ledger, out, overwrite=overwrite)
+
+
+def count_people(
+    wanted: People,
+    run: options.Run,
+    ledger: options.Ledger = None,
+    out: Out = None,
+    overwrite: options.Overwrite = False,
+) -> None:
+    """Release the number of people, named by --unit, in all or in each group. A person may be in several groups."""
+    from pais.cli import released_statistics
+
+    released_statistics.statistic("count_people", wanted, run, ledger, out, overwrite=overwrite)

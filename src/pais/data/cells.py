@@ -27,9 +27,11 @@ _PIECE_CELLS = 512
 # A column with fewer non-empty cells counts as numeric, unless its type says otherwise.
 _CELLS_THAT_SHOW = 3
 
-#: The words for missing values, and those for booleans, that Arrow's CSV reader recognises.
+#: The words for missing values that Arrow's CSV reader recognises.
 MISSING_WORDS = pa.array(pa_csv.ConvertOptions().null_values)
-TRUTHS = {1.0: ["true", "True", "TRUE"], 0.0: ["false", "False", "FALSE"]}
+
+#: The words for booleans, in lower case. In a column of numbers they are 1 and 0.
+TRUTHS = {"true": 1.0, "false": 0.0}
 
 # Objects that Python would convert to a number although they are none. No column of times holds numbers.
 _NOT_REAL = (np.datetime64, np.timedelta64, np.ndarray, datetime.date, datetime.time)
@@ -77,7 +79,7 @@ def is_text(cells: NDArray[Any], numbers: FloatArray) -> bool:
 
 
 def _shows_text(n_unreadable: int, n_numbers: int) -> bool:
-    """Whether a column is text. At least three cells are needed, so that one row alone cannot decide it."""
+    """Whether a column is text. One row decides it at a tie, so the type of a column counts as public: see LIMITS."""
     return n_unreadable > n_numbers and n_unreadable + n_numbers >= _CELLS_THAT_SHOW
 
 
@@ -99,6 +101,11 @@ def whole_numbers_of_objects(cells: Iterable[object]) -> pa.Array:
     return pa.array(wholes, pa.int64())
 
 
+def trimmed(column: pa.Array) -> pa.Array:
+    """Return text without blanks at its ends."""
+    return pc.ascii_trim(column, characters=_BLANKS)
+
+
 def numbers_of_text(column: pa.Array) -> pa.Array:
     """Convert text to doubles. Words for true and false become 1 and 0; other cells that are not numbers become null.
 
@@ -112,10 +119,11 @@ def numbers_of_text(column: pa.Array) -> pa.Array:
     if len(column) > _PIECE_CELLS:
         starts = range(0, len(column), _PIECE_CELLS)
         return pa.concat_arrays([numbers_of_text(column.slice(start, _PIECE_CELLS)) for start in starts])
-    trimmed = pc.ascii_trim(column, characters=_BLANKS)
-    numbers = pc.cast(_matching(trimmed, _NUMBER), pa.float64())
-    for value, words in TRUTHS.items():
-        numbers = pc.if_else(pc.is_in(trimmed, value_set=pa.array(words, trimmed.type)), pa.scalar(value), numbers)
+    cells = trimmed(column)
+    numbers = pc.cast(_matching(cells, _NUMBER), pa.float64())
+    lowered = pc.ascii_lower(cells)
+    for word, value in TRUTHS.items():
+        numbers = pc.if_else(pc.equal(lowered, word), pa.scalar(value), numbers)
     return numbers
 
 
@@ -133,12 +141,12 @@ def whole_numbers_of_text(column: pa.Array) -> pa.Array:
     Arrow's own conversion also accepts hexadecimal numbers. So it is used only if it succeeds for all cells and none
     contains an x; then it gives the same result as the slower method.
     """
-    trimmed = pc.ascii_trim(column, characters=_BLANKS)
-    wholes = attempt(lambda: pc.cast(trimmed, pa.int64()))
-    if wholes is not None and not pc.any(pc.match_substring(trimmed, "x", ignore_case=True)).as_py():
+    cells = trimmed(column)
+    wholes = attempt(lambda: pc.cast(cells, pa.int64()))
+    if wholes is not None and not pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
         return wholes
     # Without leading zeros, a match has at most 19 digits. These fit into a decimal, whose range can be checked.
-    digits = pc.replace_substring_regex(_matching(trimmed, _WHOLE), "^(-?)0*([0-9])", r"\1\2")
+    digits = pc.replace_substring_regex(_matching(cells, _WHOLE), "^(-?)0*([0-9])", r"\1\2")
     exact = pc.cast(digits, pa.decimal128(38, 0))
     limits = [pa.scalar(limit, pa.decimal128(38, 0)) for limit in (-(2**63), 2**63 - 1)]
     within = pc.and_(pc.greater_equal(exact, limits[0]), pc.less_equal(exact, limits[1]))
@@ -152,6 +160,6 @@ def _matching(column: pa.Array, pattern: str) -> pa.Array:
 
 def is_text_column(column: pa.Array, numbers: pa.Array) -> bool:
     """Whether a column is text: it has at least three non-empty cells, and fewer than half of them are numbers."""
-    empty = pc.is_in(pc.ascii_trim(column, characters=_BLANKS), value_set=MISSING_WORDS)
+    empty = pc.is_in(trimmed(column), value_set=MISSING_WORDS)
     unreadable = pc.and_not(pc.is_null(numbers), pc.fill_null(empty, True))
     return _shows_text(int(pc.sum(unreadable).as_py() or 0), len(numbers) - int(numbers.null_count))

@@ -24,6 +24,11 @@ def listed(names: Sequence[str], most: int = _SHOWN) -> str:
     return ", ".join(names) if more <= 0 else f"{', '.join(names[:most])} and {more} more"
 
 
+def with_article(noun: str) -> str:
+    """A noun with "a" or "an"; the nouns that begin with a u here, such as user, are spoken like "you"."""
+    return f"an {noun}" if noun[:1] in "aeio" else f"a {noun}"
+
+
 def require_columns(names: Sequence[str], where: str) -> None:
     if not names:
         raise DataError(f"{where} has no columns. Pass at least one feature.")

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.threads import in_threads
 from pais._base.validate import attempt, count, instance
-from pais.data.cells import with_decimal_points
 from pais.data.checks import (
     listed,
     require_columns,
@@ -24,7 +23,7 @@ from pais.data.checks import (
     type_name,
     vector_widths,
 )
-from pais.data.headers import require_separator
+from pais.data.dialect import Dialect
 from pais.data.ids import normalised
 from pais.data.schema import Schema
 from pais.data.typed import is_text
@@ -64,12 +63,12 @@ class Columns:
         What is public about the columns. The features are then the coordinates of scaled vectors.
     widths : mapping of str to int
         Lengths of the vectors in columns of a Spark frame, for columns whose type does not state the length.
-    separator : str, optional
-        Character between the cells of a CSV file; None takes the comma, or the semicolon if the header says so.
-    decimal : {".", ","}
-        Decimal mark of the numbers in a CSV file.
+    dialect : Dialect
+        How CSV files are written.
     by_cell : bool
         Whether a missing value leaves out its cell alone: it becomes `MISSING`. For statistics of single columns.
+    marked : bool
+        Whether clipped values are marked, so that a statistic can count them: see `pais.data.scales.BEYOND`.
     """
 
     features: tuple[str, ...] | None = None
@@ -79,16 +78,13 @@ class Columns:
     missing: Missing = "drop"
     schema: Schema | None = None
     widths: Mapping[str, int] = field(default_factory=dict, hash=False)
-    separator: str | None = None
-    decimal: str = "."
+    dialect: Dialect = field(default_factory=Dialect)
     by_cell: bool = False
+    marked: bool = False
 
     def __post_init__(self) -> None:
         if self.missing == "refuse":
             object.__setattr__(self, "missing", "error")
-        require_separator(self.separator)
-        if self.decimal not in (".", ","):
-            raise ArgumentError(f"decimal={self.decimal!r} is not a decimal mark. Pass '.' or ','.")
         if self.missing not in ("drop", "error", "midpoint"):
             raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop', 'error' or 'midpoint'.")
         if self.schema is not None:
@@ -115,11 +111,6 @@ class Columns:
         if isinstance(columns, str):
             raise ArgumentError("columns is a single text. Pass a list of names, or a mapping from names to facts.")
         return cls(features=None if columns is None else tuple(columns), **options)
-
-    @property
-    def states_csv(self) -> bool:
-        """Whether a separator or a decimal mark is stated, which only CSV files have."""
-        return self.separator is not None or self.decimal != "."
 
     @property
     def set_aside(self) -> tuple[str, ...]:
@@ -239,7 +230,8 @@ class Layout:
         """Return one array per number of a row, with NaN for missing values."""
         schema = self.columns.schema
         if schema is not None:
-            encoded = [schema.encode_column(name, self._cells(name, batch)) for name in self.features]
+            marked = self.columns.marked
+            encoded = [schema.encode_column(name, self._cells(name, batch), marked=marked) for name in self.features]
             return self.columns.filled([numbers for several in encoded for numbers in several])
         arrays: list[FloatArray] = []
         for name, width in zip(self.features, self.widths, strict=True):
@@ -248,11 +240,11 @@ class Layout:
         return arrays
 
     def _cells(self, name: str, batch: pa.RecordBatch) -> pa.Array:
-        """Return the cells of a column of the schema; in text cells of numbers, the decimal mark is a point."""
-        column, schema, decimal = batch.column(name), self.columns.schema, self.columns.decimal
-        if decimal == "." or schema is None or schema[name].cells != "numbers" or not is_text(column.type):
+        """Return the cells of a column of the schema; text cells as they are written without a dialect."""
+        column, schema = batch.column(name), self.columns.schema
+        if schema is None or not is_text(column.type):
             return column
-        return with_decimal_points(column, decimal)
+        return self.columns.dialect.cells(column, schema[name].form)
 
     def rows(self, batch: pa.RecordBatch) -> FloatArray:
         """Return all numbers as the rows of one array."""

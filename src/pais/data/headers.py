@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pyarrow.csv as pa_csv
 
 from pais._base.validate import attempt
-from pais.errors import ArgumentError, DataError
+from pais.errors import DataError
 
 # Text that can be a cell but not a column name. Arrow reads these words as missing or as booleans.
 _CELL_WORDS = {*pa_csv.ConvertOptions().null_values, "none", "true", "false"}
@@ -18,39 +18,9 @@ _CELL_MARKS = re.compile(
     r"|^\s*[+-]?0[xX][\da-fA-F]+\s*$"
 )
 
-# Characters that cannot separate cells: quotes, line ends, letters, digits and the characters of numbers.
-_IN_CELLS = re.compile(r"[\"'\r\n\0\w.+-]")
-
-
-#: For a file whose header shows semicolons. Such files often have decimal commas, which a reader of points cannot read.
-DECIMAL_CONCERN = (
-    "the first line is separated by semicolons, and numbers are read with decimal points. If they have decimal commas, "
-    "pass decimal=',' (on the command line: --decimal ,): otherwise they count as missing"
-)
-
 
 def is_csv(name: str) -> bool:
-    return name.lower().removesuffix(".gz").removesuffix(".bz2").endswith((".csv", ".txt"))
-
-
-def require_separator(separator: object) -> None:
-    """Raise unless a stated separator is one character that cannot be part of a number, a word or a quoted cell."""
-    if separator is None:
-        return
-    if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii() or _IN_CELLS.match(separator):
-        raise ArgumentError(
-            f"separator={separator!r} cannot separate cells. Pass one character, such as ',', ';', '|' or a tab."
-        )
-
-
-def no_csv(where: str) -> ArgumentError:
-    """Return the error for a separator or a decimal mark that is stated for data that is not a CSV file."""
-    return ArgumentError(f"separator and decimal are for CSV files, and {where} is none. Leave both out.")
-
-
-def shows_semicolons(header: str) -> bool:
-    """Whether the header of a CSV file, and nothing else of the file, says that its separator is the semicolon."""
-    return ";" in header and "," not in header
+    return name.lower().removesuffix(".gz").removesuffix(".bz2").endswith((".csv", ".tsv", ".txt"))
 
 
 def require_header(names: Sequence[str], where: str) -> None:

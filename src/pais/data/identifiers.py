@@ -1,14 +1,23 @@
-"""Columns that look like row identifiers, judged by their names alone."""
+"""Columns that look like identifiers of rows or of people, judged by their names alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from pais.data.checks import listed
+from pais.data.checks import listed, with_article
+from pais.data.units import people_word
 
 # Common names of columns with row identifiers; pandas writes "Unnamed: 0" for an index without a name.
 _IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|key|uuid)|index|unnamed: 0)|.*[a-z]I[dD]")
+
+# Words for people. Alone they may name the people; other names need an ending for ids: "user", "pupil_id", "memberNo".
+_PEOPLE = "patient|customer|client|user|person|employee|student"
+_OTHERS = (
+    "applicant|borrower|citizen|donor|driver|guest|household|insured|learner|member|participant|passenger|player|pupil|"
+    "resident|respondent|subject|subscriber|taxpayer|teacher|tenant|visitor|voter|worker"
+)
+_PERSON = re.compile(rf"({_PEOPLE})|(.*_)?({_PEOPLE}|{_OTHERS})_?(id|key|uuid|hash|no|nr|number|code)|ssn")
 
 
 def identifiers(names: Sequence[str]) -> list[str]:
@@ -25,3 +34,25 @@ def id_concern(names: Sequence[str]) -> str | None:
         f"column(s) {listed(ids)} look like ids and are used as features. If this is not intended, name the features "
         "with `columns`."
     )
+
+
+def people_concern(names: Sequence[str], stated: Collection[str] = (), *, option: str = "unit={!r}") -> str | None:
+    """Return a warning text if a column looks like the id of people and is not a stated feature, or None.
+
+    For calls that leave out `unit`; `option` is how the text spells it. The text contains column names only, and no
+    cell of the table decides about it.
+    """
+    for name in names:
+        if name not in stated and is_person(name):
+            one = with_article(people_word(name)[0])
+            return (
+                f"column {name!r} looks like the id of {one}, and unit is left out, so the guarantee is for single "
+                f"rows. If {one} may have several rows, pass {option.format(name)} to protect all of them together."
+            )
+    return None
+
+
+def is_person(name: str) -> bool:
+    """Whether a column has a name like those of ids of people."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|[\W_]+", "_", name).lower()
+    return _PERSON.fullmatch(words) is not None

@@ -20,6 +20,9 @@ FIRST_LOSSY = 2**53
 #: Characters that are removed around an id.
 BLANKS = " \t\n\v\f\r"
 
+#: Stands for a character that could not be decoded.
+LOST = "\ufffd"
+
 #: Text of a whole float.
 WHOLE_FLOAT = r"^(0|-?[1-9][0-9]{0,18})\.0$"
 
@@ -72,7 +75,8 @@ def normalised(column: pa.Array, where: str) -> pa.Array:
 
     A number and its decimal text are the same id: columns of numbers become text if 64-bit integers cannot hold them
     all. Text such as "17.0" becomes "17", because tables with a missing id are written that way. Empty text, the words
-    for missing values in CSV files, such as "NA", and floats that have lost digits are missing ids.
+    for missing values in CSV files, such as "NA", and text and floats that have lost characters or digits are missing
+    ids.
     """
     kind = kind_of_ids(column.type, where)
     if isinstance(column.type, pa.BaseExtensionType):
@@ -167,6 +171,8 @@ def _floats(column: pa.Array) -> pa.Array:
 def _trimmed(column: pa.Array) -> pa.Array:
     trimmed = pc.ascii_trim(column, characters=BLANKS)
     missing = pc.is_in(trimmed, value_set=MISSING_WORDS.cast(trimmed.type))
+    # Different ids may have become the same text where characters were lost.
+    missing = pc.or_(missing, pc.fill_null(pc.match_substring(trimmed, LOST), False))
     # A substring is found faster than a pattern.
     may_be_float = pc.or_(pc.match_substring(trimmed, "."), pc.match_substring(trimmed, "+"))
     floats = pc.any(may_be_float).as_py()

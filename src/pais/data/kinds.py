@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -19,8 +20,8 @@ from pais.errors import ArgumentError
 #: Coordinates without bounds are clipped here, so that they stay finite.
 LARGEST = 1e300
 
-# Two categories are as far apart as the two ends of a stated range: sqrt(2) * sqrt(2) = 2.
-_CATEGORY = math.sqrt(2.0)
+#: Two categories are as far apart as the two ends of a stated range: sqrt(2) * sqrt(2) = 2.
+CATEGORY = math.sqrt(2.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +58,19 @@ class Column(ABC):
         """The middle of all vectors that a cell can have."""
         return (0.0,)
 
+    def square_reach(self, point: FloatArray) -> float:
+        """Largest squared distance between a point and the coordinates of a cell, stated or missing."""
+        return math.inf
+
     @property
     def has_midpoint(self) -> bool:
         """Whether coordinate 0 is a public midpoint that can stand in for a missing value."""
         return True
+
+    @property
+    def form(self) -> str:
+        """What text cells are read as, for the dialect of a file: "numbers", "dates" or "text"."""
+        return "numbers"
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether cells of this type can be converted. Text is converted cell by cell."""
@@ -110,6 +120,9 @@ class Boolean(Column):
     def decode(self, coordinates: FloatArray) -> FloatArray:
         return np.clip((coordinates + 1.0) / 2.0, 0.0, 1.0)
 
+    def square_reach(self, point: FloatArray) -> float:
+        return (1.0 + abs(float(point[0]))) ** 2
+
     @property
     def unit_scale(self) -> float:
         return 0.5
@@ -126,7 +139,8 @@ class Boolean(Column):
 class Categories(Column):
     """A public list of categories: one coordinate each. A value that is unknown or missing is none of them.
 
-    If all categories are numbers, cells are compared as numbers; otherwise as `typed.matches` says.
+    Two categories of which one stands for true and the other for false are truth values, as in `Boolean`. If all
+    categories are numbers, cells are compared as numbers; otherwise as `typed.matches` says.
     """
 
     kind: ClassVar[str] = "categories"
@@ -136,7 +150,8 @@ class Categories(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        values = tuple(self._checked(value) for value in self.values)
+        is_truth = tuple(self.values) in ((False, True), (True, False)) and isinstance(self.values[0], bool)
+        values = self.values if is_truth else tuple(self._checked(value) for value in self.values)
         if not all(isinstance(value, (int, float)) for value in values):
             values = tuple(str(value) for value in values)
         marks = [typed.mark_of(value) if isinstance(value, str) else value for value in values]
@@ -165,8 +180,17 @@ class Categories(Column):
         return tuple(f"{self.name}={value}" for value in self.values)
 
     @property
+    def form(self) -> str:
+        are_texts = any(isinstance(value, str) for value in self.values) and _truths(self.values) is None
+        return "text" if are_texts else "numbers"
+
+    @property
     def midpoint(self) -> tuple[float, ...]:
-        return (_CATEGORY / len(self.values),) * len(self.values)
+        return (CATEGORY / len(self.values),) * len(self.values)
+
+    def square_reach(self, point: FloatArray) -> float:
+        # A category that is not listed is at the origin.
+        return float(point @ point + max(0.0, 2.0 - 2.0 * CATEGORY * point.min()))
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return typed.texts_of_objects(cells, with_times=False)
@@ -174,19 +198,32 @@ class Categories(Column):
     def encode(self, cells: pa.Array) -> list[FloatArray]:
         if pa.types.is_null(typed.value_type(cells.type)):
             return [np.zeros(len(cells)) for _ in self.values]
+        truths = _truths(self.values)
+        if truths is not None:
+            cell_truths = typed.truths_of(cells)
+            return [np.where(cell_truths == truth, CATEGORY, 0.0) for truth in truths]
         texts = [value for value in self.values if isinstance(value, str)]
         if texts:
-            return [np.where(equal, _CATEGORY, 0.0) for equal in typed.matches(cells, texts)]
+            return [np.where(equal, CATEGORY, 0.0) for equal in typed.matches(cells, texts)]
         numbers = typed.numbers_of(cells)
-        return [_CATEGORY * (numbers == value) for value in self.values]
+        return [CATEGORY * (numbers == value) for value in self.values]
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
-        shares = np.clip(coordinates / _CATEGORY, 0.0, 1.0)
+        shares = np.clip(coordinates / CATEGORY, 0.0, 1.0)
         return np.asarray(shares / np.maximum(shares.sum(axis=1, keepdims=True), 1.0))
 
     @property
     def unit_scale(self) -> float:
-        return 1.0 / _CATEGORY
+        return 1.0 / CATEGORY
 
     def facts(self) -> dict[str, Any]:
         return {"values": list(self.values)}
+
+
+@functools.lru_cache
+def _truths(values: tuple[str | int | float, ...]) -> tuple[float, ...] | None:
+    """The truth value of each category, if one of two is true and the other is false."""
+    if len(values) != 2:
+        return None
+    truths = tuple(typed.truths_of(typed.texts_of_objects(values)).tolist())
+    return truths if set(truths) == {0.0, 1.0} else None

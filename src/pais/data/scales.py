@@ -22,6 +22,13 @@ from pais.errors import ArgumentError
 # of a column, its deviation is far too small, and one cell would decide a prediction by itself.
 _MOST_DEVIATIONS = 10.0
 
+#: Coordinate, with a sign, of a clipped number if clipped numbers are marked. Those of other numbers are in [-1, 1].
+BEYOND = 1.5
+
+# A number is beyond a bound that was found privately only if rounding errors of the bound do not explain it, relative
+# to the scale and to the center. A bound such as 0 can hold most of the cells.
+_ROUNDING_OF_SCALE, _ROUNDING_OF_CENTER = 1e-9, 1e-13
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Affine(Column):
@@ -51,11 +58,11 @@ class _Affine(Column):
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return pa.array(numbers_of_objects(cells))
 
-    def encode(self, cells: pa.Array) -> list[FloatArray]:
-        return [self.scaled(typed.numbers_of(cells))]
+    def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
+        return [self.scaled(typed.numbers_of(cells), marked=marked)]
 
-    def scaled(self, numbers: FloatArray) -> FloatArray:
-        """Return finite numbers or NaN as coordinates."""
+    def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
+        """Return finite numbers or NaN as coordinates. If `marked`, those that are clipped become `BEYOND`."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip((numbers - self.center) / self.unit_scale, -LARGEST, LARGEST)
 
@@ -97,9 +104,13 @@ class Bounds(_Affine):
     def unit_scale(self) -> float:
         return (self.high / 2.0 - self.low / 2.0) / self.factor
 
-    def scaled(self, numbers: FloatArray) -> FloatArray:
+    def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         inside = (np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale
-        return np.clip(inside, -self.factor, self.factor)
+        inside = np.clip(inside, -self.factor, self.factor)
+        return _marked(inside, numbers < self.low, numbers > self.high) if marked and self.factor == 1.0 else inside
+
+    def square_reach(self, point: FloatArray) -> float:
+        return (self.factor + abs(float(point[0]))) ** 2
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         return np.clip(super().decode(coordinates), self.low, self.high)
@@ -115,6 +126,10 @@ class Dates(Bounds):
     kind: ClassVar[str] = "dates"
     cells: ClassVar[str] = "dates or times"
 
+    @property
+    def form(self) -> str:
+        return "dates"
+
     def accepts(self, kind: pa.DataType) -> bool:
         kind = typed.value_type(kind)
         return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
@@ -122,10 +137,10 @@ class Dates(Bounds):
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return typed.texts_of_objects(cells)
 
-    def encode(self, cells: pa.Array) -> list[FloatArray]:
+    def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
         if pa.types.is_null(cells.type):
             return [np.full(len(cells), np.nan)]
-        return [self.scaled(typed.days_of(cells))]
+        return [self.scaled(typed.days_of(cells), marked=marked)]
 
     def times(self, days: FloatArray) -> NDArray[Any]:
         """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""
@@ -200,12 +215,16 @@ class Auto(_Affine):
     def unit_scale(self) -> float:
         return 1.0 if self.scale is None else self.scale / self.factor
 
-    def scaled(self, numbers: FloatArray) -> FloatArray:
+    def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         if self.is_open:
             return numbers
         coordinates = super().scaled(numbers)
         most = self.factor * (_MOST_DEVIATIONS if self.standardized else 1.0)
-        return np.clip(coordinates, -most, most)
+        inside = np.clip(coordinates, -most, most)
+        if not marked or self.factor != 1.0 or self.standardized:
+            return inside
+        end = 1.0 + _ROUNDING_OF_SCALE + _ROUNDING_OF_CENTER * abs(self.center) / self.unit_scale
+        return _marked(inside, coordinates < -end, coordinates > end)
 
     def decode(self, coordinates: FloatArray) -> FloatArray:
         if self.is_open:
@@ -246,6 +265,12 @@ class Scale(_Affine):
 
     def facts(self) -> dict[str, Any]:
         return {"scale": self.scale}
+
+
+def _marked(coordinates: FloatArray, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> FloatArray:
+    """Coordinates in which numbers below the lower bound or above the upper one are `BEYOND`, with a sign."""
+    coordinates = np.where(below, -BEYOND, coordinates)
+    return np.where(above, BEYOND, coordinates)
 
 
 def days(title: str, value: object) -> float:

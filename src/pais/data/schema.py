@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,13 +16,18 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
+from pais.data.intervals import Groups, Periods, Ranges, could_be_edges, ranges
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Dates, Scale, days
 from pais.errors import ArgumentError
 
-_KINDS = 'Pass (low, high), "auto", a list of categories, bool, two dates, or a number by which to divide the values'
+_KINDS = (
+    'Pass (low, high), "auto", a list of categories, bool, two dates, ranges such as pais.ranges(0, 18, 65), or a '
+    "number by which to divide the values"
+)
 
-_BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in (Auto, Boolean, Bounds, Categories, Dates, Scale)}
+_ALL = (Auto, Boolean, Bounds, Categories, Dates, Periods, Ranges, Scale)
+_BY_NAME: dict[str, type[Column]] = {kind.kind: kind for kind in _ALL}
 
 
 @dataclass(frozen=True)
@@ -36,15 +42,20 @@ class Schema:
     - ``"auto"``: as with bounds, which a private survey finds.
     - A list, or a tuple of more than two values: categories. Each one is a coordinate, 0 or sqrt(2). Released values
       are shares.
+    - ``pais.ranges(0, 20, 40)``: ranges of numbers, as categories. ``pais.months("2024-01-01", "2024-12-31")`` and the
+      functions `days`, `weeks`, `quarters` and `years`: the same for periods of dates.
     - ``bool``, or ``[True, False]``: -1 or 1, released as the share of true.
     - A number s: values are divided by s and not clipped. Released values are in own units.
 
     A *tuple of two* states bounds and a *list* states categories, so ``["yes", "no"]`` are two categories. Two
-    categories are as far apart as the ends of a stated range. A category that is unknown or missing is none of those
-    listed. Categories are compared without blanks at their ends; if all of them are numbers, as numbers. Among other
-    categories, ``"5"`` is also the number 5 and the text ``"5.0"``, but not ``"05"``; ``"True"`` is also the boolean.
-    Dates are `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count
-    in UTC, and times without a zone as they are.
+    categories are as far apart as the ends of a stated range. A list of numbers with gaps or decimals, such as
+    ``[0, 20, 40]``, is refused, because it could be meant as edges of ranges; as text, they are categories. A category
+    that is unknown or missing is none of those listed. Categories are compared without blanks at their ends; if all of
+    them are numbers, as numbers. Among other categories, ``"5"`` is also the number 5 and the text ``"5.0"``, but not
+    ``"05"``; ``"True"`` is also the boolean. Truth values are booleans, the numbers 0 and 1, or the words true, false,
+    yes and no in any case. This holds for ``bool``, and for two categories that stand for false and true: ``[0, 1]``,
+    ``["no", "yes"]``. Dates are `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times
+    with a zone count in UTC, and times without a zone as they are.
 
     A cell has the same coordinates whatever the type of its column: number, text, object or dictionary. In a pandas
     frame, whose types depend on all cells, a cell that does not fit the kind of its column is missing. Other tables
@@ -138,6 +149,15 @@ class Schema:
         """Whether public bounds limit every coordinate."""
         return all(column.is_bounded for column in self.columns)
 
+    def reach(self, center: Sequence[float] | None) -> float:
+        """Largest distance between a point and the vector of a row; infinite if bounds do not limit every coordinate.
+
+        None stands for the origin.
+        """
+        point = np.zeros(self.width) if center is None else np.asarray(center, dtype=np.float64)
+        pairs = zip(self.columns, self._slices, strict=True)
+        return math.sqrt(sum(column.square_reach(point[places]) for column, places in pairs))
+
     @cached_property
     def unit_scale(self) -> FloatArray:
         """Own units per unit of each coordinate, by which a standard error of a vector is multiplied."""
@@ -170,9 +190,15 @@ class Schema:
         ends = np.cumsum([len(column.labels) for column in self.columns]).tolist()
         return [slice(end - len(column.labels), end) for column, end in zip(self.columns, ends, strict=True)]
 
-    def encode_column(self, name: str, cells: pa.Array) -> list[FloatArray]:
-        """Return one array per coordinate of a column, with NaN where the value is missing or cannot be read."""
-        return self[name].encode(cells)
+    def encode_column(self, name: str, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
+        """Return one array per coordinate of a column, with NaN where the value is missing or cannot be read.
+
+        If `marked`, clipped values are marked: see `pais.data.scales.BEYOND`.
+        """
+        column = self[name]
+        return (
+            column.encode(cells, marked=True) if marked and isinstance(column, (Auto, Bounds)) else column.encode(cells)
+        )
 
     def resolved(self, scales: Mapping[str, tuple[float, float]]) -> Schema:
         """Return the schema in which these "auto" columns have a center and a scale."""
@@ -192,13 +218,13 @@ class Schema:
         by_name = {column.name: column for column in columns}
         return Schema(tuple(by_name.get(column.name, column) for column in self.columns))
 
-    def rescaled(self, rows: NDArray[np.generic], resolved: Schema) -> FloatArray:
+    def rescaled(self, rows: NDArray[np.generic], resolved: Schema, *, marked: bool = False) -> FloatArray:
         """Return vectors of this schema as vectors of the schema in which its open columns are resolved."""
         scaled = np.array(rows, dtype=np.float64)
         for column, place in zip(self.columns, self._slices, strict=True):
             after = resolved[column.name]
             if column.is_open and isinstance(after, Auto):
-                scaled[:, place] = after.scaled(scaled[:, place])
+                scaled[:, place] = after.scaled(scaled[:, place], marked=marked)
         return scaled
 
     def decode(self, vectors: Any) -> FloatArray:
@@ -255,6 +281,8 @@ def _column(name: Any, stated: object) -> Column:
         return Boolean(name=name)
     if isinstance(stated, str) and stated == "auto":
         return Auto(name=name)
+    if isinstance(stated, Groups):
+        return stated.named(name)
     if isinstance(stated, Real) and not isinstance(stated, (bool, np.bool_)):
         return Scale(name=name, scale=float(stated))
     if isinstance(stated, tuple) and len(stated) == 2:
@@ -269,13 +297,25 @@ def _column(name: Any, stated: object) -> Column:
     if isinstance(stated, (Sequence, np.ndarray)) and not isinstance(stated, (str, bytes)):
         if len(stated) == 2 and all(isinstance(value, (bool, np.bool_)) for value in stated) and stated[0] != stated[1]:
             return Boolean(name=name)
-        if len(stated) == 2 and all(isinstance(value, Real) and not isinstance(value, bool) for value in stated):
+        may_be_edges = could_be_edges(list(stated))
+        if len(stated) == 2 and may_be_edges:
             raise ArgumentError(
                 f"{title} is a list of two numbers, which could be bounds or categories. Pass a tuple, (low, high), "
                 "for bounds, or the categories as text."
             )
+        if may_be_edges:
+            raise ArgumentError(_edges_or_values(name, list(stated)))
         return Categories(name=name, values=tuple(stated))
     raise ArgumentError(f"{title} of type {type(stated).__name__} is not understood. {_KINDS}.")
+
+
+def _edges_or_values(name: str, stated: Sequence[Any]) -> str:
+    """The error for a list of numbers that could be edges, with both spellings."""
+    edges, texts = ranges(sorted(set(stated))), ", ".join(repr(str(value)) for value in stated)
+    return (
+        f"the list of numbers for column {name!r} could be edges of ranges or exact values. Write {edges!r} for "
+        f"ranges, or the numbers as text, [{texts}], for exact values."
+    )
 
 
 def _from_dict(described: Mapping[str, Any]) -> Column:
@@ -286,6 +326,12 @@ def _from_dict(described: Mapping[str, Any]) -> Column:
         raise ArgumentError("a column of the schema has an unknown kind. Install the version that wrote it.")
     if kind is Dates:
         facts |= {side: days("a bound of the schema", facts[side]) for side in ("low", "high")}
+    elif kind is Periods:
+        facts |= {side: days("a date of the schema", facts[side]) for side in ("first", "last")}
+    elif kind is Ranges:
+        *inner, last = facts["ends"]
+        facts["ends"] = tuple(-math.inf if end is None else end for end in inner)
+        facts["ends"] += (math.inf if last is None else last,)
     elif kind is Categories:
         facts["values"] = tuple(facts["values"])
     elif kind is Auto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.fs as pa_fs
 from pais._base.validate import without_sizes
 from pais.data.ball import table_of
 from pais.data.columns import Columns, Layout, Missing
+from pais.data.dialect import CSVFile, Dialect, no_csv
 from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
 from pais.data.engines.batches import BatchEngine
@@ -20,11 +22,24 @@ from pais.data.engines.files import names_in
 from pais.data.engines.memory import MemoryEngine
 from pais.data.engines.paths import files_of
 from pais.data.engines.streams import is_stream, stream_of
-from pais.data.headers import no_csv
 from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
 from pais.data.units import Unit, unit_of
 from pais.errors import ArgumentError
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Opening:
+    """Data with options of `source` that an estimator does not have, such as the separator of a CSV file. Secret."""
+
+    data: object
+    options: Mapping[str, Any]
+    held: bool = False
+
+    def open(self, **stated: Any) -> Engine:
+        """Open the data with what the estimator states, and hold the rows in memory if so asked."""
+        engine = source(self.data, **stated, **self.options)
+        return engine.held() if self.held else engine
 
 
 @without_sizes
@@ -34,21 +49,25 @@ def source(
     columns: Sequence[str] | Mapping[str, object] | Schema | None = None,
     carry: Sequence[str] = (),
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     key: str | None = None,
     missing: Missing = "drop",
     widths: Mapping[str, int] | None = None,
     separator: str | None = None,
-    decimal: str = ".",
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    date_format: str | None = None,
     on_rows: Callable[[int], None] | None = None,
 ) -> Engine:
     """Open data of any supported kind. Pass the result to any function that takes rows.
 
     Parameters
     ----------
-    data : array, table, path, dataset, query, batches or Spark DataFrame
+    data : array, table, path, CSVFile, dataset, query, batches or Spark DataFrame
         An array of numbers; a pandas, polars or Arrow table; the path of a Parquet or CSV file, a directory of them, a
-        pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a pyarrow dataset of
+        pattern such as ``"data/2024-*.parquet"`` or an address such as ``"s3://bucket/data"``; a `CSVFile`, which is a
+        path together with how the file is written; a pyarrow dataset of
         files; a Spark DataFrame; a polars LazyFrame or a DuckDB relation, whose query is executed in every pass; a
         function that returns a new iterator of record batches in every call, or a list of them; a generator of record
         batches or a `pyarrow.RecordBatchReader`, which can be read in one pass only. Files, queries and batches are
@@ -77,11 +96,14 @@ def source(
     unit : str, optional
         Who is protected: the column that names the person, or other unit, of each row. The guarantee then holds for
         adding or removing a unit with all of its rows. Ids are integers or text; a row without an id contributes
-        nothing. Floats of 2**53 or more have lost digits and count as missing. None protects single rows. The source is
+        nothing. Floats of 2**53 or more have lost digits and count as missing, as does text with characters that
+        could not be decoded. None protects single rows. The source is
         read once more to count the rows of each unit, of which there may be up to 100 million.
-    max_rows_per_unit : int
-        Number of rows M of a unit that count in full. Each of its m rows has mass 1 / max(M, m). With 1, the default,
-        every unit counts once. A larger M gives units with many rows more influence, and every unit M times less.
+    max_rows_per_unit : int, optional
+        Number of rows M of a unit that count in full. Each of its m rows has mass 1 / max(M, m). With 1, and by
+        default, every unit counts once. A larger M gives units with many rows more influence, and every unit M times
+        less. Sums and counts of rows add up all rows of a unit, up to M of them; by default, they find a bound
+        privately.
     key : str, optional
         Not a privacy unit (see `unit`): a column of integers, one per row, that makes seeded runs repeatable. A seeded
         run keys its draws by this column, so it draws the same sample from the same rows in any order. A row without a
@@ -98,11 +120,9 @@ def source(
         ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs a width, and so does a column of
         Spark ML vectors without a size in its metadata. A row with a vector of another length contributes nothing.
         Widths are public. Other sources do not accept widths: the type of an Arrow fixed-size list contains its length.
-    separator : str, optional
-        Character between the cells of a CSV file. None takes the comma, or the semicolon if the first line has
-        semicolons and no comma.
-    decimal : {".", ","}
-        Decimal mark of the numbers in a CSV file. With a comma, a cell with a point is not a number.
+    separator, decimal, thousands, encoding, date_format : str, optional
+        How a CSV file is written: see `CSVFile`. A file that shows another form than the usual one is refused with a
+        message that names it, unless the form is stated.
     on_rows : callable, optional
         Called with the number of rows after each batch of a pass, for example to update a progress bar.
 
@@ -114,6 +134,10 @@ def source(
     With ``missing="drop"``, rows that are not finite change nothing: `tests/conformance/missing/test_missing_rows.py`.
     No line of a CSV file changes the contribution of another line: `tests/conformance/test_one_line.py`.
     """
+    if isinstance(data, Opening):
+        return data.open(
+            columns=columns, carry=carry, unit=unit, max_rows_per_unit=max_rows_per_unit, key=key, missing=missing
+        )
     selection = Columns.of(
         columns,
         carry=tuple(carry),
@@ -121,8 +145,9 @@ def source(
         unit=unit_of(unit, max_rows_per_unit),
         missing=missing,
         widths=widths or {},
-        separator=separator,
-        decimal=decimal,
+        dialect=Dialect(
+            separator=separator, decimal=decimal, thousands=thousands, encoding=encoding, date_format=date_format
+        ),
     )
     return _opened(data, selection, columns, on_rows)
 
@@ -131,26 +156,36 @@ def source(
 def cells(
     data: object,
     *,
-    columns: Schema,
+    columns: Schema | None,
     unit: str | Unit | None,
-    max_rows_per_unit: int,
+    max_rows_per_unit: int | None,
     missing: Missing,
+    by_cell: bool = True,
     on_rows: Callable[[int], None] | None = None,
-    **csv: Any,
+    **dialect: Any,
 ) -> Engine:
-    """Open a table as `source` does, for statistics of single columns.
+    """Open a table as `source` does, for statistics, which count the values that are clipped.
 
-    With ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as it is. `csv`
-    says how CSV files are written.
+    If `by_cell` and ``missing="drop"``, a missing value leaves out its cell alone. Data that is open already stays as
+    it is. `dialect` says how CSV files are written.
     """
-    own = {"unit": unit_of(unit, max_rows_per_unit), "missing": missing, "by_cell": missing == "drop"}
-    return _opened(data, Columns.of(columns, **own, **csv), columns, on_rows)
+    selection = Columns.of(
+        columns,
+        unit=unit_of(unit, max_rows_per_unit),
+        missing=missing,
+        by_cell=by_cell and missing == "drop",
+        marked=True,
+        dialect=Dialect(**dialect),
+    )
+    return _opened(data, selection, columns, on_rows)
 
 
 def _opened(data: object, selection: Columns, columns: object, on_rows: Callable[[int], None] | None) -> Engine:
     if isinstance(data, Engine):
         _require_same(data, selection, columns)
         return data
+    if isinstance(data, CSVFile):
+        selection, data = replace(selection, dialect=data.dialect_beside(selection.dialect)), data.path
     if selection.widths and not _is_spark_frame(data):
         raise ArgumentError("widths is only for Spark DataFrames, and the source is not one. Leave it out.")
     engine = _open(data, selection, on_rows)
@@ -164,7 +199,7 @@ def _require_same(engine: Engine, stated: Columns, columns: object) -> None:
     before, default = engine.stated, Columns()
     differ = [
         name
-        for name in ("carry", "key", "missing", "widths", "separator", "decimal")
+        for name in ("carry", "key", "missing", "widths", "dialect")
         if getattr(stated, name) not in (getattr(default, name), getattr(before, name))
     ]
     if stated.unit not in (None, engine.unit):
@@ -177,8 +212,8 @@ def _require_same(engine: Engine, stated: Columns, columns: object) -> None:
         differ.append("columns")
     if differ:
         raise ArgumentError(
-            f"{', '.join(differ)} cannot be stated for a source that is open already. State it where pais.source opens "
-            "the data."
+            f"{', '.join(_options(differ, stated))} cannot be stated for a source that is open already. State it where "
+            "pais.source opens the data."
         )
 
 
@@ -191,8 +226,9 @@ def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
 
 def names_of(data: Any) -> list[str]:
     """Return the names of the columns of a table, a file or a frame; none for an array. Public."""
-    if isinstance(data, (str, Path)):
-        return names_in(*files_of(data)[0])
+    if isinstance(data, (str, Path, CSVFile)):
+        path, dialect = (data.path, data.dialect) if isinstance(data, CSVFile) else (data, Dialect())
+        return names_in(*files_of(path)[0], dialect)
     stream = stream_of(data)
     if stream is not None:
         return list(stream.schema.names)
@@ -211,8 +247,8 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
 
         return SparkEngine(data, selection, on_rows=on_rows)
     require_table(data)
-    if selection.states_csv:
-        raise no_csv("the data")
+    if selection.dialect.stated:
+        raise no_csv("the data", selection.dialect)
     stream = stream_of(data)
     if stream is not None:
         return BatchEngine(stream, selection, on_rows=on_rows)
@@ -234,9 +270,18 @@ def _open(data: object, selection: Columns, on_rows: Callable[[int], None] | Non
     return MemoryEngine(table_of(from_array(data)))
 
 
+def _options(differ: list[str], stated: Columns) -> list[str]:
+    """The arguments of `source` behind what differs."""
+    return [option for name in differ for option in (stated.dialect.stated if name == "dialect" else (name,))]
+
+
 def is_streamed(data: object) -> bool:
     """Whether `data` is read in passes, as a file or a query is, rather than an array or a table in memory."""
-    return isinstance(data, (Engine, str, Path, pa_dataset.Dataset)) or _is_spark_frame(data) or is_stream(data)
+    return (
+        isinstance(data, (Engine, Opening, str, Path, CSVFile, pa_dataset.Dataset))
+        or _is_spark_frame(data)
+        or is_stream(data)
+    )
 
 
 def _is_spark_frame(data: object) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
@@ -18,7 +16,9 @@ from pais._base.validate import as_array, attempt
 from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_objects
 from pais.data.checks import is_numeric, require_columns
 from pais.data.columns import Columns, Layout, Missing
-from pais.data.headers import is_csv, require_header
+from pais.data.dialect import CSVFile, Dialect
+from pais.data.engines.arrow import ArrowEngine
+from pais.data.engines.paths import files_of
 from pais.data.ids import ids_of_objects
 from pais.data.schema import Schema
 from pais.errors import DataError
@@ -41,7 +41,7 @@ def read(
 
     Parameters
     ----------
-    source : array, table or path
+    source : array, table, path or CSVFile
         Tables are read through the Arrow interface, so neither pandas nor polars is imported.
     columns : sequence of str, mapping or Schema, optional
         Columns to take, by name; None takes all. With a mapping or a schema, rows are scaled vectors.
@@ -49,17 +49,16 @@ def read(
         "midpoint" puts the public midpoint of a column in the place of missing values, which needs a schema.
     """
     selection = Columns.of(columns, missing=missing)
-    names_are_public = True
-    if isinstance(source, (str, Path)):
-        path = Path(source)
-        table = _read_file(path, selection)
-        names_are_public = not is_csv(path.name)
-    elif hasattr(source, "__arrow_c_stream__"):
-        table = as_table(source, selection)
-    else:
+    if isinstance(source, (str, Path, CSVFile)):
+        path, dialect = (source.path, source.dialect) if isinstance(source, CSVFile) else (source, Dialect())
+        engine = ArrowEngine(files_of(path), replace(selection, dialect=dialect))
+        parts = [np.empty((0, engine.n_features)), *engine.in_order(lambda rows, _: rows)]
+        return Table(rows=np.concatenate(parts), names=engine.names)
+    if not hasattr(source, "__arrow_c_stream__"):
         selection.require_no_names()
         return Table(rows=from_array(source), names=None)
-    layout = Layout.of(table.schema, selection, "the source", shown=names_are_public)
+    table = as_table(source, selection)
+    layout = Layout.of(table.schema, selection, "the source")
     return Table(rows=layout.rows(layout.batch(table)), names=layout.names)
 
 
@@ -131,7 +130,7 @@ def _pandas_column(name: str, series: Any, columns: Columns) -> pa.Array | pa.Ch
         return pa.nulls(len(series))
     if name in columns.carry and not is_feature:
         return pa.array(series)
-    column = None if _holds_objects(series.dtype) else attempt(lambda: pa.array(series))
+    column = None if holds_objects(series.dtype) else attempt(lambda: pa.array(series))
     if is_feature and columns.schema is not None:
         kind = columns.schema[name]
         if column is None:
@@ -162,7 +161,7 @@ def _objects(series: Any) -> NDArray[Any]:
     return np.asarray(series.to_numpy(dtype=object))
 
 
-def _holds_objects(kind: Any) -> bool:
+def holds_objects(kind: Any) -> bool:
     """Whether cells are Python objects, also as the categories of a categorical column, which can be mixed too."""
     return kind == np.dtype(object) or getattr(getattr(kind, "categories", None), "dtype", None) == np.dtype(object)
 
@@ -187,23 +186,3 @@ def _from_objects(array: NDArray[Any]) -> FloatArray:
     if text:
         raise DataError(f"column(s) {', '.join(text)} are not numeric. Leave them out or convert them to floats.")
     return rows
-
-
-def _read_file(path: Path, columns: Columns) -> pa.Table:
-    if not path.exists():
-        raise DataError(f"{path} does not exist. Pass the path of a Parquet or CSV file.")
-    features = None if columns.features is None else list(columns.features)
-    if is_csv(path.name):
-        texts = {} if columns.schema is None else dict.fromkeys(columns.schema.names, pa.string())
-        options = pa_csv.ConvertOptions(include_columns=features or [], column_types=texts)
-        table = attempt(lambda: pa_csv.read_csv(path, convert_options=options))
-        if table is not None:
-            require_header(table.column_names, str(path))
-            # A column without any value counts as numeric.
-            kinds = [pa.float64() if pa.types.is_null(field.type) else field.type for field in table.schema]
-            table = table.cast(pa.schema(list(zip(table.column_names, kinds, strict=True))))
-    else:
-        table = attempt(lambda: pq.read_table(path, columns=features))
-    if table is None:
-        raise DataError(f"{path} cannot be read as Parquet or CSV with these columns. Check the file.")
-    return table

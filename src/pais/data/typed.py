@@ -26,8 +26,8 @@ _DATE = (
     r" ?(?P<zone>[Zz]|[+-]\d{2}:?\d{2}(?::?\d{2})?)?)?$"
 )
 
-# Words for false and true in lower case, and the numbers that are written most often, which are faster found as words.
-_WORDS = {"false": 0.0, "no": 0.0, "0": 0.0, "true": 1.0, "yes": 1.0, "1": 1.0}
+# Words for truth values in lower case, and the numbers that are written most often, which are faster found as words.
+_WORDS = {**TRUTHS, "no": 0.0, "yes": 1.0, "0": 0.0, "1": 1.0}
 
 # Types of texts that Arrow converts at once, by their length: dates, and dates with a time to the second.
 _BY_LENGTH = {len("2025-01-31"): pa.date32(), len("2025-01-31 12:00:00"): pa.timestamp("s")}
@@ -99,18 +99,24 @@ def matches(column: pa.Array, values: Sequence[str]) -> list[NDArray[np.bool_]]:
     texts = texts_of(column)
     has_numbers = any(isinstance(mark, float) for mark in marks)
     numbers = _usual_numbers(texts) if has_numbers else np.full(len(texts), np.nan)
-    words = [TRUTHS[float(mark)] if isinstance(mark, bool) else [str(mark)] for mark in marks]
-    owners = np.array([*(place for place, several in enumerate(words) for _ in several), -1])
-    index = pc.index_in(texts, value_set=pa.array([word for several in words for word in several], texts.type))
-    owner = owners[pc.fill_null(index, -1).to_numpy(zero_copy_only=False)]
-    return [numbers == mark if isinstance(mark, float) else owner == place for place, mark in enumerate(marks)]
+    lowered = pc.ascii_lower(texts) if any(isinstance(mark, bool) for mark in marks) else texts
+    index = pc.fill_null(pc.index_in(texts, value_set=pa.array([str(mark) for mark in marks], texts.type)), -1)
+    owner = index.to_numpy(zero_copy_only=False)
+    return [
+        numbers == mark
+        if isinstance(mark, float)
+        else _mask(pc.equal(lowered, str(mark).lower()))
+        if isinstance(mark, bool)
+        else owner == place
+        for place, mark in enumerate(marks)
+    ]
 
 
 def mark_of(text: str) -> float | bool | str:
     """Return the number or the truth value that a text stands for among categories, or else the text."""
-    for truth, words in TRUTHS.items():
-        if text in words:
-            return bool(truth)
+    truth = TRUTHS.get(text.lower())
+    if truth is not None:
+        return bool(truth)
     number = float(_usual_numbers(pa.array([text], pa.large_string()))[0])
     return text if math.isnan(number) else number
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,15 @@ _MOST_WORDS = 16
 _LANES = 4
 # A decimal integer in its usual form.
 _WHOLE = r"^(0|-?[1-9][0-9]{0,18})$"
+# Owners of rows that the name of a column may tell. Of several, the last one counts: `client_account` has accounts.
+_OWNERS = re.compile(
+    "account|applicant|borrower|business|buyer|card|child|citizen|client|company|customer|device|donor|driver|"
+    "employee|family|firm|guest|holder|hospital|household|house|inhabitant|insured|learner|machine|member|neighbour|"
+    "operator|organisation|owner|participant|passenger|patient|payer|player|pupil|reader|resident|respondent|school|"
+    "seller|session|sensor|shop|staff|store|student|subject|subscriber|supplier|taxpayer|teacher|tenant|trip|user|"
+    "vehicle|visitor|visit|voter|worker|writer"
+)
+_PLURALS = {"business": "businesses", "child": "children", "insured": "insured", "staff": "staff"}
 _LOW, _HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
@@ -44,20 +54,27 @@ class Unit:
     ----------
     column : str
         The column that names the unit of each row.
-    max_rows : int
+    max_rows : int, optional
         Number of rows M that count in full. Each of the m rows of a unit has mass 1 / max(M, m), so that the masses of
-        a unit add up to at most 1. With the default 1, every unit counts once, however many rows it owns.
+        a unit add up to at most 1. None states nothing: for means and models, every unit counts once, as with M = 1;
+        for sums and counts of rows, a bound is found privately.
     """
 
     column: str
-    max_rows: int = 1
+    max_rows: int | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise ArgumentError("unit is not the name of a column. Pass a name, such as unit='customer_id'.")
-        object.__setattr__(self, "max_rows", validate.count("max_rows_per_unit", self.max_rows))
-        if self.max_rows > _MOST_ROWS:
+        if self.max_rows is not None:
+            object.__setattr__(self, "max_rows", validate.count("max_rows_per_unit", self.max_rows))
+        if self.full_rows > _MOST_ROWS:
             raise ArgumentError(f"max_rows_per_unit={self.max_rows} is too large. Pass at most {_MOST_ROWS}.")
+
+    @property
+    def full_rows(self) -> int:
+        """Number of rows that count in full, where rows have masses: 1 if nothing is stated."""
+        return 1 if self.max_rows is None else self.max_rows
 
     @property
     def neighbours(self) -> str:
@@ -67,11 +84,11 @@ class Unit:
     @property
     def mass_bits(self) -> int:
         """Binary places of a mass."""
-        return _MASS_BITS + self.max_rows.bit_length()
+        return _MASS_BITS + self.full_rows.bit_length()
 
     def masses(self, n_rows: IntArray) -> IntArray:
         """Mass of each row of a unit with this many rows, in steps of 2**-mass_bits, rounded down."""
-        return np.asarray((1 << self.mass_bits) // np.maximum(n_rows, self.max_rows))  # [note: units-1]
+        return np.asarray((1 << self.mass_bits) // np.maximum(n_rows, self.full_rows))  # [note: units-1]
 
     def to_dict(self) -> dict[str, Any]:
         return {"column": self.column, "max_rows": self.max_rows}
@@ -82,18 +99,45 @@ class Unit:
         return None if described is None else cls(column=described["column"], max_rows=described["max_rows"])
 
 
-def unit_of(unit: str | Unit | None, max_rows: int) -> Unit | None:
+def about_units(unit: Unit | None) -> str:
+    """Whose rows a release is about, and how they count. Public."""
+    if unit is None:
+        return "rows; each row counts once"
+    one, many = people_word(unit.column)
+    if unit.full_rows == 1:
+        return f"{many}; each {one} counts once, with all rows sharing one weight"
+    return f"rows of {many}; a {one} with more than {unit.full_rows} rows counts as {unit.full_rows} rows"
+
+
+def unit_of(unit: str | Unit | None, max_rows: int | None) -> Unit | None:
     """The unit that a user states by the name of its column; None for single rows."""
     if unit is None:
-        if max_rows != 1:
+        if max_rows is not None:
             raise ArgumentError("max_rows_per_unit is stated without a unit. Pass unit='customer_id', or leave it out.")
         return None
     return unit if isinstance(unit, Unit) else Unit(column=unit, max_rows=max_rows)
 
 
+def people_word(unit_column: str | None) -> tuple[str, str]:
+    """What a text calls one unit and several of them, from the name of their column: ``patient_id`` has patients.
+
+    A name without a known word, such as ``id``, has people.
+
+    Examples
+    --------
+    >>> people_word("customer_id"), people_word("id")
+    (('customer', 'customers'), ('person', 'people'))
+    """
+    found = _OWNERS.findall((unit_column or "").lower())
+    if not found:
+        return "person", "people"
+    word = found[-1]
+    return word, _PLURALS.get(word, word[:-1] + "ies" if word.endswith("y") else word + "s")
+
+
 def most_units(unit: Unit | None, mass: float) -> float:
     """Largest number of units whose rows have this mass together: a unit has at least 1 / M. None is for rows."""
-    return mass if unit is None else mass * unit.max_rows
+    return mass if unit is None else mass * unit.full_rows
 
 
 def require_ids(kind: pa.DataType, unit: Unit, features: Sequence[str], where: str) -> None:

@@ -22,12 +22,13 @@ from pais._base.numerics import FloatArray
 from pais.accounting import Accounts, travelling
 from pais.data.ball import table_of
 from pais.data.columns import Columns
+from pais.data.dialect import CSVFile
 from pais.data.engines import Engine
 from pais.data.engines.base import require_finite as require_finite_rows
 from pais.data.engines.memory import MemoryEngine
-from pais.data.identifiers import id_concern
+from pais.data.identifiers import id_concern, is_person, people_concern
 from pais.data.schema import Schema
-from pais.data.sources import is_streamed, source
+from pais.data.sources import is_streamed, names_of, source
 from pais.data.tables import Table, from_array, is_frame, read, require_table
 from pais.data.units import unit_of
 from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
@@ -57,10 +58,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Fit with accounts that were looked up before a row was read, and store what all estimators show."""
         charged.check(settings.price)
         rows = self._opened(X)
-        warn(rows.concern, QualityWarning)
-        if self.columns is None and not isinstance(X, Engine):
-            # The columns of an engine were chosen when it was opened.
-            warn(id_concern(rows.names or ()), QualityWarning)
+        if not isinstance(X, Engine):
+            # The unit and the columns of an engine were chosen when it was opened.
+            self._warn_of_ids(X, rows)
         fitted = fit(rows, settings, random_state=self._seed(), ledger=charged)
         self._keep(fitted)
         if fitted.survey is not None:
@@ -74,6 +74,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
                 stacklevel=4,
             )
         warn(self.fit_.concern, QualityWarning)
+
+    def _warn_of_ids(self, X: Any, rows: Engine) -> None:
+        """Warn of columns that look like ids, by their names: of people if `unit` is left out, and among features."""
+        ids = list(rows.names or ()) if self.columns is None else []
+        if self.unit is None:
+            warn(people_concern(self._header(X), _names_of(self.columns)))
+            ids = [name for name in ids if not is_person(name)]
+        warn(id_concern(ids), QualityWarning)
+
+    def _header(self, X: Any) -> list[str]:
+        """Names of the columns of the data."""
+        return names_of(X)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""
@@ -234,7 +246,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Return a table in memory, or the path of a file, for a model that reads columns by name."""
         require_in_memory(X)
         require_table(X)
-        if not isinstance(X, (str, Path)) and not hasattr(X, "__arrow_c_stream__"):
+        if not isinstance(X, (str, Path, CSVFile)) and not hasattr(X, "__arrow_c_stream__"):
             raise DataError("the model reads columns by name, which an array does not have. Pass a table or a file.")
         return X
 
@@ -242,7 +254,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         """Rows as a numeric array of the right width, NaN where a cell has no number; errors never quote values."""
         require_in_memory(X)
         require_table(X)
-        if isinstance(X, (str, Path)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
+        if isinstance(X, (str, Path, CSVFile)) or (hasattr(X, "__arrow_c_stream__") and not _is_frame(X)):
             return self._named_rows(read(X), reset=reset)
         rows, message = _numbers(X), None
         try:
@@ -270,7 +282,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 
 
 def require_in_memory(X: Any) -> None:
-    if is_streamed(X) and not isinstance(X, (str, Path)):
+    if is_streamed(X) and not isinstance(X, (str, Path, CSVFile)):
         raise DataError(
             "transform needs rows in memory. Read a part of the rows and pass that; predict, score and pais.cost take "
             "any source."
@@ -279,6 +291,11 @@ def require_in_memory(X: Any) -> None:
 
 def _schema_of(columns: Any) -> Schema | None:
     return Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
+
+
+def _names_of(columns: Any) -> tuple[str, ...]:
+    """The columns that the user states."""
+    return columns.names if isinstance(columns, Schema) else tuple(map(str, columns or ()))
 
 
 def _is_frame(X: Any) -> bool:

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
 from pais.mechanisms import Elbow
 from pais.planning import KMeansFit
 from pais.planning.coefficients import Coefficients
 from pais.planning.components import PCAFit
 from pais.planning.logits import Logits
+from pais.planning.readability import CLEAR
+from pais.report.view import sizes_of
 
 _COUNT = "noisy_count"
 
@@ -30,7 +34,15 @@ def centers_frame(fit: KMeansFit, feature_names: Any = None) -> Any:
         columns = dict(zip(names, value.centers.T, strict=True))
     frame = pd.DataFrame(columns, index=pd.RangeIndex(len(value.centers), name="cluster"))
     features = list(frame.columns)
-    frame.insert(len(features), _COUNT, value.noisy_counts, allow_duplicates=True)
+    sizes = sizes_of(fit)
+    columns = {
+        _COUNT: sizes.counts,
+        "share": sizes.shares,
+        f"{_COUNT}_se": sizes.errors,
+        "share_se": sizes.share_errors,
+    }
+    for name, numbers in columns.items():
+        frame.insert(len(frame.columns), name, numbers, allow_duplicates=True)
     if value.standard_errors is not None:
         errors = value.standard_errors * (1.0 if schema is None else schema.unit_scale)
         errors = pd.DataFrame(errors, index=frame.index, columns=[f"{name}_se" for name in features])
@@ -47,8 +59,19 @@ def coefficients_frame(coefficients: Coefficients) -> Any:
     values = np.append(coefficients.values, coefficients.intercept)
     errors = np.append(coefficients.standard_errors, coefficients.intercept_error)
     index = pd.Index([*coefficients.labels, "intercept"], name="feature")
-    columns = {"coefficient": values, "standard_error": errors, "low": values - 2 * errors, "high": values + 2 * errors}
-    return pd.DataFrame(columns, index=index)
+    return pd.DataFrame(with_intervals(values, errors, np.append(coefficients.hidden, False)), index=index)
+
+
+def with_intervals(values: FloatArray, errors: FloatArray, hidden: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
+    """Columns of a table of coefficients: those hidden by noise have no interval."""
+    reach = np.where(hidden, np.nan, CLEAR * errors)
+    return {
+        "coefficient": values,
+        "standard_error": errors,
+        "low": values - reach,
+        "high": values + reach,
+        "hidden_by_noise": hidden,
+    }
 
 
 def components_frame(fit: PCAFit) -> Any:
@@ -79,8 +102,11 @@ def logits_frame(logits: Logits, classes: Any) -> Any:
     index: Any = pd.Index([*logits.labels, "intercept"], name="feature")
     if len(logits.values) > 1:
         index = pd.MultiIndex.from_product([classes, index], names=["class", "feature"])
-    columns = {"coefficient": values, "standard_error": errors, "low": values - 2 * errors, "high": values + 2 * errors}
-    return pd.DataFrame(columns, index=index)
+    # Coefficients that are hidden by noise have no interval.
+    hidden = np.column_stack([logits.hidden, np.zeros(len(logits.values), dtype=bool)]).ravel()
+    reach = np.where(hidden, np.nan, 2 * errors)
+    columns = {"coefficient": values, "standard_error": errors, "low": values - reach, "high": values + reach}
+    return pd.DataFrame({**columns, "hidden_by_noise": hidden}, index=index)
 
 
 def elbow_frame(elbow: Elbow) -> Any:

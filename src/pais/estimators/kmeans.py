@@ -25,6 +25,7 @@ from pais.estimators.base import PrivateEstimator
 from pais.estimators.frames import centers_frame, elbow_frame
 from pais.estimators.plots import Plotted, elbow_of
 from pais.planning import Fit, KMeansSettings
+from pais.report.segments import segment_lines
 
 
 class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]  # untyped bases
@@ -54,7 +55,8 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
     sample_size : float or "free", optional
         Expected number of rows in the sample. None keeps the fewest rows whose predicted cost is within 0.2 % of the
         best over all sizes: `plan_.explain()` shows them. "free" keeps as few rows as possible without extra noise,
-        which is a share of the rows. Both keep at most half a gigabyte of numbers.
+        which is a share of the rows. Both keep at most half a gigabyte of numbers. A size above the (noisy) number of
+        rows keeps all of them.
     mechanism : {"gaussian", "laplace", "l2"}
         "gaussian" for (epsilon, delta); "laplace" (l1) and "l2" (the noise of the paper) for pure epsilon.
     random_state : None, int or numpy Generator
@@ -84,8 +86,8 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
     unit : str, optional
         Who is protected: the column that names the person of each row, who may have several rows. The guarantee then
         holds for adding or removing a person with all rows. None protects single rows. The column is not a feature.
-    max_rows_per_unit : int
-        Number of rows of a person that count in full: see `pais.source`. With 1, the default, every person counts once.
+    max_rows_per_unit : int, optional
+        Number of rows of a person that count in full: see `pais.source`. By default, every person counts once.
     max_clusters : int
         Largest number of clusters that ``n_clusters="auto"`` may choose. The plan is made for this number, so choose it
         without looking at the rows.
@@ -157,7 +159,7 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         columns: Any = None,
         missing: str = "drop",
         unit: str | None = None,
-        max_rows_per_unit: int = 1,
+        max_rows_per_unit: int | None = None,
         max_clusters: int = 20,
     ) -> None:
         self.n_clusters = n_clusters
@@ -236,12 +238,19 @@ class DPKMeans(Plotted, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Priva
         other._keep(merged)
         return other
 
+    def explain(self) -> str:
+        """Describe the fit in words: each segment in a sentence, how far it can be read, and the certificate."""
+        findings, _, certificate = super().explain().partition("\n\n")
+        segments = segment_lines(self.fit_, getattr(self, "feature_names_in_", None))
+        return "\n".join([findings, "", *segments, "", certificate])
+
     def centers_frame(self) -> Any:
         """Centers as a pandas frame, one row per cluster, in the units of the columns.
 
-        The columns are the features, then `noisy_count`, then for each feature its standard error due to noise, named
-        ``<feature>_se``. With a schema, categories and booleans are shares, dates are times, and the standard error of
-        a date is in days. Features of an array are called ``x0``, ``x1`` and so on. Needs pandas.
+        The columns are the features; `noisy_count`, which with a unit is a number of people who may be split over
+        clusters; `share` of all clusters; then standard errors: `noisy_count_se`, `share_se`, and for each feature that
+        due to noise, named ``<feature>_se``. With a schema, categories and booleans are shares, dates are times, and
+        the standard error of a date is in days. Features of an array are called ``x0``, ``x1`` and so on. Needs pandas.
         """
         check_is_fitted(self)
         return centers_frame(self.fit_, getattr(self, "feature_names_in_", None))

@@ -51,7 +51,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         Whether the model has an intercept.
     radius : float, optional
         Public bound on the norm of the scaled vector of a row. If None, the survey finds the norms and the plan chooses
-        a radius. A row beyond it is scaled down as a whole, which gives it less weight in the regression.
+        a radius by the predicted errors from noise and from clipping, so it grows with epsilon and the number of rows.
+        A row beyond it is scaled down as a whole, which gives it less weight in the regression. With a stated radius,
+        standard errors know nothing of clipped rows.
     norms : NormDistribution, optional
         Public distribution of the norms, with `radius`: then there is no survey.
     quantile : float, optional
@@ -60,8 +62,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows in one pass,
         without holding them.
     sample_size : float or "free", optional
-        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise,
-        or all rows if those would be more than half of them.
+        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise, or all
+        rows if those would be more than half of them or if the sample would add more error than the noise does. A size
+        above the number of rows keeps all of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
     ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
@@ -76,7 +79,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     intercept_ : float
         Prediction where all numbers are zero and no category holds.
     coef_standard_errors_ : array of shape (d,)
-        Standard errors of the coefficients, due to the noise, the sampling and the residuals of the rows.
+        Standard errors of the coefficients against least squares on all rows, with columns clipped to their bounds: due
+        to the noise, the sampling and residuals of the rows, the clipping of rows, and the penalty. Where the noise
+        hides a coefficient, they rest on what is plausible for any table: see `coefficients_frame`.
     certificate_ : Certificate
         States what was released and the guarantee that it has; public.
     plan_ : Plan
@@ -99,7 +104,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     >>> from pais import DPLinearRegression, example_people
     >>> columns = {"age": (18, 100), "premium": bool, "visits": (0, 100), "income": (0, 200_000)}
     >>> model = DPLinearRegression(epsilon=1.0, columns=columns, target="income", unit="customer_id")
-    >>> model.fit(example_people(5_000)).coef_.shape
+    >>> model.fit(example_people(20_000)).coef_.shape
     (3,)
     """
 
@@ -121,7 +126,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         max_epsilon_if_kept: float | None = None,
         missing: str = "drop",
         unit: str | None = None,
-        max_rows_per_unit: int = 1,
+        max_rows_per_unit: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -190,8 +195,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             standard_errors=coefficients.standard_errors[None, :],
             intercepts=np.array([coefficients.intercept]) if has_intercept else None,
             intercept_errors=np.array([coefficients.intercept_error]) if has_intercept else None,
+            hidden=coefficients.hidden[None, :],
             steps=steps,
-            sources="noise, sampling and the residuals of the rows; clipping adds further error",
+            sources="noise, sampling, the residuals of the rows, clipped rows and the penalty",
             penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
             counted=coefficients.vector.noisy_count,
             caution=self.fit_.concern,
@@ -201,7 +207,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         """Coefficients as a pandas frame, in the units of the columns.
 
         One row for each feature and one for the intercept, with the columns `coefficient`, `standard_error`, `low` and
-        `high`, the ends of an interval of two standard errors to each side. Needs pandas.
+        `high`, the ends of an interval of two standard errors to each side, and `hidden_by_noise`. A coefficient that
+        is hidden by noise has no interval: `low` and `high` are NaN. Needs pandas.
         """
         check_is_fitted(self)
         return coefficients_frame(self._linear_fit.coefficients)

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, without_sizes
 from pais.accounting import accounts
-from pais.data.kinds import Boolean, Categories
+from pais.data.intervals import Intervals
+from pais.data.kinds import Boolean, Categories, Column
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError
@@ -25,6 +26,7 @@ from pais.estimators.frames import logits_frame
 from pais.estimators.supervised import (
     Labelled,
     SupervisedEstimator,
+    cells_of,
     names_of,
     require_lengths,
     targets_of,
@@ -72,7 +74,8 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept.
     sample_size : float or "free", optional
-        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise.
+        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise. A
+        size above the (noisy) number of rows keeps all of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private.
     ledger, max_epsilon_if_kept, missing, unit, max_rows_per_unit
@@ -88,9 +91,10 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     intercept_ : array of shape (1,) or (n_classes,)
         Logits where all numbers are zero and no category holds.
     coef_standard_errors_ : array
-        Standard errors of the coefficients, due to the noise, the sampling and the classes of the rows. They are rather
-        too large than too small, if the logistic model is right. The coefficients are also drawn toward zero, more so
-        the more noise there is.
+        Standard errors of the coefficients against a logistic regression on all rows without a penalty, with columns
+        clipped to their bounds: due to the noise, the sampling and the classes of the rows, and the penalty. They are
+        rather too large than too small. Where the noise hides a coefficient, they rest on what is plausible for any
+        table: see `coefficients_frame`.
     certificate_ : Certificate
         States what was released and the guarantee that it has; public.
     plan_ : Plan
@@ -137,7 +141,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         max_epsilon_if_kept: float | None = None,
         missing: str = "drop",
         unit: str | None = None,
-        max_rows_per_unit: int = 1,
+        max_rows_per_unit: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -210,15 +214,16 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         if not isinstance(self.columns, (Mapping, Schema)) or name not in Schema.of(self.columns).names:
             return None
         column = Schema.of(self.columns)[name]
+        if isinstance(column, Intervals):
+            raise ArgumentError(f"the target {name!r} is stated as {column.kind}, which are no classes. List classes.")
         if isinstance(column, Boolean):
             return np.array([False, True])
         return _in_order(np.array(column.values)) if isinstance(column, Categories) else None
 
     def _adapted(self, schema: Schema) -> Schema:
         *features, target = schema.columns
-        # Booleans are categories that are called by their names.
-        values = map(str, self.classes_.tolist()) if self.classes_.dtype.kind == "b" else self.classes_.tolist()
-        return classification_schema(Schema((*features, Categories(name=target.name, values=tuple(values)))))
+        classes = Categories(name=target.name, values=tuple(self.classes_.tolist()))
+        return classification_schema(Schema((*features, classes)))
 
     def _keep(self, fitted: Fit) -> None:
         logistic = LogisticFit.of_fit(fitted)
@@ -237,9 +242,10 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             standard_errors=logits.standard_errors,
             intercepts=logits.intercepts,
             intercept_errors=logits.intercept_errors,
+            hidden=logits.hidden,
             classes=classes if len(classes) > 2 else classes[1:],
             steps=tuple(step for column in self._features.columns for step in Step.of(column)),
-            sources="noise, sampling and the classes of the rows; the penalty adds further error",
+            sources="noise, sampling, the classes of the rows and the penalty",
             caution=self.fit_.concern,
         )
 
@@ -247,8 +253,9 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """Coefficients as a pandas frame, in the units of the columns.
 
         One row for each feature and one for the intercept, with the columns `coefficient`, `standard_error`, `low` and
-        `high`, the ends of an interval of two standard errors to each side. With more than two classes, there are such
-        rows for each class. Needs pandas.
+        `high`, the ends of an interval of two standard errors to each side, and `hidden_by_noise`. A coefficient that
+        is hidden by noise has no interval: `low` and `high` are NaN. With more than two classes, there are such rows
+        for each class. Needs pandas.
         """
         check_is_fitted(self)
         assert isinstance(self.fit_, LogisticFit)
@@ -307,17 +314,27 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             The class of each row; None reads the column `target` of X.
         """
         predicted = self.predict(X)
-        right = predicted == (self._target_classes(X) if y is None else targets_of(y, len(predicted)))
+        right = predicted == (self._classes_in(X) if y is None else self._classes_of(targets_of(y, len(predicted))))
         weights = weights_of(sample_weight, len(predicted))
         whole = np.array([cell is not None and cell == cell for cell in predicted.tolist()], dtype=bool)
         if not whole.any():
             return math.nan
         return float(np.average(right[whole], weights=None if weights is None else weights[whole]))
 
-    def _target_classes(self, X: Any) -> NDArray[Any]:
+    def _classes_in(self, X: Any) -> NDArray[Any]:
         """The class of each row of a table or file, or None."""
+        return self._named(np.asarray(read(self._table(X), columns=Schema((self._target_column,))).rows))
+
+    def _classes_of(self, y: NDArray[Any]) -> NDArray[Any]:
+        """The class that each target stands for, as in a fit, or None."""
+        return self._named(np.column_stack(self._target_column.encode(cells_of(y, self._target_column))))
+
+    @property
+    def _target_column(self) -> Column:
         assert self.fit_.schema is not None
-        rows = np.asarray(read(self._table(X), columns=Schema(self.fit_.schema.columns[-1:])).rows)
+        return self.fit_.schema.columns[-1]
+
+    def _named(self, rows: FloatArray) -> NDArray[Any]:
         classes = self.classes_.astype(object)[rows.argmax(axis=1)]
         return np.where(rows.max(axis=1) > 0.0, classes, np.array(None))
 

@@ -13,12 +13,11 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
-from pais.errors import ArgumentError, QualityWarning
+from pais.errors import ArgumentError
 from pais.estimators.base import PrivateEstimator
 from pais.estimators.frames import components_frame
 from pais.planning import Fit, PCASettings
 from pais.planning.components import PCAFit
-from pais.privacy.guarantee import warn
 from pais.report import ComponentResults
 
 
@@ -51,7 +50,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows.
     sample_size : float or "free", optional
         Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise,
-        and at most half a gigabyte of numbers.
+        and at most half a gigabyte of numbers. A size above the (noisy) number of rows keeps all of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private, and
         the certificate says so.
@@ -72,7 +71,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         How to treat rows with missing values: see `pais.source`.
     unit : str, optional
         Column with the id of the person whom a row is about. The guarantee then holds for people. None protects rows.
-    max_rows_per_unit : int
+    max_rows_per_unit : int, optional
         Number of rows of a person that count in full: see `pais.source`.
     whiten : bool
         Whether `transform` divides each coordinate by the root of its explained variance, or by that of the standard
@@ -143,7 +142,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         columns: Any = None,
         missing: str = "drop",
         unit: str | None = None,
-        max_rows_per_unit: int = 1,
+        max_rows_per_unit: int | None = None,
         whiten: bool = False,
     ) -> None:
         self.n_components = n_components
@@ -179,7 +178,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         charged = accounts(self.ledger)
         validate.flag("whiten", self.whiten)
         self._fit(X, self._settings(), charged)
-        warn(self.fit_.concern, QualityWarning)
         return self
 
     def _settings(self) -> PCASettings:

@@ -132,8 +132,8 @@ def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
     axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
     axes.set_ylim(bottom=0.0)
     axes.set_xlabel("number of clusters")
-    axes.set_ylabel("estimated cost, relative to one cluster")
-    axes.set_title("Estimated cost by number of clusters, from released values", fontsize=10)
+    axes.set_ylabel("estimated spread within segments, relative to one")
+    axes.set_title("Estimated spread within segments by their number, from released values", fontsize=10)
     axes.legend(frameon=False)
     return axes
 
@@ -141,7 +141,7 @@ def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
 def elbow_of(fit: KMeansFit) -> Elbow:
     """The elbow of a fit. Raises if the release has no cells."""
     if fit.elbow is None:
-        raise ArgumentError("this release has no cells, so other numbers of clusters have no estimated cost.")
+        raise ArgumentError("this release has no cells, so nothing is known about other numbers of clusters.")
     return fit.elbow
 
 

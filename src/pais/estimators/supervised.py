@@ -55,6 +55,9 @@ class SupervisedEstimator(PrivateEstimator):
         """Return the schema for this estimator. The target is its last column."""
         return schema
 
+    def _header(self, X: Any) -> list[str]:
+        return super()._header(X.X)
+
     def _opened(self, X: Any) -> Engine:
         assert isinstance(X, Labelled)
         rows, y = X.X, X.y
@@ -231,10 +234,15 @@ def _with_target(table: pa.Table, y: Any, column: Column) -> pa.Table:
         )
         cells = cells[:, 0]
     _require_rows(cells, table.num_rows)
-    target = attempt(lambda: column.cells_of_objects(cells) if cells.dtype.kind == "O" else pa.array(cells))
-    if target is None:
+    return table.append_column(column.name, cells_of(cells, column))
+
+
+def cells_of(y: NDArray[Any], column: Column) -> pa.Array:
+    """Targets as cells that the column of the target reads."""
+    cells = attempt(lambda: column.cells_of_objects(y) if y.dtype.kind in "OS" else pa.array(y))
+    if cells is None or not column.accepts(cells.type):
         raise DataError("y cannot be read as a column. Pass numbers, texts or booleans.")
-    return table.append_column(column.name, target)
+    return cells
 
 
 def targets_of(y: Any, n_rows: int) -> NDArray[Any]:

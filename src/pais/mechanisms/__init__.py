@@ -19,7 +19,7 @@ from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
 from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
 from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
-from pais.mechanisms.regression import LinearValue, clipped_weight, linear_regression
+from pais.mechanisms.regression import LinearValue, Reweighting, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
 from pais.mechanisms.vectors import AdaptiveRounds, VectorSum
@@ -51,6 +51,7 @@ __all__ = [
     "QuantileValue",
     "ReleasedCells",
     "ResidualRound",
+    "Reweighting",
     "Round",
     "SecondMoment",
     "VectorStatistic",
@@ -58,7 +59,6 @@ __all__ = [
     "WeightedCount",
     "WeightedMean",
     "WeightedSum",
-    "clipped_weight",
     "exact_epsilon",
     "gaussian_noise",
     "geometric_noise",

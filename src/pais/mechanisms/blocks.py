@@ -4,8 +4,9 @@ A row of weight w has W whole steps: w divided by the step of a lattice, rounded
 over its coordinates, and the absolute values add up to at most W. So the l1 norm, and with it the l2 norm, of what a
 row adds to a block is at most W, whatever the row holds.
 
-Rows are scaled vectors of a schema. A number, date or boolean is a coordinate in [-1, 1]; a coordinate outside stands
-for a missing cell. A column of categories has one coordinate for each, of which at most one is positive.
+Rows are scaled vectors of a schema. A number, date or boolean is a coordinate in [-1, 1]; -1.5 and 1.5 stand for a
+number below or above the bounds, which counts as the bound. Other coordinates stand for a missing cell. A column of
+categories has one coordinate for each, of which at most one is positive.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pais._base import files, validate
 from pais._base.files import stored
 from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
+from pais.data.scales import BEYOND
 from pais.errors import ArgumentError
 
 #: Coordinates of a total, one number for all rows or one for each, and the steps that the rows add there.
@@ -101,7 +103,7 @@ class Split(Block):
         return self.degree + 1
 
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
-        place, whole = _present(rows[:, self.column], whole)
+        place, whole = present(rows[:, self.column], whole)
         place = 0.5 * place + 0.5
         if self.degree == 0:
             return [(0, whole)]
@@ -112,6 +114,23 @@ class Split(Block):
         upper = np.floor(place * place * whole).astype(np.int64)
         middle = np.minimum(np.floor(2.0 * place * (1.0 - place) * whole).astype(np.int64), whole - upper)
         return [(0, whole - upper - middle), (1, middle), (2, upper)]  # [note: statistics-3]
+
+
+@stored("block", "ends")
+@dataclass(frozen=True, kw_only=True)
+class Ends(Block):
+    """Number of cells below the lower bound of a column, within its bounds, and above the upper bound."""
+
+    column: int
+
+    @property
+    def size(self) -> int:
+        return 3
+
+    def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
+        cells = rows[:, self.column]
+        _, whole = present(cells, whole)
+        return [(1 + (cells == BEYOND).astype(np.int64) - (cells == -BEYOND), whole)]  # [note: statistics-7]
 
 
 @stored("block", "line")
@@ -128,7 +147,7 @@ class Line(Block):
         return self.intercept < abs(self.slope)
 
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
-        place, whole = _present(rows[:, self.column], whole)
+        place, whole = present(rows[:, self.column], whole)
         return [(0, _share_of(self.intercept + self.slope * place, whole))]
 
 
@@ -145,8 +164,8 @@ class Product(Block):
         return self.first != self.second
 
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
-        first, whole = _present(rows[:, self.first], whole)
-        second, whole = _present(rows[:, self.second], whole)
+        first, whole = present(rows[:, self.first], whole)
+        second, whole = present(rows[:, self.second], whole)
         return [(0, _share_of(first * second, whole))]
 
 
@@ -169,7 +188,7 @@ class Bins(Block):
         return len(self.edges) + 1
 
     def steps(self, rows: FloatArray, whole: IntArray) -> Steps:
-        place, whole = _present(rows[:, self.column], whole)
+        place, whole = present(rows[:, self.column], whole)
         return [(np.searchsorted(self.edges, place, side="right").astype(np.int64), whole)]
 
 
@@ -211,12 +230,14 @@ class Truth(Levels):
         return np.where(np.abs(cells) <= 1.0, cells > 0.0, 2).astype(np.int64)
 
 
-def _present(cells: FloatArray, whole: IntArray) -> tuple[FloatArray, IntArray]:
-    """Cells in [-1, 1], and the whole steps of their rows; a row whose cell is missing has none."""
-    missing = ~(np.abs(cells) <= 1.0)
-    if missing.any():
-        return np.where(missing, 0.0, cells), np.where(missing, 0, whole)
-    return cells, whole
+def present(cells: FloatArray, whole: IntArray) -> tuple[FloatArray, IntArray]:
+    """Cells clipped to [-1, 1], and the whole steps of their rows; a row whose cell is missing has none."""
+    size = np.abs(cells)
+    outside = ~(size <= 1.0)
+    if not outside.any():
+        return cells, whole
+    missing = outside & (size != BEYOND)
+    return np.where(missing, 0.0, np.clip(cells, -1.0, 1.0)), np.where(missing, 0, whole)
 
 
 def _share_of(share: FloatArray, whole: IntArray) -> IntArray:

@@ -9,6 +9,7 @@ from pais.data.ball import Ball
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.noise import LpNoise, NoiseLaw
+from pais.mechanisms.people_totals import PeopleTotals
 from pais.mechanisms.quantiles import GridQuantiles
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum
 from pais.mechanisms.vector_statistic import VectorStatistic
@@ -38,6 +39,10 @@ def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | No
         # The noise of a block has the scale of the noise times its factor, rounded to a double.
         laws = [replace(mechanism.noise, scale=scale) for scale in mechanism.block_scales]  # type: ignore[type-var]
         return _added([_quotient(1.0, law) for law in laws])  # [note: statistics-6]
+    if type(mechanism) is PeopleTotals:
+        laws = [replace(mechanism.noise, scale=scale) for scale in mechanism.block_scales]  # type: ignore[type-var]
+        pairs = zip(mechanism.bounds, laws, strict=True)
+        return _added([_quotient(bound, law) for bound, law in pairs])  # [note: totals-7]
     if type(mechanism) is GridQuantiles:
         return mechanism.exact_price
     if type(mechanism) is Joint:

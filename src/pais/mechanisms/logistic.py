@@ -23,6 +23,11 @@ from pais.mechanisms.noise import GaussianNoise
 from pais.privacy.profiles import GaussianProfile, add_profiles
 
 
+def largest_slope(n_classes: int) -> float:
+    """Bound on the norm of p (1 - p) over the logits: 1/4 for the one of two classes, else sqrt(4/27)."""
+    return 0.25 if n_classes == 2 else math.sqrt(4.0 / 27.0)  # [note: logistic-9]
+
+
 @dataclass(frozen=True, kw_only=True)
 class LogisticValue:
     """Coefficients of a logistic regression on the rows. They are protected and may be published.
@@ -37,6 +42,9 @@ class LogisticValue:
     noise_variances, row_variances : array of shape (n_inputs + 1, n_logits)
         Variances of the coefficients and, last, of the intercepts at the center of the ball. The first are due to the
         noise. The second are due to the draw of the rows and their classes if all rows have the weight 1.
+    hidden_variances, biases : array of shape (n_inputs + 1, n_logits)
+        Variances that are due to directions of the features that the noise hides, and what the penalty and too few
+        rounds may have taken from the coefficients.
     listed : float
         Noisy sum of the shares that clipping left of the rows with a listed class, over the number of rows.
     listed_error : float
@@ -52,6 +60,8 @@ class LogisticValue:
     intercepts: FloatArray
     noise_variances: FloatArray
     row_variances: FloatArray
+    hidden_variances: FloatArray
+    biases: FloatArray
     listed: float
     listed_error: float
     n_rounds: int
@@ -69,14 +79,16 @@ class LogisticRounds(Mechanism):
 
     The first release is the sum of the rows, the second the second moment of the centered rows. They give a linear map
     of the features to coordinates of about equal spread. All gradients are taken in these coordinates, in which a row
-    is shortened to its norm before the map, so that their noise fits the data and few rounds suffice.
+    is shortened to its norm before the map, so that their noise fits the data and few rounds suffice. After
+    a quarter and after half of the rounds, the second derivatives are released. They correct the steps and give the
+    errors of the coefficients.
 
     Parameters
     ----------
     n_features, n_classes : int
         Number of columns, those of the classes included, and number of classes, at least 2.
-    mean_noise, moment_noise : GaussianNoise
-        Noise of the sum of the rows and of the second moment.
+    mean_noise, moment_noise, curvature_noise : GaussianNoise
+        Noise of the sum of the rows, of the second moment, and of each of two releases of second derivatives.
     rounds : tuple of GaussianNoise
         Noise of each sum of gradients.
     radius : float
@@ -85,6 +97,9 @@ class LogisticRounds(Mechanism):
         Public or noisy number of rows and mean square of their norms.
     largest : float
         Largest product of weight and norm of a row. It decides how fine the sums are.
+    reach : float
+        Mean square norm of the rows over the mean square length of the rows whose gradients are taken, before those
+        that are longer than their norm are shortened. A larger reach shortens fewer rows and adds more noise.
     label_length : float
         Length of the coordinate of a row's class.
     groups : tuple of tuple of int
@@ -94,19 +109,21 @@ class LogisticRounds(Mechanism):
     Notes
     -----
     Guarantee. The profile bounds the Gaussian shift of a record of weight w and norm z: w z for the sum, w z^2 for the
-    second moment, and w z for each gradient, or sqrt(2) w z with more than two classes:
-    `tests/theory/test_logistic.py`.
+    second moment, w z^2 / 4 for each release of second derivatives and w z for each gradient. With more than two
+    classes, these are w z^2 sqrt(4/27) and sqrt(2) w z: `tests/theory/test_logistic.py`.
     """
 
     n_features: int
     n_classes: int
     mean_noise: GaussianNoise
     moment_noise: GaussianNoise
+    curvature_noise: GaussianNoise
     rounds: tuple[GaussianNoise, ...]
     radius: float
     n_rows: float
     mean_square_norm: float
     largest: float
+    reach: float = 1.0
     label_length: float = math.sqrt(2.0)
     groups: tuple[tuple[int, ...], ...] = ()
     name = "logistic regression"
@@ -115,7 +132,7 @@ class LogisticRounds(Mechanism):
     def __post_init__(self) -> None:
         for name in ("n_features", "n_classes"):
             object.__setattr__(self, name, validate.count(name, getattr(self, name)))
-        for name in ("radius", "n_rows", "mean_square_norm", "largest", "label_length"):
+        for name in ("radius", "n_rows", "mean_square_norm", "largest", "reach", "label_length"):
             object.__setattr__(self, name, validate.positive(name, getattr(self, name)))
         object.__setattr__(self, "rounds", tuple(self.rounds))
         object.__setattr__(self, "groups", tuple(tuple(map(int, group)) for group in self.groups))
@@ -123,7 +140,7 @@ class LogisticRounds(Mechanism):
             raise ArgumentError("a logistic regression needs two classes, a feature and a round. Pass at least these.")
         if not all(0 <= place < self.n_inputs for group in self.groups for place in group):
             raise ArgumentError("groups names a column that is not a feature. Pass numbers of features.")
-        for noise in (self.mean_noise, self.moment_noise, *self.rounds):
+        for noise in (self.mean_noise, self.moment_noise, self.curvature_noise, *self.rounds):
             validate.instance("a noise", noise, GaussianNoise, "Pass a GaussianNoise.")
 
     @property
@@ -137,12 +154,24 @@ class LogisticRounds(Mechanism):
         return 1 if self.n_classes == 2 else self.n_classes
 
     @property
+    def largest_slope(self) -> float:
+        """Bound on the norm of p (1 - p) over the logits."""
+        return largest_slope(self.n_classes)
+
+    @property
     def profile(self) -> GaussianProfile:
         """Loss of a record in all releases together (LOGISTIC-PROFILE)."""
         moment = GaussianProfile(math.inf, math.inf, square_scale=self.moment_noise.scale * (1.0 - MARGIN))
-        parts = [self.mean_noise.sum_profile(), moment]
+        scale = self.curvature_noise.scale / self.largest_slope * (1.0 - MARGIN)
+        curvature = GaussianProfile(math.inf, math.inf, square_scale=scale)
+        parts = [self.mean_noise.sum_profile(), moment, *(curvature for _ in self._learning)]
         parts += [GaussianProfile(math.inf, self._price_scale(noise)) for noise in self.rounds]
         return add_profiles(parts)  # [note: logistic-3]
+
+    @property
+    def _learning(self) -> tuple[int, ...]:
+        """Numbers of the rounds before which second derivatives are released."""
+        return len(self.rounds) // 4, len(self.rounds) // 2
 
     def _price_scale(self, noise: GaussianNoise) -> float:
         """Noise of a gradient in units of the largest residual, which is 1 for two classes and sqrt(2) for more."""
@@ -184,19 +213,24 @@ class LogisticRounds(Mechanism):
         sample.apply(scaling.matrix)
         moment = sample.moment(self.moment_noise, bits)
         links = [self._link(group, ball) for group in self.groups]
-        scaling = scaling.whitened(moment / self.n_rows, self.moment_noise.scale / self.n_rows, links)
+        scaling = scaling.whitened(moment / self.n_rows, self.moment_noise.scale / self.n_rows, self.reach, links)
         sample.apply(scaling.matrix)
         descent = Descent(scaling, self.n_logits, [noise.scale / self.n_rows for noise in self.rounds])
-        for noise in self.rounds:
+        for number, noise in enumerate(self.rounds):
+            if number in self._learning:
+                seen = sample.curvature(descent.point, scaling.near, self.curvature_noise, bits)
+                descent.learn(seen / self.n_rows, self.curvature_noise.scale / self.n_rows)
             if not np.all(np.isfinite(descent.point)):
                 raise ConvergenceError("a coefficient is not a finite number. No value is returned.")
             descent.update(sample.gradient(descent.point, noise, bits) / self.n_rows)
-        values, noise_variances, row_variances = descent.coefficients()
+        estimate = descent.coefficients()
         return LogisticValue(
-            coefficients=values[:-1],
-            intercepts=values[-1],
-            noise_variances=noise_variances,
-            row_variances=row_variances / self.n_rows,
+            coefficients=estimate.values[:-1],
+            intercepts=estimate.values[-1],
+            noise_variances=estimate.noise_variances,
+            row_variances=estimate.row_variances / self.n_rows,
+            hidden_variances=estimate.hidden_variances,
+            biases=estimate.biases,
             listed=float(total[self.n_inputs :].sum()) / (self.label_length * self.n_rows),
             listed_error=self.mean_noise.scale * math.sqrt(self.n_classes) / (self.label_length * self.n_rows),
             n_rounds=len(self.rounds),

@@ -40,6 +40,9 @@ _EXACT_BITS = 52
 # Entries of maps and coefficients beyond this, which only noise without any signal can give, count as zero.
 _LARGEST_ENTRY, _LEAST_SIZE = 1e140, 1e-140
 
+# A second derivative is stretched by at most this factor.
+_MOST_STRETCH = 1e6
+
 
 class LogisticSample:
     """The rows of a sample in the coordinates of a map. Secret; it exists only inside a mechanism.
@@ -76,6 +79,12 @@ class LogisticSample:
 
     def apply(self, matrix: FloatArray) -> None:
         """Map the rows (x, f) to (x, f) times a public or released matrix, and shorten them to their norms."""
+        self._short, share = self._shortened(matrix)
+        # What a logit of the shortened row has to be multiplied by to be that of the row before clipping.
+        self._stretch = 1.0 / np.maximum(share * self._factor, 1e-300)
+
+    def _shortened(self, matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Rows after a map, shortened, in whole steps, and the share that this left of each."""
         # The last row of the matrix belongs to the factor, which is in units of 1 instead of the radius.
         matrix = np.vstack([matrix[:-1], matrix[-1:] / self._plan.radius])
         whole, unit = _whole(matrix, _MAP_BITS)
@@ -85,9 +94,7 @@ class LogisticSample:
         share = np.where(length > self._norms, self._norms / np.where(length > 0.0, length, 1.0), 1.0)
         share *= 1.0 - MARGIN / 4.0
         mapped *= share[:, None] / self._step
-        self._short = np.trunc(mapped, out=mapped)
-        # What a logit of the shortened row has to be multiplied by to be that of the row before clipping.
-        self._stretch = 1.0 / np.maximum(share * self._factor, 1e-300)
+        return np.trunc(mapped, out=mapped), share
 
     def moment(self, noise: GaussianNoise, bits: BitSource) -> FloatArray:
         """Noisy second moment of the mapped rows."""
@@ -119,6 +126,40 @@ class LogisticSample:
             total += (self._short[piece].T @ residuals[piece]).astype(np.int64)
         return total, lattice
 
+    def curvature(self, point: FloatArray, matrix: FloatArray, noise: GaussianNoise, bits: BitSource) -> FloatArray:
+        """Noisy sums of the second derivatives of the mapped rows at coefficients, a matrix for each logit.
+
+        They are those of the loss whose gradients are released, in the coordinates of another `matrix`, which is a
+        multiple of the map. With longer rows there is less noise, but rows that are much shortened count too little.
+        """
+        totals, lattice = self.curvature_steps(point, matrix, noise.scale)
+        return np.stack([noisy_matrix(total, noise, lattice, bits) for total in totals])
+
+    def curvature_steps(self, point: FloatArray, matrix: FloatArray, scale: float) -> tuple[list[IntArray], Lattice]:
+        """Second derivatives in whole steps, for noise of a scale: the moments of rows times the roots of slopes."""
+        plan = self._plan
+        longest, total = plan.largest * plan.radius, plan.radius**2 * plan.n_rows
+        step = moment_step(scale, math.sqrt(plan.largest_slope * longest), plan.largest_slope * total)
+        rows, share = self._shortened(matrix)
+        stretch = 1.0 / np.maximum(share * self._factor, 1e-300)
+        # A row of the gradient is shortened by one of two equal factors of the second derivative.
+        slopes = self._slopes(point, np.minimum(stretch / self._stretch * stretch, _MOST_STRETCH))
+        factors = np.sqrt(slopes * self._weights[:, None]) * ((1.0 - MARGIN / 4.0) * self._step / step)
+        totals = [add_moments(rows[:, :-1], column, rows[:, -1] * column) for column in factors.T]
+        return totals, Lattice(step=step * step)
+
+    def _slopes(self, point: FloatArray, stretch: FloatArray) -> FloatArray:
+        """Derivative p (1 - p) of each probability, times a factor for each row, at most `largest_slope` in norm."""
+        chances = self._chances(point)
+        slopes: FloatArray = chances * (1.0 - chances)
+        squares = np.zeros(len(slopes))
+        for column in slopes.T:
+            squares += column * column
+        length, largest = np.sqrt(squares), self._plan.largest_slope
+        longer = length * stretch > largest
+        slopes *= np.where(longer, largest / np.where(longer, length, 1.0), stretch)[:, None]  # [note: logistic-8]
+        return slopes
+
     @property
     def _places(self) -> int:
         """Binary places of the weighted residuals."""
@@ -127,6 +168,15 @@ class LogisticSample:
 
     def _residuals(self, point: FloatArray) -> FloatArray:
         """Probability of each class minus 1 for the class of the row, at most 1 or sqrt(2) in norm."""
+        residuals = self._chances(point)
+        if self._plan.n_classes == 2:
+            residuals -= self._label[:, None]
+        else:
+            residuals[np.arange(len(residuals)), self._label] -= 1.0
+        return residuals
+
+    def _chances(self, point: FloatArray) -> FloatArray:
+        """Probability of each class; of the second if there are two."""
         whole, unit = _whole(point, _POINT_BITS)
         logits = (self._short @ whole) * (self._step * unit)
         logits *= self._stretch[:, None]
@@ -134,18 +184,17 @@ class LogisticSample:
         logits = np.clip(np.nan_to_num(logits), -1e4, 1e4)  # [note: logistic-7]
         if self._plan.n_classes == 2:
             # SciPy computes elements one by one, so the result does not depend on the place in the array.
-            return np.asarray(special.expit(logits) - self._label[:, None])
-        residuals: FloatArray = special.exp2((logits - logits.max(axis=1, keepdims=True)) * math.log2(math.e))
-        sums = np.zeros(len(residuals))
-        for column in residuals.T:
+            return np.asarray(special.expit(logits))
+        chances: FloatArray = special.exp2((logits - logits.max(axis=1, keepdims=True)) * math.log2(math.e))
+        sums = np.zeros(len(chances))
+        for column in chances.T:
             sums += column
-        residuals /= sums[:, None]
-        residuals[np.arange(len(residuals)), self._label] -= 1.0
-        return residuals
+        chances /= sums[:, None]
+        return chances
 
 
 def _noisy(steps: IntArray, noise: GaussianNoise, lattice: Lattice, bits: BitSource) -> FloatArray:
-    return lattice.decode(steps + noise.draw_steps((1, steps.size), lattice, bits).reshape(steps.shape))
+    return lattice.decode(noise.added_to(steps.reshape(1, -1), lattice, bits).reshape(steps.shape))
 
 
 def _whole(matrix: FloatArray, n_bits: int) -> tuple[FloatArray, float]:

@@ -61,8 +61,8 @@ def noisy_matrix(total: IntArray, noise: GaussianNoise, lattice: Lattice, bits: 
     """A symmetric matrix of whole steps plus noise: at its full scale on the diagonal, at 1/sqrt(2) of it elsewhere."""
     above = np.triu_indices(total.shape[0], 1)
     off_diagonal = GaussianNoise(scale=noise.scale / math.sqrt(2.0))  # [note: moment-2]
-    upper = total[above] + off_diagonal.draw_steps((above[0].size, 1), lattice, bits)[:, 0]
-    diagonal = np.diag(total) + noise.draw_steps((total.shape[0], 1), lattice, bits)[:, 0]
+    upper = off_diagonal.added_to(total[above][:, None], lattice, bits)[:, 0]
+    diagonal = noise.added_to(np.diag(total)[:, None], lattice, bits)[:, 0]
     noisy = np.diag(lattice.decode(diagonal))
     noisy[above] = lattice.decode(upper)
     noisy.T[above] = noisy[above]

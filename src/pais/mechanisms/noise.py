@@ -19,6 +19,7 @@ from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais._base.numerics import ULP, FloatArray, divide_up, exact
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
+from pais._base.tape import TAPE
 from pais.data.ball import norm_order
 from pais.errors import ArgumentError, ConvergenceError
 from pais.privacy.amplification import largest_shift
@@ -88,6 +89,21 @@ class NoiseLaw(ABC):
         `unit` multiplies the scale; an array has one number for each vector.
         """
         return rounded_noise(self, shape, self.scale / lattice.step * unit, bits)
+
+    def added_to(
+        self, total: IntArray, lattice: Lattice, bits: BitSource, *, unit: FloatArray | float = 1.0
+    ) -> IntArray:
+        """Secret totals in whole steps plus noise, one vector in each row. Every release adds its noise here.
+
+        `unit` is that of `draw_steps`. A `Tape` that is in place sees the totals and may force what is returned.
+        """
+        options: dict[str, Any] = {} if isinstance(unit, float) and unit == 1.0 else {"unit": unit}
+        noisy = total + self.draw_steps((total.shape[0], total.shape[1]), lattice, bits, **options)
+        tape = TAPE.get()
+        if tape is None:
+            return noisy
+        scales = np.broadcast_to(self.scale / lattice.step * np.asarray(unit, dtype=np.float64), total.shape[:1])
+        return tape.noisy(total, noisy, law=type(self).__name__, order=self.order, scales=scales)
 
 
 def _symmetric_error(spread: FloatArray, size: FloatArray) -> FloatArray:

@@ -20,7 +20,7 @@ from pais.data.ball import Ball
 from pais.data.engines import AllRows, WeightedRows
 from pais.errors import ArgumentError
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.blocks import Levels
+from pais.mechanisms.blocks import Levels, present
 from pais.mechanisms.integer_noise import GeometricNoise
 from pais.mechanisms.selection import permute_and_flip, selection_scale
 from pais.privacy.profiles import LinearProfile
@@ -224,11 +224,9 @@ class GridQuantiles(Mechanism):
             group = group * column.n_levels + np.minimum(level, column.n_levels - 1)
         totals = []
         for grid in self.grids:
-            coordinates = rows[:, grid.column]
-            present = np.abs(coordinates) <= 1.0
+            coordinates, steps = present(rows[:, grid.column], whole)
             total = np.zeros(self.n_groups * grid.n_cells, dtype=np.int64)
-            places = group[present] * grid.n_cells + grid.cells(coordinates[present])
-            np.add.at(total, places, whole[present])  # [note: quantile-3]
+            np.add.at(total, group * grid.n_cells + grid.cells(coordinates), steps)  # [note: quantile-3]
             totals.append(total)
         return np.concatenate(totals)
 
@@ -251,7 +249,7 @@ class GridQuantiles(Mechanism):
     def _noisy(self, counts: IntArray, edges: IntArray, bits: BitSource) -> FloatArray:
         lattice = Lattice(step=self.step)
         bins = np.add.reduceat(counts, edges[:-1])
-        return lattice.decode(bins + self.count_noise.draw_steps((bins.size, 1), lattice, bits)[:, 0])
+        return lattice.decode(self.count_noise.added_to(bins[:, None], lattice, bits)[:, 0])
 
     def _chosen(self, counts: IntArray, bits: BitSource) -> IntArray:
         """The points of all quantiles. The one in the middle divides the rows; the others follow on either side."""

@@ -13,17 +13,25 @@ from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
 from pais.mechanisms.moments import MomentValue
 
+# The variance of the noise depends on the size of the coefficients, which depends on it: this many rounds settle it.
+_ROUNDS = 3
+
 # Penalties in units of the scale of the noise times the root of the number of coefficients.
 _FLOOR, _RIDGE = 0.45, 0.2
 
 # Prior variances of the coefficients that are compared, as multiples of the natural one.
 _PRIORS = np.geomspace(1e-6, 30.0, 80)
 
-# Clipping shrinks coefficients by at most this share, as far as it is corrected.
+# Reweighting shrinks coefficients by at most this share, as far as it is corrected.
 _MOST_SHRUNK = 0.2
 
-# The largest prior variance that the noisy moments do not contradict has a log likelihood this far below the best.
-_PLAUSIBLE = 2.0
+# Standard error of that correction, as a share of it: on the tables of docs/theory/notes/regression.md, what is right
+# lies between no correction and all of it.
+_CORRECTION_ERROR = 0.5
+
+# Correlation between the weight of a clipped row and its part in the normal equations, as a standard deviation. Its
+# largest value in a table was at most 0.36 on 17 of 21 tables, and 0.7 with heavy tails: see the note on regression.
+_CLIPPED_CORRELATION = 0.35
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +45,9 @@ class LinearValue:
     intercept : float
         Value of the last column where all others are at the center of the ball; 0 without a constant coordinate.
     covariance : array of shape (d + 1, d + 1)
-        Covariance of the errors of the coefficients, and of the intercept, which is last: from the noise, from the
-        sampling and from the residuals of the rows.
+        Covariance of the errors of the coefficients, and of the intercept, which is last: see `linear_regression`.
+    assumed : array of shape (d + 1, d + 1)
+        The part of it that rests on an assumed size of coefficients in directions that the noise hides.
     residual_variance : float
         Noisy variance of the residuals.
     noisy_count : float
@@ -48,8 +57,44 @@ class LinearValue:
     coefficients: FloatArray
     intercept: float
     covariance: FloatArray
+    assumed: FloatArray
     residual_variance: float
     noisy_count: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reweighting:
+    """How clipped rows count in a regression, from their norms before they were clipped; public.
+
+    A row of norm z beyond the radius r has the weight (r/z)^2 in the regression.
+
+    Attributes
+    ----------
+    shrinkage : float
+        Sum of the weights of clipped rows over the sum of squared norms after clipping. The weight of a clipped row
+        falls with its residual e: the derivative is -2 m / z^2 times the weight, with m the expected target. So in the
+        normal equations, e adds -2 m var(e) / z^2 times the weight, in place of zero. In the mean over all rows, that
+        is a share 2 var(e) `shrinkage` of the part of m.
+    variance : float
+        Variance of the weights of all rows over their squared mean, where rows count by their squared norms.
+    """
+
+    shrinkage: float = 0.0
+    variance: float = 0.0
+
+    @classmethod
+    def of(cls, norms: FloatArray, masses: FloatArray, radius: float) -> Reweighting:
+        """Reweighting of rows with these norms, each as often as its mass says, at a radius."""
+        square, edge = np.square(norms), radius**2
+        weights = np.where(square > edge, edge / np.maximum(square, edge), 1.0)
+        total, whole = float(masses @ (square * weights)), float(masses @ square)
+        if total <= 0.0:
+            return cls()
+        mean = total / whole
+        return cls(
+            shrinkage=float(masses @ np.where(square > edge, weights, 0.0)) / total,
+            variance=max(0.0, float((masses * square) @ np.square(weights - mean)) / whole) / mean**2,
+        )
 
 
 def linear_regression(
@@ -57,7 +102,9 @@ def linear_regression(
     *,
     alpha: float | Literal["noise"] = "noise",
     spread: float = 1.0,
-    clipped: float = 0.0,
+    reweighting: Reweighting | None = None,
+    plausible: float = 1.0,
+    constraints: FloatArray | None = None,
     n_rows: float | None = None,
 ) -> LinearValue:
     """Regress the last column of a second moment on the others, with a penalty that follows from the known noise.
@@ -71,10 +118,13 @@ def linear_regression(
         on the sum of squared coefficients, as in `sklearn.linear_model.Ridge`, in the coordinates of the moment.
     spread : float
         Mean weight of the rows in the sample, which multiplies the variance due to their residuals.
-    clipped : float
-        Sum of the weights of clipped rows over the sum of squared norms: see `clipped_weight`. A row with a large
-        residual is clipped more, so clipping shrinks coefficients by about ``2 * clipped`` times the variance of the
-        residuals. The result is corrected for it.
+    reweighting : Reweighting, optional
+        How clipped rows count. The coefficients are corrected for their shrinkage. None means that no row is clipped.
+    plausible : float
+        A standard deviation of the coefficients that is plausible for any table. It stands in for the rows in
+        directions that the noise hides.
+    constraints : array of shape (m, k), optional
+        Combinations of the features and the constant that are zero in all rows. The coefficients have no part in them.
     n_rows : float, optional
         Number of rows, if the moment has no constant coordinate.
 
@@ -86,8 +136,12 @@ def linear_regression(
     regression, whose penalty has the largest likelihood. The mixture is the mean of the first two if features and
     target are clearly correlated, and the third if their products could be noise alone.
 
-    Without noise, and with ``alpha=0``, the coefficients are those of weighted least squares:
-    `tests/unit/mechanisms/test_regression.py`.
+    The errors are those against least squares on all rows, none of them clipped. They have five parts: the noise, the
+    residuals of the rows and of the sample, the weights of clipped rows, what a direction that the noise hides may
+    hold, and the difference between the penalised coefficients and those with the widest plausible prior.
+
+    docs/theory/notes/regression.md derives them and says what they assume. Without noise, and with ``alpha=0``, the
+    coefficients are those of weighted least squares: `tests/unit/mechanisms/test_regression.py`.
 
     Examples
     --------
@@ -97,42 +151,68 @@ def linear_regression(
     >>> linear_regression(MomentValue(moment=rows.T @ rows, scale=1e-9, constant=1.0), alpha=0.0).coefficients.round(6)
     array([2.])
     """
-    problem = _problem(value, spread, n_rows)
-    if alpha == "noise":
-        theta, covariance = _noise_aware(problem)
-    else:
-        theta, covariance = _ridge(problem, validate.non_negative("alpha", alpha))
+    reweighting = Reweighting() if reweighting is None else reweighting
+    problem = _problem(value, spread, constraints, n_rows)
+    theta = _noise_aware(problem) if alpha == "noise" else _ridge(problem, validate.non_negative("alpha", alpha))
+    covariance, assumed = _errors(problem, theta, plausible**2, reweighting)
+    left = problem.residual_variance(theta)
+    growth = 1.0 / (1.0 - min(2.0 * reweighting.shrinkage * left, _MOST_SHRUNK))
+    covariance += np.outer(theta, theta) * (_CORRECTION_ERROR * (1.0 - 1.0 / growth)) ** 2
+    # Back to all coordinates; without a constant coordinate, the intercept is zero.
+    basis, unit = problem.basis, growth * np.append(np.ones(problem.n_columns), value.constant)
     if value.constant == 0.0:
-        theta, covariance = np.append(theta, 0.0), np.pad(covariance, (0, 1))
-    left = problem.residual_variance(theta if value.constant > 0.0 else theta[:-1])
-    growth = 1.0 / (1.0 - min(2.0 * clipped * left, _MOST_SHRUNK))
-    unit = growth * np.append(np.ones(theta.size - 1), value.constant)
+        basis = np.vstack([basis, np.zeros(basis.shape[1])])
+    map_ = basis * unit[:, None]
+    lifted = map_ @ theta
     return LinearValue(
-        coefficients=theta[:-1] * growth,
-        intercept=float(theta[-1] * unit[-1]),
-        covariance=covariance * np.outer(unit, unit),
+        coefficients=lifted[:-1],
+        intercept=float(lifted[-1]),
+        covariance=map_ @ covariance @ map_.T,
+        assumed=map_ @ assumed @ map_.T,
         residual_variance=left,
         noisy_count=problem.n_rows,
     )
 
 
-def clipped_weight(norms: FloatArray, masses: FloatArray, radius: float) -> float:
-    """Sum of the weights of clipped rows over the sum of squared norms, for norms before they were clipped.
+def _errors(
+    problem: _Problem, theta: FloatArray, prior: float, reweighting: Reweighting
+) -> tuple[FloatArray, FloatArray]:
+    """Covariance of the errors of penalised coefficients, and the part of it that rests on the prior variance.
 
-    A row of norm z beyond the radius r has the weight (r/z)^2 in the regression, and the squared norm r^2. Its weight
-    falls with its residual e: the derivative is -2 m / z^2 times the weight, with m the expected target. So in the
-    normal equations, e adds -2 m var(e) / z^2 times the weight, in place of zero. In the mean over all rows, that is a
-    share 2 var(e) c of the part of m, where c is the result of this function.
+    The true coefficients t solve matrix t = vector + noise, with a noise of known variance: that of the entries, of
+    their products with t, and of the rows. [note: regression-1]
     """
-    square, edge = np.square(norms), radius**2
-    total = float(masses @ np.minimum(square, edge))
-    weights = np.where(square > edge, edge / np.maximum(square, edge), 0.0)
-    return float(masses @ weights) / total if total > 0.0 else 0.0
+    scale, values, vectors = problem.scale, *np.linalg.eigh(problem.matrix)
+    values = np.maximum(values, 0.0)
+    # Noise on the directions of the m smallest eigenvalues alone has eigenvalues up to this edge. What the rows add to
+    # a noisy eigenvalue, in its own direction and in the direction without noise. [note: regression-2]
+    edge = scale * np.sqrt(2.0 * np.arange(1, problem.size + 1))
+    seen = np.sqrt(np.maximum(values**2 - edge**2, 0.0))
+    shrunk = 0.5 * (np.maximum(values, edge) + seen)
+    # Variance of the sums over rows, and square of what the weights of clipped rows may change. [note: regression-3]
+    weights = problem.spread + _CLIPPED_CORRELATION**2 * problem.n_rows * reweighting.variance
+    rows = np.diag(problem.residual_variance(theta) * weights * values)
+    inside = vectors.T @ theta
+    size = float(theta @ theta)
+    for _ in range(_ROUNDS):
+        noise = 0.5 * scale**2 * ((1.0 + size) * np.eye(problem.size) + np.outer(inside, inside)) + rows
+        gain = prior * seen[:, None] * np.linalg.inv(prior * np.diag(seen**2) + noise) * seen
+        posterior = prior * (np.eye(problem.size) - gain)
+        size = float(theta @ theta + max(0.0, np.trace(posterior)))
+    off = inside - gain @ ((vectors.T @ problem.vector) / shrunk)
+    variances, axes = np.linalg.eigh(posterior)
+    variances = np.clip(variances, 0.0, prior)
+    assumed = (axes * np.where(variances > 0.5 * prior, variances, 0.0)) @ axes.T
+    covariance = (axes * variances) @ axes.T + np.outer(off, off)
+    return vectors @ covariance @ vectors.T, vectors @ assumed @ vectors.T
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Problem:
-    """Normal equations with noise: `matrix` theta = `vector`, and the square of the target."""
+    """Normal equations with noise: `matrix` theta = `vector`, and the square of the target.
+
+    They are in an orthonormal `basis` of the combinations of features and constant that are not zero in all rows.
+    """
 
     matrix: FloatArray
     vector: FloatArray
@@ -142,6 +222,8 @@ class _Problem:
     spread: float
     #: Number of columns, without the constant coordinate.
     n_columns: int
+    #: Columns are orthonormal.
+    basis: FloatArray
 
     @property
     def size(self) -> int:
@@ -158,7 +240,7 @@ class _Problem:
         return float(np.clip(total, self.scale, max(self.square, self.scale))) / self.n_rows
 
 
-def _problem(value: MomentValue, spread: float, n_rows: float | None) -> _Problem:
+def _problem(value: MomentValue, spread: float, constraints: FloatArray | None, n_rows: float | None) -> _Problem:
     moment = value.moment
     target = moment.shape[0] - (2 if value.constant > 0.0 else 1)
     if target < 1:
@@ -166,40 +248,38 @@ def _problem(value: MomentValue, spread: float, n_rows: float | None) -> _Proble
     if value.constant == 0.0 and n_rows is None:
         raise ArgumentError("the moment has no constant coordinate, which counts the rows. Pass n_rows.")
     others = np.delete(np.arange(moment.shape[0]), target)
+    basis = np.eye(others.size)
+    if constraints is not None and constraints.size > 0:
+        basis = np.linalg.qr(constraints.T, mode="complete")[0][:, len(constraints) :]
     return _Problem(
-        matrix=moment[np.ix_(others, others)],
-        vector=moment[others, target],
+        matrix=basis.T @ moment[np.ix_(others, others)] @ basis,
+        vector=basis.T @ moment[others, target],
         square=float(moment[target, target]),
         scale=value.scale,
         n_rows=max(1.0, value.noisy_count if n_rows is None else n_rows),
         spread=spread,
         n_columns=target,
+        basis=basis,
     )
 
 
-def _ridge(problem: _Problem, alpha: float) -> tuple[FloatArray, FloatArray]:
-    """Ridge regression with a stated penalty, and the covariance due to noise, sampling and residuals."""
+def _ridge(problem: _Problem, alpha: float) -> FloatArray:
+    """Ridge regression with a stated penalty."""
     # As in scikit-learn, there is no penalty on the intercept.
-    penalty = np.where(np.arange(problem.size) < problem.n_columns, alpha, 0.0)
-    inverse = np.linalg.pinv(problem.matrix + np.diag(penalty), hermitian=True)
-    theta = inverse @ problem.vector
-    # The noise of vector - matrix theta: half of the variance of the diagonal, since all entries are symmetric.
-    noise = 0.5 * problem.scale**2 * ((1.0 + theta @ theta) * np.eye(problem.size) + np.outer(theta, theta))
-    values, vectors = np.linalg.eigh(problem.matrix)
-    rows = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return theta, inverse @ (noise + problem.spread * problem.residual_variance(theta) * rows) @ inverse
+    columns = problem.basis[: problem.n_columns]
+    return np.asarray(np.linalg.pinv(problem.matrix + alpha * columns.T @ columns, hermitian=True) @ problem.vector)
 
 
-def _noise_aware(problem: _Problem) -> tuple[FloatArray, FloatArray]:
-    """The mixture of three estimates, and a covariance that includes what the penalty may hide."""
-    theta, covariance = _by_evidence(problem)
-    columns = slice(0, problem.n_columns)
-    products, squares = problem.vector[columns], np.maximum(np.diag(problem.matrix)[columns], 0.0)
+def _noise_aware(problem: _Problem) -> FloatArray:
+    """The mixture of three estimates."""
+    columns = problem.basis[: problem.n_columns]
+    products = columns @ problem.vector
+    squares = max(0.0, float(np.sum((columns @ problem.matrix) * columns)))
     # Expected square of the products of features and target if they are independent.
-    noise = 0.5 * problem.n_columns * problem.scale**2 + problem.chance * float(squares.sum())
+    noise = 0.5 * problem.n_columns * problem.scale**2 + problem.chance * squares
     signal = max(0.0, 1.0 - noise / max(float(products @ products), 1e-300))
     mean = 0.5 * (_by_raised_eigenvalues(problem) + _by_joint_shrinkage(problem))
-    return signal * mean + (1.0 - signal) * theta, covariance
+    return np.asarray(signal * mean + (1.0 - signal) * _by_evidence(problem))
 
 
 def _by_raised_eigenvalues(problem: _Problem) -> FloatArray:
@@ -233,8 +313,8 @@ def _by_joint_shrinkage(problem: _Problem) -> FloatArray:
     return np.asarray(vectors @ ((vectors.T @ denoised[:-1, -1]) / values))
 
 
-def _by_evidence(problem: _Problem) -> tuple[FloatArray, FloatArray]:
-    """Ridge regression with the most likely prior variance, and a covariance from the largest plausible one.
+def _by_evidence(problem: _Problem) -> FloatArray:
+    """Ridge regression with the most likely prior variance.
 
     In the basis of the eigenvectors, entry i of the vector has the variance t x_i^2 + v_i: t is the prior variance of
     a coefficient, x_i the eigenvalue, and v_i the variance of the noise, of its product with the coefficients and of
@@ -249,11 +329,5 @@ def _by_evidence(problem: _Problem) -> tuple[FloatArray, FloatArray]:
     prior = (_PRIORS * natural)[:, None]
     noise = 0.5 * scale**2 * (1.0 + k * prior) + problem.chance * values
     variance = prior * values**2 + noise
-    likelihood = -0.5 * (np.log(variance) + entries**2 / variance).sum(axis=1)
-    best = int(np.argmax(likelihood))
-    theta = vectors @ (entries * prior[best] * values / variance[best])
-    widest = prior[np.flatnonzero(likelihood >= likelihood[best] - _PLAUSIBLE)[-1], 0]
-    left = problem.spread * problem.residual_variance(theta)
-    noise = 0.5 * scale**2 * (1.0 + theta @ theta) + left * values
-    posterior = widest * noise / (widest * values**2 + noise)
-    return theta, np.asarray((vectors * posterior) @ vectors.T)
+    best = int(np.argmax(-0.5 * (np.log(variance) + entries**2 / variance).sum(axis=1)))
+    return np.asarray(vectors @ (entries * prior[best] * values / variance[best]))

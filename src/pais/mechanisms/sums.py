@@ -55,8 +55,8 @@ class WeightedCount(Mechanism):
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
         lattice = self.noise.lattice
-        steps = lattice.encode(content.weights).sum() + self.noise.draw_steps((1, 1), lattice, bits)[0]
-        return float(lattice.decode(steps)[0])
+        total = lattice.encode(content.weights).sum().reshape(1, 1)
+        return float(lattice.decode(self.noise.added_to(total, lattice, bits))[0, 0])
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return value * max_rows
@@ -88,7 +88,7 @@ class WeightedSum(Mechanism):
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
         lattice = self.noise.lattice
         steps = lattice.encode(content.rows * content.weights[:, None]).sum(axis=0)
-        return lattice.decode(steps + self.noise.draw_steps((1, steps.size), lattice, bits)[0])
+        return lattice.decode(self.noise.added_to(steps[None, :], lattice, bits)[0])
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return value * max_rows

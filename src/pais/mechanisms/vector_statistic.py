@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,13 +32,18 @@ _STEPS = 2.0**30
 NAMES = ("counts", "sums", "means", "variances", "histogram", "covariance", "description")
 
 
-def _all_names(cls: type) -> type:
-    for name in NAMES:
-        cls = stored("mechanism", name)(cls)
-    return cls
+def stored_names(names: Sequence[str]) -> Callable[[type], type]:
+    """Register a class of mechanisms for files under each of its names."""
+
+    def registered(cls: type) -> type:
+        for name in names:
+            cls = stored("mechanism", name)(cls)
+        return cls
+
+    return registered
 
 
-@_all_names
+@stored_names(NAMES)
 @dataclass(frozen=True, kw_only=True)
 class VectorStatistic(Mechanism):
     """Noisy totals of several blocks of coordinates, for each group of rows.
@@ -77,12 +83,13 @@ class VectorStatistic(Mechanism):
     by: tuple[Levels, ...] = ()
     protects_units = True
     streams = True
+    names: ClassVar[tuple[str, ...]] = NAMES
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))
         object.__setattr__(self, "by", tuple(self.by))
-        if self.name not in NAMES or not self.blocks:
-            raise ArgumentError(f"a vector statistic needs a block, and one of the names {', '.join(NAMES)}.")
+        if self.name not in self.names or not self.blocks:
+            raise ArgumentError(f"a vector statistic needs a block, and one of the names {', '.join(self.names)}.")
         for block in (*self.blocks, *self.by):
             validate.instance("a block", block, Block, "Pass a Split or another block.")
         pure = isinstance(self.noise, GeometricNoise) or (isinstance(self.noise, LpNoise) and self.noise.p == 1.0)
@@ -135,8 +142,8 @@ class VectorStatistic(Mechanism):
         factors = np.tile(self._factors, self.n_groups)
         # Geometric noise is faster to draw with one factor for all coordinates.
         unit = factors if len(set(factors.tolist())) > 1 else float(factors[0])
-        noise = self.noise.draw_steps((factors.size, 1), self.lattice, bits, unit=unit)
-        return self.lattice.decode(total + noise[:, 0]).reshape(self.n_groups, -1)
+        noisy = self.noise.added_to(total[:, None], self.lattice, bits, unit=unit)
+        return self.lattice.decode(noisy).reshape(self.n_groups, -1)
 
     def add(self, rows: FloatArray, weights: FloatArray) -> IntArray:
         """What rows add to the totals, in whole steps."""

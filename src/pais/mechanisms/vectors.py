@@ -161,7 +161,7 @@ class VectorSum(Mechanism):
         # Set for all threads of this process. Workers of a cluster set it for themselves.
         with one_blas_thread():
             steps = content.total(partial(self._steps, ball, lattice))
-        return lattice.decode(steps + self.noise.draw_steps((1, self.width), lattice, bits)[0])
+        return lattice.decode(self.noise.added_to(steps[None, :], lattice, bits)[0])
 
     def _steps(self, ball: Ball, lattice: Lattice, rows: FloatArray, weights: FloatArray) -> IntArray:
         """Sum of the weighted vectors of clipped rows, in whole steps."""

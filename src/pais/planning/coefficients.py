@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.data.kinds import Categories
 from pais.data.schema import Schema
-from pais.mechanisms import LinearValue, MomentValue, clipped_weight, linear_regression
+from pais.mechanisms import LinearValue, MomentValue, Reweighting, linear_regression
 from pais.planning.fit import Fit
-from pais.planning.linear import LinearSettings
+from pais.planning.linear import LinearSettings, bounded_norms
+from pais.planning.moments import square_mean_weight
 from pais.planning.plan import Plan
 
 # Fewer rows than this many standard deviations of their noise do not determine a coefficient.
 _UNSEEN = 6.0
+
+# Plausible standard deviation of a coefficient: this many ranges of the target for the range of a feature. Columns that
+# are almost the same have larger ones: up to 2.9 in a table of proteins, where intervals miss.
+_PLAUSIBLE = 0.8
+
+# Rows beyond the outermost norm of a survey that its noise may hide, in standard deviations of the noise of a count,
+# and at most this share of all rows. They are spread over norms up to this multiple of the outermost one. A survey
+# hides up to 2.5 deviations of the noise of all its bins; two of one bin are enough for simulated heavy tails.
+_TAIL_ROWS, _TAIL_SHARE, _TAIL_REACH, _TAIL_ATOMS = 2.0, 0.01, 1.5, 16
+
+# A coefficient is hidden by noise if more than this share of its squared error is assumed.
+_MOST_ASSUMED = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +47,10 @@ class Coefficients:
     values, standard_errors : array of shape (d,)
         Change of the target for one more unit of a number, or if a category or a boolean holds. The coefficients of a
         column of categories add up to zero, unless many rows have none of the categories listed. The standard errors
-        are due to the noise, the sampling and the residuals of the rows.
+        are due to the noise, the sampling and the residuals of the rows, the clipping and the penalty.
+    hidden : array of bool of shape (d,)
+        Which coefficients are hidden by noise: more than half of their squared error is what is assumed about
+        directions that the noise hides. They have no interval.
     intercept, intercept_error : float
         Prediction where all numbers are zero and no category holds, and its standard error.
     low, high : float
@@ -44,6 +63,7 @@ class Coefficients:
     labels: tuple[str, ...]
     values: FloatArray
     standard_errors: FloatArray
+    hidden: NDArray[np.bool_]
     intercept: float
     intercept_error: float
     low: float
@@ -61,16 +81,29 @@ class LinearFit(Fit):
     def of_fit(cls, fit: Fit, settings: LinearSettings) -> LinearFit:
         """Compute the coefficients from the released second moment."""
         assert fit.schema is not None
+        constraints = _constraints(fit.value, fit.plan, fit.schema) if settings.fit_intercept else []
         vector = linear_regression(
             _moment(fit.value, fit.plan, fit.schema, settings.fit_intercept),
             alpha=settings.alpha,
             spread=mean_weight(fit.plan),
-            clipped=_clipped_weight(fit),
+            reweighting=_reweighting(fit),
+            plausible=_PLAUSIBLE * getattr(fit.schema.columns[-1], "factor", 1.0),
+            constraints=np.array([each for _, each in constraints]) if constraints else None,
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
-        coefficients = _in_units(vector, fit, settings.fit_intercept)
+        coefficients = _in_units(vector, fit, settings.fit_intercept, [places for places, _ in constraints])
         return cls(
             value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, coefficients=coefficients
+        )
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if all coefficients are hidden by noise; else None."""
+        if not self.coefficients.hidden.all():
+            return super().concern
+        return (
+            "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the "
+            "rows. Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
         )
 
     def _value_in_words(self) -> str:
@@ -101,45 +134,62 @@ def _origins(plan: Plan, schema: Schema) -> FloatArray:
 def mean_weight(plan: Plan) -> float:
     """Mean weight of the sampled rows, by the square of their norms."""
     assert plan.norms is not None
-    squares = plan.norms.masses * np.square(plan.norms.norms)
-    total = float(squares.sum())
-    if total == 0.0:
-        return 1.0
-    return float((squares / np.maximum(plan.rule.probability(plan.norms.norms), 1e-12)).sum()) / total
+    return square_mean_weight(plan.norms, plan.rule)
 
 
-def _clipped_weight(fit: Fit) -> float:
-    """Weight of the rows that were clipped, from the norms that the survey released; 0 if it released none."""
-    if fit.survey is None or not fit.survey.above_noise:
-        return 0.0
-    norms, ball = fit.survey.norms, fit.plan.ball
-    return clipped_weight(np.hypot(norms.norms, ball.constant), norms.masses, ball.radius)
+def _reweighting(fit: Fit) -> Reweighting:
+    """How the clipped rows count, from norms that were stated or that the survey released; none if there are none."""
+    survey, ball = fit.survey, fit.plan.ball
+    if survey is None or not survey.above_noise:
+        return Reweighting()
+    norms, masses = bounded_norms(survey.norms, survey.schema, survey.ball), survey.norms.masses
+    most, outermost = math.inf if survey.schema is None else survey.schema.reach(ball.center), survey.norms.radius
+    if outermost < most:
+        # The noise of the survey may hide rows beyond the outermost norm.
+        deviation = 1.0 / survey.shift if survey.shift > 0.0 else math.sqrt(2.0) / survey.epsilon
+        tail = np.linspace(outermost, min(most, _TAIL_REACH * outermost), _TAIL_ATOMS)
+        rows = min(_TAIL_ROWS * deviation, _TAIL_SHARE * survey.norms.n_rows)
+        norms, masses = np.append(norms, tail), np.append(masses, np.full(tail.size, rows / tail.size))
+    return Reweighting.of(np.hypot(norms, ball.constant), masses, ball.radius)
 
 
-def _gauge(value: MomentValue, plan: Plan, schema: Schema) -> FloatArray:
-    """A map of coefficients and intercept, in the units of the columns, that changes no prediction for the rows.
+def _constraints(value: MomentValue, plan: Plan, schema: Schema) -> list[tuple[slice, FloatArray]]:
+    """Combinations of the coordinates and the constant that are zero in all rows, with the places of their column.
 
-    The coordinates of a column of categories add up to a constant in all rows whose category is listed. Then only the
-    differences of their coefficients and the intercept matter, and the coefficients are made to add up to zero, unless
-    the moment says that the category of many rows is none of those listed.
+    The coordinates of a column of categories add up to a constant in all rows whose category is listed, unless the
+    moment says that the category of many rows is none of those listed.
     """
-    d, origins = schema.width - len(schema.columns[-1].labels), _origins(plan, schema)
-    gauge, first = np.eye(d + 1), 0
+    origins, first = _origins(plan, schema), 0
+    found: list[tuple[slice, FloatArray]] = []
     for column in schema.columns[:-1]:
-        places = np.arange(first, first + len(column.labels))
-        first += places.size
+        places = slice(first, first + len(column.labels))
+        first = places.stop
         if not isinstance(column, Categories):
             continue
         combination = np.zeros(len(value.moment))
         combination[places] = schema.unit_scale[places]
         combination[-1] = -(1.0 - float(schema.unit_scale[places] @ origins[places])) / value.constant
         if combination @ value.moment @ combination <= _UNSEEN * value.scale * float(combination @ combination):
-            gauge[np.ix_(places, places)] -= 1.0 / places.size
-            gauge[-1, places] += 1.0 / places.size
+            # Without the target, which is before the constant.
+            found.append((places, np.delete(combination, -2)))
+    return found
+
+
+def _gauge(places: Iterable[slice], size: int) -> FloatArray:
+    """A map of coefficients and intercept, in the units of the columns, that changes no prediction for the rows.
+
+    Where the coordinates of a column of categories add up to a constant, only the differences of their coefficients and
+    the intercept matter, and the coefficients are made to add up to zero.
+    """
+    gauge = np.eye(size)
+    for place in places:
+        n = place.stop - place.start
+        gauge[place, place] -= 1.0 / n
+        gauge[-1, place] += 1.0 / n
     return gauge
 
 
-def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficients:
+def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool, categories: Iterable[slice]) -> Coefficients:
     schema, plan = fit.schema, fit.plan
     assert schema is not None
     *scales, unit = schema.unit_scale.tolist()
@@ -148,9 +198,13 @@ def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficient
     map_ = np.diag(np.append(unit / np.asarray(scales), unit * fit_intercept))
     if fit_intercept:
         map_[-1, :-1] = -unit * np.asarray(origins)
-        map_ = _gauge(fit.value, plan, schema) @ map_
+        map_ = _gauge(categories, len(map_)) @ map_
     values = map_ @ np.append(vector.coefficients, vector.intercept)
-    errors = np.sqrt(np.maximum(np.einsum("ij,jk,ik->i", map_, vector.covariance, map_, optimize=True), 0.0))
+    square, assumed = (
+        np.maximum(np.einsum("ij,jk,ik->i", map_, each, map_, optimize=True), 0.0)
+        for each in (vector.covariance, vector.assumed)
+    )
+    errors = np.sqrt(square)
     target = schema.columns[-1]
     low, high = target.decode(np.array([-np.inf, np.inf])).tolist()
     return Coefficients(
@@ -158,6 +212,7 @@ def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficient
         labels=schema.labels[:-1],
         values=values[:-1],
         standard_errors=errors[:-1],
+        hidden=assumed[:-1] > _MOST_ASSUMED * square[:-1],
         intercept=float(values[-1] + unit * last * fit_intercept),
         intercept_error=float(errors[-1]),
         low=low,

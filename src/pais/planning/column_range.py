@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pais._base.octaves import N_BINS, edges
 from pais.planning.norm_counts import NormCounts
+from pais.planning.spread import Spread
 
 # Of the cells on one side of the mean, at least this share lies within the bound, however few they are.
 _LEAST_OF_SIDE = 0.5
@@ -29,7 +30,8 @@ class ColumnRange:
     """Released bounds of a column, and its mean and deviation.
 
     The bounds are -1 and 1 if nothing but zeros is `seen` above the noise. They are `clear` if many cells are. The
-    deviation is then that of ones among zeros, which are just too few to be seen.
+    deviation is then that of ones among zeros, which are just too few to be seen. The `spread` tells what lies beyond
+    other bounds.
     """
 
     low: float = -1.0
@@ -38,6 +40,7 @@ class ColumnRange:
     clear: bool = True
     mean: float = 0.0
     deviation: float = 1.0
+    spread: Spread | None = field(default=None, compare=False, repr=False)
 
     @property
     def center(self) -> float:
@@ -57,30 +60,25 @@ def number_of_cells(sides: Sequence[NormCounts | None]) -> float:
     return sum(side.n_rows for side in sides if side is not None)
 
 
-def range_of(sides: Sequence[NormCounts | None], center: float, tail: float, unsure: float = 0.0) -> ColumnRange:
-    """Bounds with a share `tail` of the cells beyond each. Up to `unsure` cells in a tail may be noise."""
+def range_of(sides: Sequence[NormCounts | None], center: float, tail: float) -> ColumnRange:
+    """Bounds with a share `tail` of the cells beyond each."""
     below, above = sides
     if below is None and above is None:
         return ColumnRange(seen=False)
     rows = tail * number_of_cells(sides)
-    low = center if below is None else center - _end(below, rows, unsure)
-    high = center if above is None else center + _end(above, rows, unsure)
-    return _apart(low, high)
+    low = center if below is None else center - _end(below, rows)
+    high = center if above is None else center + _end(above, rows)
+    return apart(low, high)
 
 
-def _end(side: NormCounts, rows: float, unsure: float) -> float:
-    """The size beyond which a number of rows lies, but at most half of the rows.
-
-    If so few rows may be noise, the size is that of a longer tail, times a factor that holds for normal values.
-    """
-    half = _LEAST_OF_SIDE * side.n_rows
-    rows, sure = min(rows, half), min(max(rows, unsure), half)
+def _end(side: NormCounts, rows: float) -> float:
+    """The size beyond which a number of rows lies, but at most half of the rows."""
+    rows = min(rows, _LEAST_OF_SIDE * side.n_rows)
     points = edges()[:: N_BINS // side.counts.size]
     outwards = np.append(np.cumsum(side.counts[::-1])[::-1], 0.0)
-    at = int(np.flatnonzero(outwards > sure)[-1])
-    within = (outwards[at] - sure) / (outwards[at] - outwards[at + 1])
-    size = float(points[at] + within * (points[at + 1] - points[at]))
-    return size * math.sqrt(math.log(side.n_rows / rows) / math.log(side.n_rows / sure))
+    at = int(np.flatnonzero(outwards > rows)[-1])
+    within = (outwards[at] - rows) / (outwards[at] - outwards[at + 1])
+    return float(points[at] + within * (points[at + 1] - points[at]))
 
 
 def with_moments(
@@ -124,7 +122,7 @@ def _reach(coarse: ColumnRange, octaves: Sequence[NormCounts | None]) -> float:
     return coarse.scale if len(smallest) == 2 else coarse.scale - 0.5 * smallest[0]
 
 
-def _apart(low: float, high: float) -> ColumnRange:
+def apart(low: float, high: float) -> ColumnRange:
     """A range whose ends are not too close to each other."""
     least = _LEAST_RANGE * max(abs(low), abs(high), _NEARLY_ZERO)
     missing = max(0.0, least - (high - low))

@@ -12,8 +12,8 @@ from pais._base import validate
 from pais._base.cards import Card
 from pais._base.numerics import raised
 from pais.accounting.amounts import sum_up
-from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, unit_of, units_of
-from pais.data.checks import listed
+from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, person_of, units_of
+from pais.data.checks import listed, with_article
 from pais.mechanisms import KMeans
 from pais.planning.losses import losses_if_kept, record_losses
 from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def explain(plan: Plan) -> str:
     """Describe the numbered stages of a plan and the loss of a record by its norm. Public values only."""
-    unit, units = unit_of(plan.neighbours), units_of(plan.neighbours)
+    unit, units = person_of(plan.neighbours), units_of(plan.neighbours)
     size = "" if plan.norms is None else f", about {plan.norms.expected_size(plan.rule):,.0f} {units} expected"
     center = "a stated or surveyed center" if plan.spent else "a stated center"
     origin = "the origin" if plan.ball.center is None else center
@@ -39,7 +39,7 @@ def explain(plan: Plan) -> str:
         + (f", with a constant coordinate of {plan.ball.constant:.6g}" if plan.ball.constant > 0.0 else ""),
         *_radius_lines(plan),
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
-        f"4. sample     secret      {_kept_in_words(plan.unit)}{size}",
+        f"4. sample     secret      {_kept_in_words(plan)}{size}",
         *_size_lines(plan),
         *_noise_lines(plan.mechanism.to_dict()),
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
@@ -78,7 +78,10 @@ def plan_card(plan: Plan) -> Card:
         facts.append(("sample size", str(plan.sample_choice)))
     if plan.epsilon_if_kept > plan.epsilon * (1.0 + 1e-6):
         facts.append(
-            ("if the sample leaks", f"epsilon {raised(plan.epsilon_if_kept)} for a {unit_of(plan.neighbours)} in it")
+            (
+                "if the sample leaks",
+                f"epsilon {raised(plan.epsilon_if_kept)} for {with_article(person_of(plan.neighbours))} in it",
+            )
         )
     if plan.quality is not None:
         facts.append(("predicted", str(plan.quality)))
@@ -90,16 +93,18 @@ def plan_card(plan: Plan) -> Card:
 def _rows_lines(plan: Plan) -> list[str]:
     if plan.unit is None:
         return ["1. rows       secret      read once by this release"]
-    limit = "a row" if plan.unit.max_rows == 1 else f"{plan.unit.max_rows} rows"
+    limit = "a row" if plan.unit.full_rows == 1 else f"{plan.unit.full_rows} rows"
+    person = person_of(plan.neighbours)
     return [
-        f"1. rows       secret      all rows of a {plan.unit.column!r} are one unit, which counts as {limit} at most"
+        f"1. rows       secret      all rows with the same {plan.unit.column} are one {person}, who counts as "
+        f"{limit} at most"
     ]
 
 
-def _kept_in_words(unit: Unit | None) -> str:
-    if unit is None:
+def _kept_in_words(plan: Plan) -> str:
+    if plan.unit is None:
         return "each row kept with its probability, weight 1/probability"
-    return "each unit kept as a whole with its probability, weight mass/probability"
+    return f"each {person_of(plan.neighbours)} kept as a whole with its probability, weight mass/probability"
 
 
 def named_unit(unit: Unit | None) -> str:
@@ -131,13 +136,13 @@ def _radius_lines(plan: Plan) -> list[str]:
     if plan.quality is not None:
         # The quality below counts the rounds of the plan. The choice of the radius came before them and was rougher.
         return [
-            f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted cost of",
+            f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted error from",
             "              noise and clipped rows together; step 7 has both parts",
         ]
     excess = choice.excess
     noise, clipping = (part / excess if excess > 0.0 else 0.0 for part in (choice.noise, choice.clipping))
     return [
-        f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted excess cost,",
+        f"              radius chosen from surveyed norms up to {choice.largest:.6g}: least predicted excess error,",
         f"              {excess:.4g} per row ({excess / plan.norms.mean_square_norm:.2%} of the mean square norm), of "
         f"which noise {choice.noise:.4g} ({noise:.0%}) and clipping {choice.clipping:.4g} ({clipping:.0%})",
     ]
@@ -148,7 +153,10 @@ def _size_lines(plan: Plan) -> list[str]:
     choice = plan.sample_choice
     if choice is None:
         return []
-    words = [f"size: {choice}.", "predicted excess cost; the part of clipping is the same for all sizes:"]
+    words = [
+        f"size: {choice}.",
+        "predicted excess spread within segments; the part of clipping is the same for all sizes:",
+    ]
     return [f"              {line}" for line in (*words, *choice.lines())]
 
 
@@ -340,6 +348,6 @@ def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
     shift = validate.positive("shift", content["shift"])
     return [
         f"  Gaussian shift {raised(shift)}. The fit that ran this survey paid for it together with its release.",
-        f"  {SHIFT_IN_WORDS.format(unit=unit_of(neighbours))}",
+        f"  {SHIFT_IN_WORDS.format(unit=person_of(neighbours))}",
         "  Every plan made from it counts the shift in its own price.",
     ]

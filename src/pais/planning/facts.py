@@ -14,7 +14,7 @@ from pais._base.numerics import raised
 from pais._version import __version__
 from pais.accounting import Part, new_name
 from pais.accounting.entries import SECURE, SEEDED
-from pais.accounting.words import ONE_ROW, unit_of, units_of
+from pais.accounting.words import ONE_ROW, person_of, units_of
 from pais.data.ball import Ball
 from pais.data.checks import listed
 from pais.data.schema import Schema
@@ -127,7 +127,7 @@ class Survey(Carded):
         return survey_text(self.to_dict())
 
     def _card(self) -> Card:
-        unit, units = unit_of(self.neighbours), units_of(self.neighbours)
+        unit, units = person_of(self.neighbours), units_of(self.neighbours)
         radius, n_rows = f"{self.ball.radius:.4g}", f"about {self.norms.n_rows:,.0f}"
         price = (
             f"in the price of its fit (Gaussian shift {raised(self.shift, 3)}: one {unit} moves the result by at most "

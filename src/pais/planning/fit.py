@@ -14,6 +14,8 @@ from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray
 from pais.accounting import Certificate, Release
 from pais.accounting.certificate import value_in_words
+from pais.data.distances import nearest
+from pais.data.intervals import Intervals
 from pais.data.kinds import Categories
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
@@ -66,10 +68,8 @@ class Fit(Carded):
         for column in self.schema.columns:
             place = [self.schema.labels.index(label) for label in column.labels]
             if isinstance(column, Categories) and float(shares[place].sum()) < _FEW_CATEGORIES:
-                return (
-                    f"hardly any row has one of the categories stated for {column.name!r}. Check their spelling; case "
-                    "counts."
-                )
+                hint = "type of the column" if isinstance(column, Intervals) else "spelling; case counts"
+                return f"hardly any row has one of the {column.kind} stated for {column.name!r}. Check the {hint}."
         return None
 
     @property
@@ -80,7 +80,7 @@ class Fit(Carded):
             return None
         return (
             f"n_clusters='auto' chose the largest number allowed, max_clusters={most}. Raise max_clusters, or state a "
-            "number: compare the costs in elbow_."
+            "number: compare the spreads within segments in elbow_."
         )
 
     @property
@@ -103,9 +103,32 @@ class Fit(Carded):
         return mechanism.rounds[-1].count_noise.deviation(1) * self._max_rows if isinstance(mechanism, KMeans) else 0.0
 
     @property
+    def count_errors(self) -> FloatArray:
+        """Standard error of each noisy count of k-means, from noise and from the rows that are not in the sample.
+
+        If these are not the released centers, a count has the noise of about as many cells as were merged.
+        """
+        value, norms = self.value, self.plan.norms
+        noise = np.full(len(value.centers), self.count_noise)
+        if value.released is not None and value.cells is not None:
+            cells = nearest(value.cells.centers, value.centers)
+            noise = value.cells.size_noise * np.sqrt(np.maximum(np.bincount(cells, minlength=len(value.centers)), 1))
+        spare = 0.0 if norms is None else max(norms.mean_weight(self.plan.rule) - 1.0, 0.0)
+        return np.asarray(np.sqrt(np.square(noise) + np.maximum(value.noisy_counts, 0.0) * spare * self._max_rows))
+
+    @property
+    def column_spread(self) -> FloatArray | None:
+        """Standard deviation of each feature over all rows, as the release shows it; None if it does not.
+
+        It is that of the vectors, before they are decoded to own units.
+        """
+        cells = getattr(self.value, "cells", None)
+        return None if cells is None else np.sqrt(np.square(cells.spread).sum(axis=0))
+
+    @property
     def _max_rows(self) -> int:
         """Rows that a count of 1 stands for."""
-        return 1 if self.plan.unit is None else self.plan.unit.max_rows
+        return 1 if self.plan.unit is None else self.plan.unit.full_rows
 
     @cached_property
     def elbow(self) -> Elbow | None:
@@ -191,7 +214,7 @@ class Fit(Carded):
         )
 
     def _findings(self) -> list[tuple[str, str]]:
-        """How far the value can be read: the verdict, the predicted cost and the concern, as far as they are known."""
+        """How far the value can be read: the verdict, the predicted quality and the concern, as far as known."""
         readable = self.readability
         findings = [
             ("verdict", getattr(self.value if readable is None else readable, "verdict", None)),

@@ -5,14 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.mechanisms import LogisticRounds, LogisticValue
 from pais.planning.coefficients import mean_weight
 from pais.planning.fit import Fit
+from pais.planning.readability import CLEAR
 
 # Share of the rows with a listed class below which a fit is not trusted.
 _FEW_LISTED = 0.05
+
+# A coefficient is hidden by noise if more than this share of its squared error is assumed and not seen.
+_HIDDEN = 0.5
+
+_ALL_HIDDEN = (
+    "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the rows. "
+    "Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +37,11 @@ class Logits:
         One label for each feature, such as ``region=north`` for a category.
     values, standard_errors : array of shape (n_logits, d)
         Change of each logit for one more unit of a number, or if a category or a boolean holds. The standard errors are
-        due to the noise, the sampling and the classes of the rows.
+        due to the noise, the sampling and the classes of the rows, the penalty, and directions of the features that
+        the noise hides.
+    hidden : array of shape (n_logits, d)
+        Which coefficients are hidden by noise: they are within two standard errors of zero, and more than half of the
+        squared error is what was assumed about effects that the noise hides. They have no interval.
     intercepts, intercept_errors : array of shape (n_logits,)
         Logits where all numbers are zero and no category holds, and their standard errors.
     """
@@ -36,6 +50,7 @@ class Logits:
     labels: tuple[str, ...]
     values: FloatArray
     standard_errors: FloatArray
+    hidden: NDArray[np.bool_]
     intercepts: FloatArray
     intercept_errors: FloatArray
 
@@ -66,7 +81,7 @@ class LogisticFit(Fit):
                 "spelling and their type."
             )
         if np.any(self.value.coefficients):
-            return None
+            return _ALL_HIDDEN if self.logits.hidden.all() else None
         return (
             "noise hides the relation between features and classes, so all coefficients are 0. Raise epsilon, pass "
             "more rows, or state bounds of the columns."
@@ -84,6 +99,7 @@ def _in_units(fit: Fit) -> Logits:
     d = len(value.coefficients)
     scales, origins = schema.unit_scale[:d, None], schema.centers[:d, None]
     variances = value.noise_variances + mean_weight(fit.plan) * value.row_variances
+    variances = variances + value.hidden_variances + np.square(value.biases)
     values, errors = value.coefficients / scales, np.sqrt(variances[:-1]) / scales
     center = np.zeros(d) if fit.plan.ball.center is None else np.asarray(fit.plan.ball.center)[:d]
     # The error of the intercept is that at the center of the ball, moved to the origin as if it were independent.
@@ -93,6 +109,7 @@ def _in_units(fit: Fit) -> Logits:
         labels=schema.labels[:d],
         values=values.T,
         standard_errors=errors.T,
+        hidden=((value.hidden_variances[:-1] > _HIDDEN * variances[:-1]) & (np.abs(values) <= CLEAR * errors)).T,
         intercepts=value.intercepts - (values * origins).sum(axis=0),
         intercept_errors=np.sqrt(variances[-1] + moved),
     )

@@ -71,3 +71,12 @@ def with_constant(facts: Facts, constant: float) -> Facts:
     radius = max(math.hypot(facts.ball.radius, constant), constant * (1.0 + _LEAST_ROOM))
     norms = NormDistribution(norms=np.hypot(facts.norms.norms, constant), masses=facts.norms.masses, radius=radius)
     return replace(facts, ball=replace(facts.ball, radius=radius, constant=constant), norms=norms)
+
+
+def square_mean_weight(norms: NormDistribution, rule: Rule) -> float:
+    """Mean weight of the sampled rows, by the square of their norms."""
+    squares = norms.masses * np.square(norms.norms)
+    total = float(squares.sum())
+    if total == 0.0:
+        return 1.0
+    return float((squares / np.maximum(rule.probability(norms.norms), 1e-12)).sum()) / total

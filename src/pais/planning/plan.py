@@ -22,7 +22,7 @@ from pais.accounting.words import ONE_ROW
 from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.data.schema import Schema
-from pais.data.units import Unit
+from pais.data.units import Unit, about_units
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms import KMeans, KMeansValue, Mechanism
 from pais.planning.explain import explain, named_unit, plan_card
@@ -238,6 +238,7 @@ class Plan(Carded):
             neighbours=self.neighbours,
             unit=None if self.unit is None else self.unit.to_dict(),
             schema=None if self.schema is None else self.schema.to_dict(),
+            about=about_units(self.unit),
             note=SECURE if secure else SEEDED,
             secure_randomness=secure,
             mechanism=self.mechanism.to_dict(),

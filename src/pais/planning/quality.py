@@ -81,7 +81,7 @@ class Quality:
 
     def __str__(self) -> str:
         parts = ", ".join(f"{cause} {_percent(getattr(self, cause))}" for cause in ("noise", "sampling", "clipping"))
-        start = "cost about" if self.clipping is not None else "cost at least about"
+        start = "spread within segments" + (" about" if self.clipping is not None else " at least about")
         ratio = f"{self.ratio:.2f}" if self.ratio < 10.0 else f"{self.ratio:.3g}"
         return f"{start} {ratio} times that of k-means without noise ({parts})"
 

@@ -87,9 +87,9 @@ def readability_of(value: KMeansValue, *, count_noise: float, radius: float) -> 
         score = _scores(value.centers, errors, center)
         if counted[center]:
             largest = np.maximum(largest, score[counted].max(axis=0))
-        centers[center] &= bool(np.delete(score.max(axis=1) > _threshold(d), center).all())
+        centers[center] &= bool(np.delete(score.max(axis=1) > threshold(d), center).all())
     if k > 1:
-        features &= largest > _threshold(k * (k - 1) // 2)
+        features &= largest > threshold(k * (k - 1) // 2)
     mean = np.average(value.centers, axis=0, weights=np.maximum(value.noisy_counts, 1e-9))
     cells = known & (np.abs(value.centers - mean) > CLEAR * errors)
     return Readability(features=tuple(features.tolist()), centers=tuple(centers.tolist()), cells=cells)
@@ -122,7 +122,7 @@ def _scores(centers: FloatArray, errors: FloatArray, center: int) -> FloatArray:
     return np.asarray(np.abs(centers - centers[center]) / np.maximum(np.hypot(errors, errors[center]), 1e-300))
 
 
-def _threshold(comparisons: int) -> float:
+def threshold(comparisons: int) -> float:
     """Largest score that noise alone reaches in this many comparisons."""
     return max(CLEAR, float(-ndtri(_ERROR_RATE / (2.0 * comparisons))))
 

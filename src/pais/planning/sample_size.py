@@ -42,7 +42,8 @@ def calibrated(
     )
     if isinstance(sampling, Rule):
         return solve(sampling)
-    if sampling == "none":
+    if sampling == "none" or (sample_size is not None and sample_size >= norms.n_rows):
+        # The number of rows may be noisy, so a stated size can turn out to be larger. It then means all rows.
         return solve("uniform", sample_size=norms.n_rows)
     if sampling == "constrained":
         if option is not None and option.growth > _NO_GROWTH:
@@ -54,9 +55,9 @@ def calibrated(
         return _constrained(solve, sample_size, most_rows)
     if sample_size is None:
         sample_size = min(solve("constrained").sample_size, most_rows)
-        if sampling == "coreset":
-            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
-            sample_size = min(sample_size, largest * (1.0 - 1e-9))
+    if sampling == "coreset":
+        largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+        sample_size = min(sample_size, largest * (1.0 - 1e-9))
     return solve(sampling, sample_size=sample_size)
 
 

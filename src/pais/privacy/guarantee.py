@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
+import threading
 import warnings
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pais._base import validate
-from pais._base.numerics import exact, lowered
+from pais._base.numerics import exact, lowered, raised
 from pais.errors import ArgumentError, PrivacyWarning
 
 #: Upper limit on the default delta.
@@ -127,8 +127,8 @@ def structure_concern(n_clusters: int, effective_centers: int, *, predicted_rati
         return None
     if effective_centers >= n_clusters:
         return (
-            f"the cost is predicted to be {predicted_ratio:.2g} times that of k-means without noise. Raise epsilon, "
-            "ask for fewer clusters, use fewer columns, or collect more rows."
+            f"the spread within segments is predicted to be {predicted_ratio:.2g} times that of k-means without noise. "
+            "Raise epsilon, ask for fewer clusters, use fewer columns, or collect more rows."
         )
     centers = (
         f"all n_clusters={n_clusters} centers are the same noisy mean"
@@ -141,24 +141,30 @@ def structure_concern(n_clusters: int, effective_centers: int, *, predicted_rati
     )
 
 
-# Calls of next() on one counter are atomic, so that threads count together.
-_fit_numbers = itertools.count(1)
+# The epsilons of the releases without a ledger in this process, which all threads add to.
+_without_ledger: list[float] = []
+_counting = threading.Lock()
 
 
-def ledger_concern() -> str | None:
-    """Count a private release without a ledger. Return a warning text at the second one in this process, else None."""
-    if next(_fit_numbers) != 2:
+def ledger_concern(epsilon: float) -> str | None:
+    """Count a private release without a ledger. Return a warning text at the 2nd, 4th, 8th and so on, else None."""
+    with _counting:
+        _without_ledger.append(float(epsilon))
+        number, total = len(_without_ledger), math.fsum(_without_ledger)
+    # Powers of two only, so that a loop of fits does not fill the screen.
+    if number < 2 or number & (number - 1):
         return None
     return (
-        "this is the second private release of this process without a ledger, and losses on the same rows add up. To "
-        "limit their sum, pass ledger=pais.Ledger(epsilon=..., delta=...) or work inside a `with ledger:` block."
+        f"this is private release number {number} of this process without a ledger. Losses on the same rows add up, "
+        f"here to epsilon {raised(total)}. To limit their sum, pass ledger=pais.Ledger(epsilon=..., delta=...) or work "
+        "inside a `with ledger:` block."
     )
 
 
 def forget_fits() -> None:
     """Reset the count of fits. Used by tests."""
-    global _fit_numbers
-    _fit_numbers = itertools.count(1)
+    with _counting:
+        _without_ledger.clear()
 
 
 def warn(concern: str | None, category: type[Warning] = PrivacyWarning) -> None:

@@ -124,7 +124,10 @@ class ComponentResults(Results):
             "A component stands above the noise if its variance is larger than any variance that the noise shows by "
             "itself."
         )
-        return text + (f" So do {more} further components, which were not asked for." if more > 0 else "")
+        if more <= 0:
+            return text
+        others = f"{more} further components do, which were" if more > 1 else "One further component does, which was"
+        return f"{text} {others} not asked for."
 
     @property
     def readable(self) -> float:

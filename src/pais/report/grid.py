@@ -163,11 +163,12 @@ class Bars:
         return _MARGIN + share * (_WIDTH - 2.0 * _MARGIN)
 
 
-def bars_table(caption: str, head: Sequence[str], lines: Sequence[str]) -> str:
-    """A table whose second column is drawn. The head is HTML; the first and the second cell are left-aligned."""
+def bars_table(caption: str, head: Sequence[str], lines: Sequence[str], *, words: str = "") -> str:
+    """A table whose second column is drawn. The head is HTML; `words` is the heading of a last column of text."""
     columns = "".join(
         f'<th scope="col"{" class=drawn" if place == 1 else ""}>{cell}</th>' for place, cell in enumerate(head)
     )
+    columns += f'<th scope="col" class="words">{escaped(words)}</th>' if words else ""
     table = table_of(caption, columns, lines, len(head), " with-bars")
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(caption)}">\n{table}\n</div>'
 

@@ -7,7 +7,7 @@ from datetime import datetime, timezone
 
 from pais._base import validate
 from pais.accounting.certificate import Certificate
-from pais.accounting.words import unit_of
+from pais.accounting.words import ONE_ROW, person_of, unit_of
 from pais.report.text import escaped
 
 
@@ -43,6 +43,13 @@ def today() -> str:
     return datetime.now(timezone.utc).astimezone().date().isoformat()
 
 
+def protected(neighbours: str) -> str:
+    """Name the protected record: "each row", or for example "each patient (patient_id), with all rows"."""
+    if neighbours == ONE_ROW:
+        return "each row"
+    return f"each {person_of(neighbours)} ({unit_of(neighbours)}), with all rows"
+
+
 def header(stated: ReportHeader, certificate: Certificate, subtitle: str) -> str:
     """Render the head of the page: the title, what the user stated, who is protected, and the ledger's entry."""
     entries = certificate.ledger_entries
@@ -50,7 +57,7 @@ def header(stated: ReportHeader, certificate: Certificate, subtitle: str) -> str
         ("Data", escaped(stated.data_name)),
         ("Date", escaped(stated.date)),
         ("Owner", escaped(stated.owner)),
-        ("Protected", escaped(f"each {unit_of(certificate.neighbours)}")),
+        ("Protected", escaped(protected(certificate.neighbours))),
         (
             "Ledger entry" if len(entries) < 2 else "Ledger entries",
             ", ".join(f"<code>{escaped(entry)}</code>" for entry in entries) or "none: no ledger was charged",

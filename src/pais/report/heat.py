@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.report.text import breakable, escaped, whole
-from pais.report.view import WITHIN_NOISE, View, error_text
+from pais.report.text import breakable, escaped
+from pais.report.view import WITHIN_NOISE, Sizes, View, error_text
 
 #: Number of colour steps on each side of the middle; the last step stands for _WIDEST standard deviations.
 N_STEPS = 4
@@ -38,13 +38,14 @@ class HeatMap:
     ----------
     view : View
         Values in own units.
-    noisy_counts : array of shape (k,)
+    sizes : Sizes
+        Noisy counts, or shares of people.
     levels : array of shape (k, d)
         Standardised values, which decide the colours.
     """
 
     view: View
-    noisy_counts: FloatArray
+    sizes: Sizes
     levels: FloatArray
 
     def html(self) -> str:
@@ -54,7 +55,7 @@ class HeatMap:
         table = self._by_feature if by_feature else self._by_center
         columns = self._order() if by_feature else list(range(d))
         whole, legend = table(columns), _legend() if k > 1 else ""
-        screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Centers by feature">\n{whole}\n</div>'
+        screen = f'<div class="scroll" role="region" tabindex="0" aria-label="Segments by feature">\n{whole}\n</div>'
         if len(columns) <= PRINTED_TOGETHER:
             return legend + screen
         n_blocks = -(-len(columns) // PRINTED_TOGETHER)
@@ -62,8 +63,8 @@ class HeatMap:
         return f'{legend}<div class="on-screen">{screen}</div>\n<div class="on-paper">{blocks}</div>'
 
     def _order(self) -> list[int]:
-        """Centers from the largest to the smallest noisy count."""
-        order: list[int] = np.argsort(-self.noisy_counts, kind="stable").tolist()
+        """Centers from the largest to the smallest."""
+        order: list[int] = np.argsort(-self.sizes.counts, kind="stable").tolist()
         return order
 
     def _by_center(self, features: Sequence[int]) -> str:
@@ -71,25 +72,27 @@ class HeatMap:
         names = self.view.names
         upright = len(names) >= _UPRIGHT_FROM or any(len(names[j]) > _LONG_NAME for j in features)
         head = "".join(self._feature_head(j, upright=upright) for j in features)
-        cells, noise = [self._cells(j) for j in features], noise_cells(self.view)
+        cells, noise, sizes = [self._cells(j) for j in features], noise_cells(self.view), self._sizes()
         lines = []
         for index in self._order():
             around = noise[index] if noise else ""
             line = "".join(column[index] for column in cells)
-            lines.append(f"<tr>{self._center_head(index, 'row')}{self._count(index)}{around}{line}</tr>")
+            counts = "".join(column[index] for _, column in sizes)
+            lines.append(f"<tr>{self._center_head(index, 'row')}{counts}{around}{line}</tr>")
         extra = '<th scope="col" class="count">Noise</th>' if noise else ""
+        counted = "".join(f'<th scope="col" class="count">{escaped(name)}</th>' for name, _ in sizes)
         return table_of(
-            "Centers, ordered by noisy count",
-            f'<th scope="col">Center</th><th scope="col" class="count">Noisy count</th>{extra}{head}',
+            "Segments, the largest first",
+            f'<th scope="col">Segment</th>{counted}{extra}{head}',
             lines,
-            n_columns=1 + bool(noise) + len(features),
+            n_columns=len(sizes) + bool(noise) + len(features),
         )
 
     def _by_feature(self, centers: Sequence[int]) -> str:
         """One row for each feature: for tables with many features and few centers."""
         noise = noise_cells(self.view)
         head = "".join(self._center_head(index, "col") for index in centers)
-        lines = [self._counts_line("Noisy count", centers, self._count)]
+        lines = [self._counts_line(escaped(name), centers, column.__getitem__) for name, column in self._sizes()]
         if noise:
             lines.append(self._counts_line("Noise", centers, lambda index: noise[index]))
         # Readable features come first, each group in the order of the columns.
@@ -97,7 +100,7 @@ class HeatMap:
             cells = self._cells(j)
             lines.append(f"<tr>{self._feature_head(j, scope='row')}{''.join(cells[index] for index in centers)}</tr>")
         return table_of(
-            "Features by center; centers ordered by noisy count",
+            "Features by segment; the largest segment comes first",
             f'<th scope="col">Feature</th>{head}',
             lines,
             n_columns=len(centers),
@@ -111,16 +114,17 @@ class HeatMap:
         name = self.view.names[feature]
         kinds = ["upright"] * upright + ["drowned"] * (not self.view.features[feature])
         classes = f' class="{" ".join(kinds)}"' if kinds else ""
-        hint = name if self.view.features[feature] else f"{name}: no two centers differ by more than the noise"
+        hint = name if self.view.features[feature] else f"{name}: no two segments differ by more than the noise"
         return f'<th scope="{scope}"{classes} title="{escaped(hint)}"><span>{breakable(name)}</span></th>'
 
     def _center_head(self, index: int, scope: str) -> str:
         return f'<th scope="{scope}"><b>{index}</b></th>'
 
-    def _count(self, index: int) -> str:
-        doubt = self.view.doubts[index]
-        doubt = f' <span class="doubt">{doubt}</span>' if doubt else ""
-        return f'<td class="count">{whole(self.noisy_counts[index])}{doubt}</td>'
+    def _sizes(self) -> list[tuple[str, list[str]]]:
+        """Name and cells of the share of each center, and of its noisy count if that is a number of rows."""
+        shares = [_size(*pair, doubt) for pair, doubt in zip(self.sizes.share_texts(), self.view.doubts, strict=True)]
+        counts = [_size(*pair) for pair in self.sizes.count_texts()]
+        return [(name, cells) for name, cells in ((self.sizes.share_name, shares), ("Noisy count", counts)) if cells]
 
     def _cells(self, feature: int) -> list[str]:
         """The cells of one feature, for each center."""
@@ -132,20 +136,26 @@ class HeatMap:
         step = int(np.clip(round(level / _WIDEST * N_STEPS), -N_STEPS, N_STEPS))
         side = "above" if level >= 0.0 else "below"
         around = f" \u00b1 {error}" if error else ""
-        hint = f"{self.view.names[feature]}, center {index}: {text}{around}, "
+        hint = f"{self.view.names[feature]}, segment {index}: {text}{around}, "
         small = f"<small>\u00b1{escaped(error)}</small>" if error and not self.view.has_one_error else ""
         if not self.view.cells[index, feature]:
             hint += self._why_grey(feature, index)
             return f'<td class="weak" title="{escaped(hint)}">{escaped(text)}{small}</td>'
-        hint += f"{abs(level):.2f} deviations {side} the mean of the centers"
+        hint += f"{abs(level):.2f} deviations {side} the average of the segments"
         return f'<td class="heat-{step + N_STEPS}" title="{escaped(hint)}">{escaped(text)}{small}</td>'
 
     def _why_grey(self, feature: int, index: int) -> str:
         if not self.view.features[feature]:
-            return "and no two centers differ by more than the noise"
+            return "and no two segments differ by more than the noise"
         if self.view.doubts[index] == WITHIN_NOISE:
-            return "and the size of the center is within noise"
-        return "within two standard errors of the mean of the centers"
+            return "and the size of the segment is within noise"
+        return "within two standard errors of the average of the segments"
+
+
+def _size(text: str, error: str, doubt: str = "") -> str:
+    """A cell with the share or the count of a center, and the reason if the center is not readable."""
+    mark = f' <span class="doubt">{doubt}</span>' if doubt else ""
+    return f'<td class="count">{text}<small>\u00b1{error}</small>{mark}</td>'
 
 
 def noise_cells(view: View) -> list[str]:
@@ -162,10 +172,10 @@ def noise_cells(view: View) -> list[str]:
     return [f'<td class="count">{_share(share)}</td>' for share in noise.tolist()]
 
 
-def heat_map(view: View, noisy_counts: FloatArray) -> str:
+def heat_map(view: View, sizes: Sizes) -> str:
     """Render the centers as a table in their own units."""
-    levels = standardised(view.values, weights=noisy_counts, cells=view.cells)
-    return HeatMap(view=view, noisy_counts=noisy_counts, levels=levels).html()
+    levels = standardised(view.values, weights=sizes.counts, cells=view.cells)
+    return HeatMap(view=view, sizes=sizes, levels=levels).html()
 
 
 def standardised(
@@ -201,8 +211,8 @@ def _share(noise: float) -> str:
 def _legend() -> str:
     boxes = "".join(f'<span class="heat-{step}"></span>' for step in range(2 * N_STEPS + 1))
     return (
-        f'<p class="legend"><span class="entry"><span>below the mean</span><span class="scale" aria-hidden="true">'
+        f'<p class="legend"><span class="entry"><span>below average</span><span class="scale" aria-hidden="true">'
         f'{boxes}</span><span>above</span></span> <span class="entry"><span class="scale" aria-hidden="true">'
-        '<span class="weak"></span></span><span>grey: close to the mean, within two standard errors</span></span>'
+        '<span class="weak"></span></span><span>grey: close to the average, within two standard errors</span></span>'
         "</p>\n"
     )

@@ -54,10 +54,11 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
         sections.columns(fit, results),
         results.quality(),
         sections.budget(fit.certificate),
-        sample.curves(fit) if results.by_norm else "",
         sample.sampling(fit, results),
-        results.noise() or sections.plan_in_words(fit.plan),
         sections.limits(fit, results),
+        sections.APPENDIX,
+        results.noise() or sections.plan_in_words(fit.plan),
+        sample.curves(fit) if results.by_norm else "",
         sections.certificate_json(fit.certificate),
     ]
     return f"""<!DOCTYPE html>

@@ -45,7 +45,7 @@ def centers_map(projection: Projection, noisy_counts: FloatArray, view: View) ->
     marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=view.centers[j]) for j in order]
     # Numbers come last, so that no circle covers them.
     marks += [_number(j, places[j], radii[j], known=view.centers[j]) for j in order]
-    title = "Centers on their two principal directions"
+    title = "Segments on their two principal directions"
     return (
         f'<figure class="map"><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {height:.1f}" role="img" '
         f'aria-labelledby="map-title map-text">\n<title id="map-title">{title}</title>\n'
@@ -107,7 +107,7 @@ def _description(projection: Projection, view: View) -> str:
         f"{side}: {projection.words(axis, view.names, dates=view.dates)}"
         for axis, side in ((0, "To the right"), (1, "upwards"))
     ]
-    return f"{len(projection.points)} circles, one for each center. {'; '.join(words)}."
+    return f"{len(projection.points)} circles, one for each segment. {'; '.join(words)}."
 
 
 def elbow_chart(elbow: Elbow, chosen: int) -> str:
@@ -118,12 +118,12 @@ def elbow_chart(elbow: Elbow, chosen: int) -> str:
     here = dict(zip(numbers, shares.tolist(), strict=True)).get(chosen)
     return LineChart(
         name="elbow",
-        title="Estimated cost by number of clusters",
-        description=f"From 1 at {numbers[0]} to {number(float(shares[-1]), 2)} at {numbers[-1]} clusters"
+        title="Estimated spread within segments, by number of segments",
+        description=f"From 1 at {numbers[0]} to {number(float(shares[-1]), 2)} at {numbers[-1]} segments"
         + ("." if here is None else f"; {number(here, 2)} at {chosen}."),
         x=np.array(numbers, dtype=np.float64),
         y=shares,
-        x_name="number of clusters",
+        x_name="number of segments",
         x_ticks=_integer_ticks(numbers[0], numbers[-1]),
         mark=float(chosen),
         line=float(elbow.suggested),
@@ -133,10 +133,10 @@ def elbow_chart(elbow: Elbow, chosen: int) -> str:
 
 def _elbow_note(elbow: Elbow, chosen: int) -> str:
     """What the curve says about the number of clusters."""
-    dot = f"The dot is this result, with {chosen} cluster{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
+    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
     if elbow.stands_out:
-        return f"{dot}The costs suggest {elbow.suggested} clusters (dashed line)."
-    return f"{dot}No number of clusters stands out; the curve bends most at {elbow.suggested} (dashed line)."
+        return f"{dot}The curve suggests {elbow.suggested} segments (dashed line)."
+    return f"{dot}No number of segments stands out; the curve bends most at {elbow.suggested} (dashed line)."
 
 
 def _integer_ticks(first: int, last: int) -> tuple[float, ...]:

@@ -27,18 +27,19 @@ def quality(fit: Fit) -> str:
         "quality",
         "Predicted quality",
         paragraph(
-            "The sum of squared distances to these centers is predicted to be about "
+            "The spread within the segments (the sum of squared distances to their centers) is predicted to be about "
             f"<strong>{number(predicted.ratio, 3)} {TIMES}</strong> that of k-means without noise on all rows."
         ),
         table(
-            "Excess cost by cause",
-            ("Cause", "What lowers it", "excess cost"),
+            "Excess by cause",
+            ("Cause", "What lowers it", "excess"),
             rows,
             n_text=2,
         ),
         paragraph(
-            "This is a rough prediction from public and released values. It costs no privacy. It does not see a few "
-            "extreme rows that carry much of the cost. The measured cost is not private, so it is not on this page.",
+            "This is a rough prediction from public and released values, at no further price. It does not see a few "
+            "extreme rows that carry much of the spread. The measured spread is not private, so it is not on this "
+            "page.",
             "soft",
         ),
     )

@@ -17,10 +17,18 @@ from pais.report.results import Results
 from pais.report.text import escaped, number, paragraph, percent, section
 from pais.report.view import value_text
 
+#: What a table says in place of a coefficient whose interval rests on assumptions and not on the rows.
+HIDDEN = "hidden by noise"
+
 # A page shows at most this many classes with drawings, and this many coefficients in the drawing of each.
 _MOST_CLASSES, _STRONGEST = 12, 6
 
 _NEVER_ZERO = 1e-300
+
+_MEANING_OF_HIDDEN = (
+    " A coefficient is hidden by noise if the rows say less about its size than what is plausible for any table. Then "
+    "it has no interval."
+)
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,9 @@ class RegressionResults(Results):
         None if the model has no intercept.
     classes : tuple of str
         What each line predicts; empty if the target is a number.
+    hidden : array of bool of shape (m, d), optional
+        Which coefficients are hidden by noise: their errors rest on an assumption about their size more than on the
+        rows. They have no interval and are never clearly different from zero. None means not one of them.
     steps : sequence of Step
         A change of each feature, by which effects are compared; empty if all changes are one unit.
     sources : str
@@ -105,6 +116,7 @@ class RegressionResults(Results):
     intercepts: FloatArray | None = None
     intercept_errors: FloatArray | None = None
     classes: tuple[str, ...] = ()
+    hidden: NDArray[np.bool_] | None = None
     steps: Sequence[Step] = ()
     sources: str = "noise"
     penalty: str = ""
@@ -122,11 +134,22 @@ class RegressionResults(Results):
 
     @property
     def clear(self) -> NDArray[np.bool_]:
-        """Which coefficients are more than two standard errors away from zero."""
-        return np.asarray(np.abs(self.values) > CLEAR * self.standard_errors)
+        """Which coefficients are more than two standard errors away from zero, and not hidden by noise."""
+        return np.asarray((np.abs(self.values) > CLEAR * self.standard_errors) & ~self._hidden)
+
+    @property
+    def _hidden(self) -> NDArray[np.bool_]:
+        return np.zeros(self.values.shape, dtype=bool) if self.hidden is None else self.hidden
 
     @property
     def verdict(self) -> str:
+        n_hidden, total = int(self._hidden.sum()), self.values.size
+        if n_hidden == total:
+            return "the coefficient is hidden by noise" if total == 1 else f"all {total} coefficients are {HIDDEN}"
+        hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
+        return self._clear_in_words() + hidden
+
+    def _clear_in_words(self) -> str:
         n_clear, total = int(self.clear.sum()), self.values.size
         if total == 1:
             return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
@@ -141,8 +164,7 @@ class RegressionResults(Results):
         return (
             "A coefficient is clearly different from zero if it is more than two standard errors away from it. By "
             "chance, this also holds for about one in twenty coefficients that would be zero without noise. Standard "
-            "errors are due to "
-            f"{self.sources}."
+            f"errors are due to {self.sources}.{_MEANING_OF_HIDDEN * bool(self._hidden.any())}"
         )
 
     @property
@@ -204,9 +226,13 @@ class RegressionResults(Results):
                 " Bars show two standard errors to each side; a bar without an end goes on. Clear coefficients come "
                 "first, the largest effect at the top."
             )
+        if self._hidden.any():
+            text += f" <b>{HIDDEN.capitalize()}</b>: no interval, because the rows say too little."
         return text + " Colours show sign and size of the effect: blue below zero, orange above."
 
     def _cell(self, line: int, place: int) -> Cell:
+        if self._hidden[line, place]:
+            return Cell(text=HIDDEN, weak=True, hint="the rows say less about it than what is plausible for any table")
         value, error = float(self.values[line, place]), float(self.standard_errors[line, place])
         weak = not self.clear[line, place]
         return Cell(
@@ -218,17 +244,17 @@ class RegressionResults(Results):
         )
 
     def _order(self, line: int) -> list[int]:
-        """Features with clear coefficients first, then by the size of the effect."""
-        effects = np.abs(self.values[line] * self._sizes)
-        return sorted(range(len(self.names)), key=lambda j: (not self.clear[line, j], -float(effects[j])))
+        """Features with clear coefficients first, then by the size of the effect; those hidden by noise are last."""
+        effects, clear, hidden = np.abs(self.values[line] * self._sizes), self.clear[line], self._hidden[line]
+        return sorted(range(len(self.names)), key=lambda j: (hidden[j], not clear[j], -float(effects[j])))
 
     def _bars_table(self, line: int, places: Sequence[int], caption: str, *, brief: bool = False) -> str:
         """Coefficients of one line, each with an error bar of its effect."""
         sizes, values, errors = self._sizes, self.values[line], self.standard_errors[line]
         reach = np.abs(values * sizes) + CLEAR * errors * sizes
-        clear = self.clear[line]
+        clear, hidden = self.clear[line], self._hidden[line]
         # An uncertain coefficient must not make all others too small to see.
-        top = float(reach[clear].max() if clear.any() else reach.max())
+        top = float(reach[clear if clear.any() else ~hidden].max(initial=0.0)) or 1.0
         bars = Bars.over(-top, top)
         chosen = set(places)
         lines = []
@@ -237,7 +263,11 @@ class RegressionResults(Results):
                 continue
             effect, spread = float(values[j] * sizes[j]), float(CLEAR * errors[j] * sizes[j])
             drawn = bars.cell(effect, effect - spread, effect + spread, weak=not clear[j])
-            step = "" if brief or not self.steps else self._step(j, effect, float(errors[j] * sizes[j]))
+            if hidden[j]:
+                drawn = '<td class="drawn"></td>'
+            step = (
+                "" if brief or not self.steps else self._step(j, effect, float(errors[j] * sizes[j]), bool(hidden[j]))
+            )
             lines.append(f"<tr>{row_head(self.names[j])}{drawn}{self._cell(line, j).html()}{step}</tr>")
         if not brief and self.intercepts is not None and self.intercept_errors is not None:
             error = float(self.intercept_errors[line])
@@ -251,10 +281,11 @@ class RegressionResults(Results):
         axis = bars.axis("effect" if self.steps else "")
         return bars_table(caption, ("Feature", axis, "coefficient", *compared), lines)
 
-    def _step(self, place: int, effect: float, error: float) -> str:
+    def _step(self, place: int, effect: float, error: float, hidden: bool) -> str:
         step = self.steps[place]
         words = step.words if step.size == 1.0 else f"{number(step.size, 3)} ({step.words})"
-        return f'<td class="count">{escaped(words)}</td><td class="count">{value_text(effect, error)}</td>'
+        text = "" if hidden else value_text(effect, error)
+        return f'<td class="count">{escaped(words)}</td><td class="count">{text}</td>'
 
     def _grid(self) -> str:
         """Features by class."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -88,17 +89,24 @@ class Plain(Results):
 
 
 def verdict_box(results: Results) -> str:
-    """Render the answer to the first question of a reader: how much of this can be read above the noise."""
+    """Render the answer to the first question of a reader: how much of this can be read above the noise.
+
+    If there is a concern, its first sentence is the headline.
+    """
     if results.verdict is None:
         return ""
-    share = results.readable
+    share, verdict = results.readable, f"{as_sentence(results.verdict)}."
     mood = "good" if share >= 0.75 else "mixed" if share >= 0.25 else "poor"
+    headline, advice = verdict, ""
+    if results.concern is not None:
+        # What a reader must know first replaces the headline; the verdict follows it.
+        mood = "mixed" if mood == "good" else mood
+        headline, *rest = re.split(
+            r"(?<=\.) (?=[A-Z])", as_sentence(results.concern).removesuffix(".") + ".", maxsplit=1
+        )
+        advice = "".join(paragraph(escaped(text)) for text in (*rest, verdict))
     meaning = paragraph(escaped(results.meaning), "soft") if results.meaning else ""
-    caution = "" if results.concern is None else paragraph(escaped(as_sentence(results.concern)))
-    return (
-        f'<div class="verdict {mood}" role="note"><p class="answer">{escaped(as_sentence(results.verdict))}.</p>'
-        f"{meaning}{caution}</div>"
-    )
+    return f'<div class="verdict {mood}" role="note"><p class="answer">{escaped(headline)}</p>{advice}{meaning}</div>'
 
 
 def as_sentence(text: str) -> str:

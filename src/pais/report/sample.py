@@ -132,7 +132,7 @@ def sampling(fit: Fit, results: Results) -> str:
         "Sample size",
         paragraph(text),
         _kept_bar(kept, n_rows, units, source) if share < 1.0 else "",
-        _survey_note(fit, results, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.max_rows),
+        _survey_note(fit, results, n_rows if fit.plan.unit is None else n_rows * fit.plan.unit.full_rows),
     )
 
 

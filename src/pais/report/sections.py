@@ -7,13 +7,17 @@ import math
 import numpy as np
 
 from pais.accounting.certificate import Certificate
-from pais.accounting.words import columns_in_words, unit_of
+from pais.accounting.words import ONE_ROW, columns_in_words, person_of, unit_of
+from pais.data.checks import with_article
 from pais.mechanisms import MomentSum
 from pais.planning import Fit, Plan, Survey
 from pais.planning.explain import assumption_lines
 from pais.report.charts import stacked_bar, swatch
 from pais.report.results import Results
 from pais.report.text import TIMES, details, escaped, number, paragraph, percent, price, section, table
+
+#: What comes after this heading is for readers who check the method.
+APPENDIX = '<h2 class="appendix" id="appendix">Appendix: how the values were computed</h2>'
 
 
 def banner(fit: Fit, results: Results) -> str:
@@ -34,7 +38,7 @@ def is_secure(fit: Fit) -> bool:
 def guarantee(fit: Fit, results: Results) -> str:
     """Explain (epsilon, delta): the factor on the odds, and the success of the best guess from even odds."""
     certificate = fit.certificate
-    epsilon, delta, unit = certificate.epsilon, certificate.delta, unit_of(certificate.neighbours)
+    epsilon, delta, unit = certificate.epsilon, certificate.delta, person_of(certificate.neighbours)
     factor = price(math.exp(epsilon), 3) if epsilon < 700.0 else f"e^{price(epsilon)}"
     guess = best_guess(epsilon, delta)
     apart = ", apart from delta" if delta > 0.0 else ""
@@ -44,8 +48,8 @@ def guarantee(fit: Fit, results: Results) -> str:
             "delta, the additive part of the guarantee" if delta > 0.0 else "delta: there is no additive part",
             price(delta),
         ),
-        (f"largest change in the odds that a {unit} is in the data{apart}", f"{TIMES} {factor}"),
-        (f"largest success rate of guessing whether a {unit} is in the data, from even odds", guess),
+        (f"largest change in the odds that {with_article(unit)} is in the data{apart}", f"{TIMES} {factor}"),
+        (f"largest success rate of guessing whether {with_article(unit)} is in the data, from even odds", guess),
     ]
     boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(value)}</dd></div>" for label, value in facts)
     extra = "" if delta == 0.0 else f", plus {price(delta)}"
@@ -73,10 +77,10 @@ def kept_sentence(certificate: Certificate) -> str:
     """Say how much of the guarantee depends on a secret sample."""
     if certificate.epsilon_if_kept <= certificate.epsilon * (1.0 + 1e-6):
         return "The guarantee does not depend on a secret sample."
-    unit = escaped(unit_of(certificate.neighbours))
+    unit = escaped(person_of(certificate.neighbours))
     return (
-        f"The guarantee depends on the sample staying secret. If it becomes known that a {unit} is in the sample, that "
-        f"{unit} has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
+        f"The guarantee depends on the sample staying secret. If it becomes known that {with_article(unit)} is in the "
+        f"sample, that {unit} has epsilon <strong>{price(certificate.epsilon_if_kept)}</strong>."
     )
 
 
@@ -111,7 +115,7 @@ def budget(certificate: Certificate) -> str:
     return section(
         "budget",
         "Budget spent",
-        paragraph("The guarantee is the sum of the costs of all releases on these rows."),
+        paragraph("The guarantee is the sum of the prices of all releases on these rows."),
         bar if several else "",
         table(
             "Parts of the certificate",
@@ -144,12 +148,12 @@ def limits(fit: Fit, results: Results) -> str:
     else:
         surveyed = "radius and norms" if _has_surveyed_radius(plan, fit.survey) else "norms"
         facts = (
-            f"A survey released the {surveyed} with noise, and the budget includes its cost. A stated center or radius "
-            "must not come from these rows."
+            f"A survey released the {surveyed} with noise, and the budget includes its price. A stated center or "
+            "radius must not come from these rows."
         )
     lines = [
         f"<strong>Public facts.</strong> {facts}",
-        _per_unit(unit_of(fit.certificate.neighbours)),
+        _per_unit(fit.certificate.neighbours),
         "<strong>Preprocessing.</strong> The guarantee does not cover anything fitted to the rows before, such as a "
         "scaler.",
         "<strong>Other releases add up.</strong> Add the epsilons and deltas of all certificates on the same rows, "
@@ -174,16 +178,17 @@ def limits(fit: Fit, results: Results) -> str:
     )
 
 
-def _per_unit(unit: str) -> str:
-    if unit == "row":
+def _per_unit(neighbours: str) -> str:
+    if neighbours == ONE_ROW:
         return (
             "<strong>Per row.</strong> A person with k rows has at most k times epsilon, and k &middot; "
             "e<sup>(k&minus;1) epsilon</sup> times delta. State the column that names the person as unit to protect "
             "people."
         )
+    one, column = person_of(neighbours), escaped(unit_of(neighbours))
     return (
-        f"<strong>Per {escaped(unit)}.</strong> The guarantee protects each {escaped(unit)} with all its rows, and "
-        f"assumes that {escaped(unit)} names one person."
+        f"<strong>Per {one}.</strong> The guarantee protects each {one} with all rows that have the same {column}, and "
+        f"assumes that no {one} has several values of {column}."
     )
 
 

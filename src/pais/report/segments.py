@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
+from pais._base.numerics import FloatArray
+from pais.accounting.words import person_of
 from pais.data.kinds import Categories
 from pais.planning import Fit
+from pais.planning.readability import CLEAR
+from pais.report.grid import Bars, Cell, bars_table, row_head
 from pais.report.heat import heat_map, noise_cells
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
 from pais.report.quality import quality
-from pais.report.results import Results
+from pais.report.results import Results, as_sentence
 from pais.report.rounds import noise
-from pais.report.text import paragraph, section
-from pais.report.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, View
+from pais.report.sentences import KEY, sentences
+from pais.report.text import breakable, escaped, paragraph, section
+from pais.report.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, Sizes, View, sizes_of, view_of
 
 # With more released cells than this, the estimated costs take too long to compute for a page.
 _MOST_CELLS = 90
 
 # What the column "Noise" holds: if the values of a center have different standard errors, or all the same.
 _NOISE = {
-    False: "typical standard error of a center's values, over how much the centers differ.",
-    True: "standard error of each value of the center due to noise; sampling and clipping add further error.",
+    False: "typical standard error of a segment's values, over how much the segments differ.",
+    True: "standard error of each value of the segment due to noise; sampling and clipping add further error.",
 }
 _AROUND = " <b>\u00b1</b>: standard error of a value due to noise; sampling and clipping add further error."
+
+_SIZES = "<b>\u00b1</b>: standard error of a share; lines show two of them to each side."
 
 _READABLE = (
     "A segment is readable if its size is above the noise that was added for privacy, and it differs from every other "
@@ -29,9 +40,9 @@ _READABLE = (
     "noise."
 )
 _ORDER = (
-    "The largest noisy count comes first; a center keeps its number in the model, so the numbers can be out of order. "
-    "Colours compare each value with the mean of the centers, weighted by noisy count. A grey value does not set its "
-    "center apart."
+    "The largest segment comes first; a segment keeps its number in the model, so the numbers can be out of order. "
+    "Colours compare each value with the average of the segments, weighted by size. A grey value does not set its "
+    "segment apart."
 )
 _ONE_READABLE = "The segment is readable if its size is above the noise that was added for privacy."
 
@@ -39,25 +50,25 @@ _ONE_READABLE = "The segment is readable if its size is above the noise that was
 class Segments(Results):
     """The centers of k-means as a reader sees them."""
 
-    title = "Private k-means"
-    noun = "centers"
+    title = "Segments"
+    noun = "segments"
     of_rows = "of"
     cautions = (
         (
             "Labels are not protected.",
-            "The cluster labels of training rows, and errors measured on training rows, are not part of this release.",
+            "The segment of a training row, and errors measured on training rows, are not part of this release.",
         ),
-        ("Small clusters.", "A count no larger than its noise is not evidence of a cluster."),
+        ("Small segments.", "A segment whose size is no larger than its noise is no evidence of one."),
     )
 
-    count_in_words = "The noisy counts of the clusters add up to"
+    count_in_words = "The noisy sizes of the segments add up to"
 
     def __init__(self, fit: Fit, view: View) -> None:
-        self._fit, self._view = fit, view
+        self._fit, self._view, self._sizes = fit, view, sizes_of(fit)
 
     def in_words(self) -> str:
-        k, d = self._fit.value.centers.shape
-        return f"{k} centers in {d} features"
+        k = len(self._fit.value.centers)
+        return f"{k} segment{'s' * (k != 1)}"
 
     @property
     def verdict(self) -> str | None:
@@ -81,7 +92,8 @@ class Segments(Results):
         return float(self._fit.value.noisy_counts.sum())
 
     def sections(self) -> list[str]:
-        return [centers(self._fit, self._view), pictures(self._fit, self._view)]
+        fit, view, sizes = self._fit, self._view, self._sizes
+        return [overview(fit, view, sizes), centers(fit, view, sizes), pictures(fit, view)]
 
     def quality(self) -> str:
         return quality(self._fit)
@@ -90,20 +102,74 @@ class Segments(Results):
         return noise(self._fit)
 
 
-def centers(fit: Fit, view: View) -> str:
+def overview(fit: Fit, view: View, sizes: Sizes) -> str:
+    """Render the share of each segment as a bar, and the segment in one sentence."""
+    if view.errors is None:
+        return ""
+    order = np.argsort(-sizes.counts, kind="stable").tolist()
+    shares, errors = 100.0 * sizes.shares, 100.0 * sizes.share_errors
+    bars = Bars.over(0.0, min(float((shares + CLEAR * errors).max()), 100.0), filled=True)
+    words, texts, lines = sentences(view, sizes, _spread(fit)), sizes.share_texts(), []
+    for index in order:
+        share, error = float(shares[index]), CLEAR * float(errors[index])
+        bar = bars.cell(share, max(share - error, 0.0), share + error, weak=not view.centers[index])
+        size = Cell(text=texts[index][0], small=(f"\u00b1{texts[index][1]}",), weak=not view.centers[index])
+        lines.append(
+            f'<tr>{row_head(str(index))}{bar}{size.html()}<td class="words">{breakable(as_sentence(words[index]))}.'
+            "</td></tr>"
+        )
+    head = ("Segment", bars.axis("%"), escaped(sizes.share_name))
+    return section(
+        "overview",
+        "Segments at a glance",
+        _all_noise(view),
+        bars_table("Segments, the largest first", head, lines, words="In words"),
+        paragraph(f"{escaped(KEY.format(noun=sizes.noun))} {_SIZES}{_split(fit, sizes)}", "soft"),
+    )
+
+
+def segment_lines(fit: Fit, feature_names: Sequence[str] | None = None) -> list[str]:
+    """Each segment in one line of text, the largest first: its share and how it differs from the average."""
+    view, sizes = view_of(fit, feature_names), sizes_of(fit)
+    words, texts = sentences(view, sizes, _spread(fit)), sizes.share_texts()
+    return [
+        f"Segment {index}, {texts[index][0]} \u00b1 {texts[index][1]} of {sizes.noun}"
+        + (f": {words[index]}." if words[index] else ".")
+        for index in np.argsort(-sizes.counts, kind="stable").tolist()
+    ]
+
+
+def _spread(fit: Fit) -> FloatArray | None:
+    """Standard deviation of each column over all rows in own units, as the release shows it."""
+    spread = fit.column_spread
+    return spread if spread is None or fit.schema is None else np.asarray(spread * fit.schema.unit_scale)
+
+
+def _split(fit: Fit, sizes: Sizes) -> str:
+    """How people with several rows count."""
+    if not sizes.split:
+        return ""
+    one = escaped(person_of(fit.certificate.neighbours))
+    return (
+        f" Every {one} counts once. If the rows of a {one} are in several segments, each of these has a part of the "
+        f"{one}."
+    )
+
+
+def centers(fit: Fit, view: View, sizes: Sizes) -> str:
     """Render the table of the centers in the columns' own units."""
     k, d = view.values.shape
     return section(
         "centers",
-        "Centers",
-        _all_noise(view),
+        "Averages",
+        _all_noise(view) if view.errors is None else "",
         paragraph(
-            f"{k} center{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}. A center is the average of a segment (a "
-            f"cluster), in the units of the columns.{_shares(fit, view)}"
+            f"The average of each segment in {d} feature{'s' * (d != 1)} (its center), in the units of the columns."
+            f"{_shares(fit, view)}"
         ),
-        heat_map(view, fit.value.noisy_counts),
+        heat_map(view, sizes),
         paragraph(_ORDER, "soft") if k > 1 else "",
-        paragraph(_key(view), "soft"),
+        paragraph(_key(view, sizes), "soft"),
     )
 
 
@@ -133,15 +199,16 @@ def _shares(fit: Fit, view: View) -> str:
     return f" Shares of categories and of true are in percent.{rest}"
 
 
-def _key(view: View) -> str:
+def _key(view: View, sizes: Sizes) -> str:
     """What the words and signs in the table mean, as far as it has them."""
-    text = "<b>Noisy count</b>: size of the cluster in the last round, with noise."
+    noisy = "" if sizes.split else " and <b>noisy count</b>"
+    text = f"<b>{escaped(sizes.share_name)}</b>{noisy}: size of the segment, with noise."
     if WITHIN_NOISE in view.doubts:
-        text += " <b>Within noise</b>: the count is not above its noise, so the center is a guess."
+        text += " <b>Within noise</b>: the size is not above its noise, so the segment is a guess."
     if NOT_DISTINCT in view.doubts:
-        text += " <b>Not distinct</b>: no feature separates the center from every other by more than the noise."
+        text += " <b>Not distinct</b>: no feature separates the segment from every other by more than the noise."
     if not all(view.features):
-        text += " <b>Italics</b>: a feature in which no two centers differ by more than the noise."
+        text += " <b>Italics</b>: a feature in which no two segments differ by more than the noise."
     if noise_cells(view):
         text += f" <b>Noise</b>: {_NOISE[view.has_one_error]}"
     if view.errors is not None and not view.has_one_error:
@@ -160,8 +227,8 @@ def pictures(fit: Fit, view: View) -> str:
         charts.append(centers_map(projection, value.noisy_counts, view))
         grey = "" if all(view.centers) else "Grey circles are not readable above the noise. "
         circles = (
-            "The area of a circle grows with the noisy count. The dark ellipse about a center shows two standard "
-            f"errors due to noise. {grey}"
+            "The area of a circle grows with the size of the segment. The dark ellipse about its center shows two "
+            f"standard errors due to noise. {grey}"
         )
     few = value.cells is not None and len(value.cells) <= _MOST_CELLS
     elbow = fit.elbow if few else None
@@ -173,7 +240,5 @@ def pictures(fit: Fit, view: View) -> str:
         "pictures",
         "Pictures",
         f'<div class="charts">\n{"".join(charts)}\n</div>',
-        paragraph(
-            f"{circles}Costs are estimated. All of this is computed from released values and costs no privacy.", "soft"
-        ),
+        paragraph(f"{circles}All of this is computed from released values, at no further price.", "soft"),
     )

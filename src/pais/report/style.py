@@ -201,6 +201,9 @@ svg.bars .dot { stroke: var(--accent); stroke-width: 9; stroke-linecap: round; }
 svg.weak-bars .span { stroke: var(--soft); }
 svg.weak-bars .dot { stroke: var(--soft); }
 svg.weak-bars .filled { fill: var(--soft); }
+.with-bars td.words, .with-bars thead th.words { text-align: left; white-space: normal; min-width: 14rem;
+  font-size: .92rem; padding-left: .8rem; vertical-align: middle; }
+h2.appendix { margin: 2rem 0 0; padding-top: 1rem; border-top: 2px solid var(--line); }
 .with-bars td.count { text-align: right; font-size: .88rem; }
 .doubt { font-size: .78rem; color: var(--alarm); display: block; }
 .legend { display: flex; flex-wrap: wrap; align-items: center; gap: .2rem .6rem; font-size: .88rem;

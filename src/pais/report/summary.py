@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -23,6 +24,9 @@ _COARSEST = 10.0
 # Statistics that are shown as whole numbers, with bars that start at zero.
 _COUNTS = ("count", "histogram")
 
+# Statistics whose rows are alike, such as groups, so that they are drawn on one axis; and the most columns drawn.
+_DRAWN, _MOST_DRAWN = (*_COUNTS, "sum", "mean", "variance", "quantile", "median"), 12
+
 # Values with an interval that reaches further than this share of the value are grey.
 _WIDE = 0.5
 
@@ -43,8 +47,12 @@ class StatisticResults(Results):
         Values in own units and the ends of their 95 % intervals; NaN where there is none.
     is_date : array of bool, optional
         Which values are dates, as days since 1970-01-01.
+    is_share : tuple of bool, optional
+        For each column, whether its values are shares, which are shown in percent.
     noise_in_words, clipping : str
         What the noise, the sampling and clipping did, in sentences.
+    caution : str, optional
+        Text of a warning about the values.
 
     Examples
     --------
@@ -73,8 +81,11 @@ class StatisticResults(Results):
     lows: FloatArray
     highs: FloatArray
     is_date: NDArray[np.bool_] | None = None
+    about: str = ""
+    is_share: tuple[bool, ...] = ()
     noise_in_words: str = ""
     clipping: str = ""
+    caution: str | None = None
 
     @property
     def title(self) -> str:  # type: ignore[override]  # depends on the statistic
@@ -118,14 +129,32 @@ class StatisticResults(Results):
         shares = self._precision[~np.isnan(self._precision)]
         return float((shares <= _WIDE).mean()) if shares.size else 1.0
 
+    @property
+    def concern(self) -> str | None:
+        return self.caution
+
+    @property
+    def _drawn(self) -> list[int]:
+        """The columns that are drawn with error bars: those with several values of one kind that are no dates."""
+        n = self.values.shape[1]
+        if len(self.rows) < 2 or n > _MOST_DRAWN or self.name not in _DRAWN:
+            return []
+        known = np.isfinite(self.values).any(axis=0) & ~self._dates.any(axis=0)
+        return np.flatnonzero(known).tolist()
+
     def sections(self) -> list[str]:
-        drawn = self.values.shape[1] == 1 and len(self.rows) > 1 and not self._dates.any()
+        drawn = self._drawn
+        others = [column for column in range(self.values.shape[1]) if column not in drawn]
+        charts = "".join(self._bars(column) for column in drawn)
         return [
             section(
                 "values",
                 "Values",
-                self._single() if self.values.size == 1 else self._bars() if drawn else self._table(),
-                paragraph(self._key(drawn=drawn), "soft") if self.values.size > 1 else "",
+                paragraph(escaped(as_sentence(self.about)) + ".") if self.about else "",
+                self._single() if self.values.size == 1 else "",
+                f'<div class="charts wide-charts">\n{charts}\n</div>' if len(drawn) > 1 else charts,
+                self._table(others) if others and self.values.size > 1 else "",
+                paragraph(self._key(drawn=bool(drawn)), "soft") if self.values.size > 1 else "",
                 *(paragraph(escaped(text), "soft") for text in (self.noise_in_words, self.clipping) if text),
             )
         ]
@@ -139,7 +168,7 @@ class StatisticResults(Results):
         return text
 
     def _cell(self, row: int, column: int) -> Cell:
-        value, low, high = (float(array[row, column]) for array in (self.values, self.lows, self.highs))
+        value, low, high = self._shown(row, column)
         if np.isnan(value):
             return Cell(text="\u2013", weak=True, hint="not defined for this column")
         if self._dates[row, column]:
@@ -147,8 +176,18 @@ class StatisticResults(Results):
         else:
             counted = self.name in _COUNTS or (self.rows and self.rows[row][-1] in _COUNTS)
             unit = _COARSEST if counted else min(high - low, _COARSEST)
-            texts = [value_text(number, unit) for number in (value, low, high)]
+            percent = "%" * self._is_share(column)
+            texts = [f"{value_text(number, unit)}{percent}" for number in (value, low, high)]
         return Cell(text=texts[0], small=(f"{texts[1]} to", texts[2]), weak=bool(self._precision[row, column] > _WIDE))
+
+    def _is_share(self, column: int) -> bool:
+        return bool(self.is_share) and self.is_share[column]
+
+    def _shown(self, row: int, column: int) -> tuple[float, float, float]:
+        """A value and the ends of its interval, of shares in percent."""
+        factor = 100.0 if self._is_share(column) else 1.0
+        value, low, high = (factor * float(array[row, column]) for array in (self.values, self.lows, self.highs))
+        return value, low, high
 
     def _single(self) -> str:
         """One value in large type."""
@@ -157,30 +196,33 @@ class StatisticResults(Results):
         boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>" for label, text in facts)
         return f'<dl class="facts">{boxes}</dl>'
 
-    def _table(self) -> str:
+    def _table(self, places: Sequence[int]) -> str:
         rows = [", ".join(labels) for labels in self.rows] or [self.name]
-        columns = list(self.columns) or [self.name]
-        cells = [[self._cell(i, j) for j in range(len(columns))] for i in range(len(rows))]
+        columns = [self.columns[place] for place in places] if self.columns else [self.name]
+        cells = [[self._cell(i, j) for j in places] for i in range(len(rows))]
         corner = ""
         if len(columns) > _MOST_COLUMNS and len(rows) <= _FEW_ROWS:
             rows, columns, cells = columns, rows, [list(line) for line in zip(*cells, strict=True)]
             corner = "Column"
         return Grid(caption=as_sentence(self.name), corner=corner, rows=rows, columns=columns, cells=cells).html()
 
-    def _bars(self) -> str:
-        """One table of bars for each outer label, all on one axis."""
-        low, high = float(np.nanmin(self.lows)), float(np.nanmax(self.highs))
+    def _bars(self, column: int) -> str:
+        """One table of bars of a column for each outer label, all on one axis."""
+        factor = 100.0 if self._is_share(column) else 1.0
+        low, high = factor * float(np.nanmin(self.lows[:, column])), factor * float(np.nanmax(self.highs[:, column]))
         # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
         filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
         bars = Bars.over(0.0 if filled else low, high, filled=filled)
+        what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self.name)
         tables = []
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
-            lines = [self._line(row, bars) for row in group]
-            caption = ", ".join(outer) or as_sentence(self.name)
-            tables.append(bars_table(caption, ("", bars.axis(""), escaped(self.name)), lines))
-        return "\n".join(tables)
+            lines = [self._line(row, column, bars) for row in group]
+            caption = ", ".join((what, *outer) if self.columns else outer) or what
+            head = ("", bars.axis("%" * self._is_share(column)), escaped(self.name))
+            tables.append(bars_table(caption, head, lines))
+        return "<div>" + "\n".join(tables) + "</div>"
 
-    def _line(self, row: int, bars: Bars) -> str:
-        cell = self._cell(row, 0)
-        ends = (float(array[row, 0]) for array in (self.values, self.lows, self.highs))
-        return f"<tr>{row_head(self.rows[row][-1])}{bars.cell(*ends, weak=cell.weak)}{cell.html()}</tr>"
+    def _line(self, row: int, column: int, bars: Bars) -> str:
+        cell = self._cell(row, column)
+        bar = bars.cell(*self._shown(row, column), weak=cell.weak)
+        return f"<tr>{row_head(self.rows[row][-1])}{bar}{cell.html()}</tr>"

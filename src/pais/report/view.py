@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.accounting.words import units_of
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 from pais.planning import Fit
 from pais.planning.readability import CLEAR, Readability
-from pais.report.text import number
+from pais.report.text import number, whole
 
 NUMBER, SHARE, DATE = "number", "share", "date"
 
@@ -82,6 +83,76 @@ class View:
         # A standard error has two digits at most, and is never shown as zero.
         around = [] if errors is None else [error_text(factor * error) + unit for error in errors.tolist()]
         return shown, around
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Noisy sizes of the segments.
+
+    Attributes
+    ----------
+    counts, errors : array of shape (k,)
+        Noisy counts and their standard errors.
+    noun : str
+        What is counted: "rows", or for instance "patients".
+    split : bool
+        Whether the rows of a person can be in several segments, which then share the person. A count is then no number
+        of people in a segment, so only shares are shown.
+    """
+
+    counts: FloatArray
+    errors: FloatArray
+    noun: str = "rows"
+    split: bool = False
+
+    @property
+    def weights(self) -> FloatArray:
+        """Shares of the segments that are positive and add up to 1."""
+        counts = np.maximum(self.counts, 1e-9)
+        return np.asarray(counts / counts.sum())
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of each segment; a negative noisy count is no rows."""
+        counts = np.maximum(self.counts, 0.0)
+        return np.asarray(counts / max(float(counts.sum()), 1e-300))
+
+    @property
+    def share_errors(self) -> FloatArray:
+        """Standard errors of the shares: a count is in its share and in the sum that divides all of them."""
+        shares, squares = self.shares, np.square(self.errors)
+        total = max(float(np.maximum(self.counts, 0.0).sum()), 1e-300)
+        others = np.square(shares) * (squares.sum() - squares)
+        return np.asarray(np.sqrt(np.square(1.0 - shares) * squares + others) / total)
+
+    @property
+    def share_name(self) -> str:
+        return f"Share of {self.noun}"
+
+    def share_texts(self) -> list[tuple[str, str]]:
+        """Each share and its standard error, in percent."""
+        pairs = zip((100.0 * self.shares).tolist(), (100.0 * self.share_errors).tolist(), strict=True)
+        # Both are rounded to the first digit of the error.
+        texts = []
+        for share, error in pairs:
+            digits = int(np.clip(-math.floor(math.log10(max(error, 1e-3))), 0, 3))
+            texts.append((f"{share:.{digits}f}%", f"{error:.{digits}f}%"))
+        return texts
+
+    def count_texts(self) -> list[tuple[str, str]]:
+        """Each noisy count and its standard error; nothing if only shares are shown."""
+        if self.split:
+            return []
+        pairs = zip(self.counts.tolist(), self.errors.tolist(), strict=True)
+        return [(whole(count), error_text(error)) for count, error in pairs]
+
+
+def sizes_of(fit: Fit) -> Sizes:
+    """The sizes of the segments of a fit. With a unit that counts as one row, they are shares of people."""
+    unit = fit.plan.unit
+    split = unit is not None and unit.full_rows == 1
+    noun = units_of(fit.certificate.neighbours) if split else "rows"
+    return Sizes(counts=fit.value.noisy_counts, errors=fit.count_errors, noun=noun, split=split)
 
 
 def view_of(fit: Fit, feature_names: Sequence[str] | None = None) -> View:

@@ -3,6 +3,7 @@
 from pais.statistics.frames import Axis, Bin
 from pais.statistics.functions import (
     count,
+    count_people,
     covariance,
     describe,
     histogram,
@@ -18,6 +19,7 @@ __all__ = [
     "Bin",
     "Statistic",
     "count",
+    "count_people",
     "covariance",
     "describe",
     "histogram",

@@ -15,9 +15,9 @@ from pais._base.numerics import FloatArray
 from pais.data.scales import Auto, Dates
 from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Bins, Line, Product, Rows
-from pais.statistics.estimates import equal_bins, mean_and_variance, quartiles_of
+from pais.statistics.estimates import equal_bins, quartiles_of
 from pais.statistics.frames import Axis, Bin
-from pais.statistics.recipes import Recipe, Weighted, moments
+from pais.statistics.recipes import Lost, Means, Recipe, Weighted, by_label, moments, moments_of
 from pais.statistics.table import Field, Fields
 
 
@@ -25,8 +25,9 @@ from pais.statistics.table import Field, Fields
 class Histogram(Recipe):
     """Number of cells in each bin of a column, or in each category."""
 
-    name, title = "histogram", "histogram"
+    name, title, name_for_people = "histogram", "histogram", "histogram of rows"
     needs_cells = False
+    counts_clipped = False
     is_linear = True
     bins: Any = 10
 
@@ -64,7 +65,7 @@ class Histogram(Recipe):
             return edges
         return equal_bins(field, validate.count("bins", bins))
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         return np.concatenate(parts, axis=-1)
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
@@ -112,7 +113,7 @@ class Covariance(Recipe):
         lines = [Line(column=start, slope=1.0, intercept=0.0) for start in starts]
         return [*((block, 1.0) for block in products), *((block, 0.5) for block in lines), (Rows(), 0.5)]
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         d = len(fields.columns)
         totals = np.concatenate(parts, axis=-1)
         n = np.maximum(totals[..., -1:], 2.0)
@@ -143,6 +144,7 @@ class Description(Recipe):
     """Count, mean, standard deviation and quartiles of each column. Quartiles are known up to a bin."""
 
     name, title = "description", "description"
+    power = 1
 
     def require(self, fields: Fields) -> None:
         fields.require(self.title)
@@ -156,19 +158,23 @@ class Description(Recipe):
         edges = np.linspace(-1.0, 1.0, _N_BINS + 1)[1:-1]
         return [(Bins(column=field.start, edges=tuple(edges.tolist())), 1.0)]
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        remaining, columns = iter(parts), []
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        remaining, counted, places = iter(parts), [], []
         for field in fields.columns:
-            part = next(remaining)
-            mean, variance = mean_and_variance(part, field)
-            n = part.sum(axis=-1, keepdims=True)
-            quartiles = np.full((*mean.shape, 3), np.nan)
+            counted.append(next(remaining))
+            n = counted[-1].sum(axis=-1, keepdims=True)
+            quartiles = np.full((*n.shape[:-1], len(field.labels), 3), np.nan)
             if self._bins(field):
                 quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining), n)
-            first = [np.broadcast_to(n, mean.shape), mean, np.sqrt(variance)]
-            columns.append(np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1))
-        table = np.concatenate(columns, axis=-2)
+            places.append((n, quartiles))
+        mean, variance = moments_of(counted, fields, lost)
+        first = [by_label([n for n, _ in places], fields), mean, np.sqrt(variance)]
+        quartiles = np.concatenate([several for _, several in places], axis=-2)
+        table = np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1)
         return np.swapaxes(table, -1, -2).reshape(*table.shape[:-2], -1)
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        return Means().noise_of_bounds(low, high, mean)
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
         pairs = [

@@ -88,7 +88,10 @@ def short(value: Any) -> str:
     """A number or a date in a few characters; nothing for a value that is not defined."""
     if isinstance(value, (np.datetime64, datetime.date)):
         return str(np.datetime64(value).astype("datetime64[D]"))
-    return f"{value:,.6g}" if isinstance(value, (int, float)) else str(value)
+    if not isinstance(value, (int, float)):
+        return str(value)
+    # Totals are easier to read as 3,560,120,000 than as 3.56012e+09.
+    return f"{float(f'{value:.6g}'):,.0f}" if 1e6 <= abs(value) < 1e15 else f"{value:,.6g}"
 
 
 def with_error(value: Any, error: float) -> str:

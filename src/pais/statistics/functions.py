@@ -14,7 +14,7 @@ from pais.data.units import Unit
 from pais.privacy.rules import Rule
 from pais.statistics.distributions import Covariance, Description, Histogram
 from pais.statistics.planning import Request
-from pais.statistics.recipes import Counts, Means, Sums, SumsOfSample, Variances
+from pais.statistics.recipes import Counts, Means, PeopleCounts, Sums, SumsOfSample, Variances
 from pais.statistics.release import released
 from pais.statistics.result import Statistic
 from pais.statistics.table import By
@@ -30,7 +30,7 @@ def mean(
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -51,11 +51,13 @@ def mean(
         alone: ``columns=(18, 100)``.
     by : str, sequence of str or mapping, optional
         Columns with public categories, which form groups. The categories are stated in `columns`, or here:
-        ``by={"region": ["north", "south"]}``. The number of groups does not raise the noise of a group. A row whose
-        category is missing or not listed belongs to no group.
+        ``by={"region": ["north", "south"]}``. Ranges of numbers and periods of dates form groups too:
+        ``by={"age": pais.ranges(0, 20, 40, 60), "joined": pais.months("2024-01-01", "2024-12-31")}``. The number of
+        groups does not raise the noise of a group. A row whose category is missing or not listed, or whose value is
+        outside the ranges, belongs to no group.
     unit, max_rows_per_unit : optional
-        Who is protected: see `pais.source`. Every row of a person with m rows has the weight M / max(M, m), where M is
-        `max_rows_per_unit`.
+        Who is protected: see `pais.source`. By default every person counts once, and their rows share one weight. With
+        `max_rows_per_unit` M, every row of a person with m rows has the weight M / max(M, m).
     missing : {"drop", "midpoint", "error"}
         "drop" leaves out a missing cell, as pandas does, and keeps the other cells of its row. "midpoint" and "error"
         work as in `pais.source`. Then all columns have the same number of cells, and means of several columns have
@@ -102,7 +104,7 @@ def count(
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -120,6 +122,8 @@ def count(
     columns : mapping, Schema, optional
         None counts rows. Otherwise the cells of each column that are not missing are counted; of a column with
         categories, the rows in each category. Other arguments are those of `pais.mean`.
+    unit, max_rows_per_unit : optional
+        Who is protected, as in `pais.sum`. Rows are counted, not people: see `pais.count_people`.
 
     Examples
     --------
@@ -133,13 +137,67 @@ def count(
 
 
 @without_sizes
+def count_people(
+    rows: object,
+    *,
+    unit: str | Unit | None = None,
+    by: By = None,
+    missing: Missing = "drop",
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    ledger: Ledger | None = None,
+    random_state: RandomState = None,
+) -> Statistic:
+    """Release the number of people who have rows in a table, in all or in each group.
+
+    Parameters
+    ----------
+    rows : table, path, Spark DataFrame or source
+        The table.
+    unit : str
+        The column that names the person of each row. A source that is open already has its own.
+    by : str, sequence of str or mapping, optional
+        Columns with public categories, which form groups, as in `pais.mean`. A person with rows in several groups
+        counts in each of them. How many groups a person has is found privately, for a small part of epsilon.
+    missing, epsilon, delta, ledger, random_state : optional
+        As in `pais.mean`.
+
+    Notes
+    -----
+    Guarantee. A person with any rows in any groups is one record: `tests/theory/test_people_totals.py`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> result = pais.count_people(people, unit="customer_id", epsilon=1.0)
+    >>> bool(4950 < result.value < 5050)
+    True
+    """
+    request = Request(
+        columns=None,
+        by=by,
+        unit=unit,
+        max_rows_per_unit=None,
+        missing=missing,
+        epsilon=epsilon,
+        delta=delta,
+        sampling="none",
+        sample_size=None,
+        ledger=ledger,
+        random_state=random_state,
+    )
+    return released(rows, PeopleCounts(), request)
+
+
+@without_sizes
 def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
     rows: object,
     columns: Columns = None,
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -150,7 +208,20 @@ def sum(  # noqa: A001  # the name of the statistic in pandas and NumPy
 ) -> Statistic:
     """Release the sum of each column; for booleans the number of true, for categories the rows in each.
 
-    The arguments are those of `pais.mean`.
+    Parameters
+    ----------
+    rows, columns, by, missing, epsilon, delta, sampling, sample_size, ledger, random_state
+        As in `pais.mean`. With a `unit`, all people are used and samples are refused.
+    unit, max_rows_per_unit : optional
+        Who is protected. The sum is over all rows of all people. What a person adds is bounded as a whole, over all
+        groups: by `max_rows_per_unit` times the largest value that the bounds allow, if it is stated. Otherwise a part
+        of epsilon pays for a bound that is found privately. What it is expected to cut off is then added back where
+        that is right, and its uncertainty is in the intervals.
+
+    Notes
+    -----
+    Guarantee. A person with any rows changes the totals of a column by at most the bound:
+    `tests/theory/test_people_totals.py`.
 
     Examples
     --------
@@ -171,7 +242,7 @@ def variance(
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -203,7 +274,7 @@ def histogram(
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -223,7 +294,8 @@ def histogram(
         too, as in NumPy, although all labels of an index of pandas look the same.
     bins : int, sequence of float, or mapping
         Number of bins of equal width between the bounds, or their edges from the lower to the upper bound; a mapping
-        states this for each column. Other arguments are those of `pais.mean`.
+        states this for each column. Other arguments are those of `pais.mean`; `unit` works as in `pais.sum`, and rows
+        are counted.
 
     Examples
     --------
@@ -243,7 +315,7 @@ def covariance(
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -275,7 +347,7 @@ def describe(
     *,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,

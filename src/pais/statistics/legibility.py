@@ -33,13 +33,15 @@ def warn_of_lost(lost: NDArray[np.bool_], fields: Fields) -> None:
         labels = [text for text, is_hidden in zip(fields.groups.texts(), hidden, strict=True) if is_hidden]
         warn(
             f"values of {len(labels)} of {hidden.size} groups are lost in the noise: {listed(labels)}. They have too "
-            "few rows for this epsilon, or are not spelled as in the table. Check the categories and the columns.",
+            "few rows for this epsilon, or are not spelled as in the table. Check the groups and the columns.",
             QualityWarning,
         )
 
 
 def _cell(field: Field) -> str:
     """What a cell has to be."""
+    if field.intervals is not None:
+        return f"one of its {field.intervals.kind}"
     if field.is_listed:
         return "one of its categories"
     if field.is_truth:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields as fields_of, replace
+from dataclasses import dataclass, field, fields as fields_of, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,9 @@ from pais.mechanisms import (
 )
 from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split
 from pais.planning import Plan
+from pais.planning.column_range import ColumnRange, apart, settled_range
 from pais.planning.settings import SAMPLINGS
+from pais.planning.spread import Spread
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import calibrate
@@ -42,17 +44,25 @@ from pais.privacy.guarantee import PURE_NOISE, STATED, warn
 from pais.privacy.joint import delta_after
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule, UniformRule
+from pais.statistics.clipping import bounded, with_ends
 from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.table import By, Fields
 
 #: The number of rows is not known before the release. This is a tenth of one over 100 million rows.
 DEFAULT_DELTA = 1e-9
 
-# Share of epsilon, or of the allowed Gaussian shift, for bounds of "auto" columns, and for a count that a sample needs.
-_BOUNDS_SHARE, _BOUNDS_SHIFT, _COUNT_SHARE, _COUNT_SHIFT = 0.1, 0.3, 0.02, 0.1
+# Share of epsilon, or of the squared Gaussian shift, for bounds of "auto" columns: at least, and if all columns are
+# "auto" and what lies beyond their bounds has to be known. The latter belong to the constants of `planning.tails`.
+_BOUNDS_PURE, _BOUNDS_GAUSSIAN = (0.1, 0.29), (0.09, 0.28)
+
+# The same for a count that a sample needs.
+_COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 
 # Room for the rounding errors of products of scales and factors.
 _ROOM = 1.0 + 2.0**-44
+
+
+Totals = TypeVar("Totals", bound=VectorStatistic)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +72,7 @@ class Request:
     columns: Any
     by: By
     unit: str | Unit | None
-    max_rows_per_unit: int
+    max_rows_per_unit: int | None
     missing: Missing
     epsilon: float
     delta: float | None
@@ -129,20 +139,42 @@ class Survey:
     noise: SurveyNoise | None
     count_share: float
     name: str
+    norms_share: float = 0.0
+    ends_share: float = 0.0
 
     @classmethod
-    def of(cls, engine: Engine, request: Request, price: Price) -> Survey:
-        bounds, counts = engine.schema is not None and bool(engine.schema.open), request.sample_size is not None
-        if not (bounds or counts):
+    def of(
+        cls,
+        engine: Engine,
+        request: Request,
+        price: Price,
+        recipe: Recipe | None = None,
+        *,
+        norms: float = 0.0,
+        ends: float = 0.0,
+    ) -> Survey:
+        """The survey for a statistic; None stands for one that needs no more than bounds.
+
+        `norms` and `ends` are shares of epsilon, or of the squared shift, for norms of people and for values beyond the
+        bounds.
+        """
+        schema, counts = engine.schema, request.sample_size is not None
+        bounds = 0.0
+        if schema is not None and schema.open:
+            least, most = _BOUNDS_GAUSSIAN if price.gaussian else _BOUNDS_PURE
+            exact = recipe is not None and recipe.power > 0
+            bounds = max(least, most * len(schema.open) / len(schema.columns)) if exact else least
+        count = counts * (_COUNT_GAUSSIAN if price.gaussian else _COUNT_PURE)
+        part = bounds + count + norms + ends
+        if part == 0.0:
             return cls(noise=None, count_share=0.0, name="")
         if price.gaussian:
-            shift = math.hypot(_BOUNDS_SHIFT * bounds, _COUNT_SHIFT * counts)
-            noise = SurveyNoise(shift=min(shift * largest_shift(price.epsilon, price.delta), 1.0))
-            share = _COUNT_SHIFT**2 * counts / shift**2
+            noise = SurveyNoise(shift=min(math.sqrt(part) * largest_shift(price.epsilon, price.delta), 1.0))
         else:
-            part = _BOUNDS_SHARE * bounds + _COUNT_SHARE * counts
-            noise, share = SurveyNoise(epsilon=part * price.epsilon), _COUNT_SHARE * counts / part
-        return cls(noise=noise, count_share=share, name=new_name())
+            noise = SurveyNoise(epsilon=part * price.epsilon)
+        return cls(
+            noise=noise, count_share=count / part, name=new_name(), norms_share=norms / part, ends_share=ends / part
+        )
 
     def part(self, engine: Engine, *, secure: bool) -> tuple[Part, ...]:
         """The price or the shift of the survey."""
@@ -160,21 +192,45 @@ class Survey:
             ),
         )
 
-    def run(self, engine: Engine, charged: Accounts, random_state: Any) -> tuple[Engine, float]:
-        """Return the source with all bounds, and the noisy number of rows (or 1 if it is not needed)."""
-        if self.noise is None:
-            return engine, 1.0
-        engine.require_passes(2)
+    def left(self, price: Price) -> tuple[float, float]:
+        """Epsilon and delta of the release after the survey."""
+        epsilon, delta = price.epsilon, price.delta
+        if self.noise is not None and price.gaussian:
+            delta = delta_after(epsilon, delta, survey_shift=self.noise.shift)
+        elif self.noise is not None:
+            if not self.noise.epsilon < epsilon:
+                raise BudgetError(
+                    f"nothing of epsilon={epsilon!r} is left after the survey. Raise epsilon.", cost=epsilon
+                )
+            epsilon = what_is_left(epsilon, self.noise.epsilon)
+        return epsilon, delta
+
+    def run(self, engine: Engine, charged: Accounts, random_state: Any, aim: Aim | None = None) -> Found:
+        """Find what is not stated. An aim chooses the bounds."""
+        return self.resolved(engine, self.bits(engine, charged, random_state), aim)
+
+    def bits(self, engine: Engine, charged: Accounts, random_state: Any) -> BitSource:
+        """The random bits of the survey. The first draw from them charges it."""
         drawn = bit_source(random_state, stream=2)
         parts = self.part(engine, secure=drawn.private)
-        bits = PaidBits(drawn, lambda: _pay(charged, parts))
+        return PaidBits(drawn, lambda: _pay(charged, parts))
+
+    def resolved(self, engine: Engine, bits: BitSource, aim: Aim | None = None) -> Found:
+        """The same with bits of the survey, which may be used for more draws."""
+        if self.noise is None:
+            return Found(engine=engine)
+        engine.require_passes(2)
         schema, n_rows = engine.schema, 1.0
         if self.count_share > 0.0:
             n_rows = _noisy_rows(engine, self.noise.on_counts(self.count_share), bits)
         if schema is not None and schema.open:
             positions = [schema.labels.index(name) for name in schema.open]
-            ranges = column_ranges(engine, positions, self.noise.part(1.0 - self.count_share), bits)
+            share = 1.0 - self.count_share - self.norms_share - self.ends_share
+            ranges = column_ranges(engine, positions, self.noise.part(share), bits)
             named = dict(zip(schema.open, ranges, strict=True))
+            if aim is not None:
+                named = {name: aim.improved(name, column) for name, column in named.items()}
+                aim.warn_of_heavy(named)
             unclear = [name for name, column in named.items() if not column.clear]
             if unclear:
                 warn(
@@ -184,7 +240,72 @@ class Survey:
                 )
             scales = {name: (column.center, column.scale) for name, column in named.items()}
             engine = engine.with_schema(schema.resolved(scales))
-        return engine, n_rows
+            spreads = {name: column.spread for name, column in named.items() if column.spread is not None}
+            return Found(engine=engine, n_rows=n_rows, spreads=spreads if aim is not None else {})
+        return Found(engine=engine, n_rows=n_rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a survey found: the source with all bounds, the noisy number of rows, and how "auto" columns spread."""
+
+    engine: Engine
+    n_rows: float = 1.0
+    spreads: Mapping[str, Spread] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aim:
+    """What the bounds of "auto" columns are for: the statistic, and the noise of the totals of each column. Public."""
+
+    recipe: Recipe
+    deviations: Mapping[str, float]
+    by_groups: bool
+
+    @classmethod
+    def of(cls, recipe: Recipe, fields: Fields, price: Price, survey: Survey) -> Aim | None:
+        """The aim of a statistic that follows from sums over values; None for another one."""
+        if recipe.power == 0:
+            return None
+        epsilon, delta = survey.left(price)
+        gaussian = price.gaussian
+        blocks = scaled_blocks(with_ends(recipe.blocks(fields), fields, gaussian=gaussian), gaussian=gaussian)
+        unit = 1.0 / largest_shift(epsilon, delta) if price.gaussian else math.sqrt(2.0) / epsilon
+        deviations = {
+            one.name: unit * next(block.factor for block in blocks if getattr(block, "column", None) == one.start)
+            for one in bounded(fields)
+        }
+        return cls(recipe=recipe, deviations=deviations, by_groups=fields.groups is not None)
+
+    def improved(self, name: str, column: ColumnRange) -> ColumnRange:
+        """The column with the best bounds for the statistic."""
+        spread = column.spread
+        if spread is None:
+            return column
+        low, high = spread.best_bounds(
+            self.recipe.noise_of_bounds, self.deviations[name], self.recipe.power, by_groups=self.by_groups
+        )
+        chosen = settled_range(
+            apart(low, high), clear=not spread.is_weak, negative=spread.negative, positive=spread.positive
+        )
+        return replace(chosen, spread=spread)
+
+    def warn_of_heavy(self, columns: Mapping[str, ColumnRange]) -> None:
+        """Warn of columns of which a few values that noise hides may decide the statistic."""
+        heavy = []
+        for name, column in columns.items():
+            if column.spread is not None:
+                ends = np.array([column.low]), np.array([column.high])
+                noise = self.recipe.noise_of_bounds(*ends, column.spread.mean).item()
+                if column.spread.is_heavy(column.low, column.high, self.deviations[name] * math.sqrt(noise)):
+                    heavy.append(name)
+        if heavy:
+            warn(
+                f"the values of the auto column(s) {listed(heavy)} have a heavy tail: a few very large ones, which "
+                f"noise hides, may decide the {self.recipe.title}, and the interval need not contain it. State "
+                "bounds, or release a median.",
+                SurveyWarning,
+            )
 
 
 def _pay(charged: Accounts, parts: tuple[Part, ...]) -> None:
@@ -215,25 +336,22 @@ def planned(
     """The plan of the release, with noise for what the survey leaves."""
     secure = bit_source(request.random_state, stream=2).private
     spent = survey.part(engine, secure=secure)
-    epsilon, delta = price.epsilon, price.delta
-    if survey.noise is not None and price.gaussian:
-        delta = delta_after(epsilon, delta, survey_shift=survey.noise.shift)
-    elif survey.noise is not None:
-        if not survey.noise.epsilon < epsilon:
-            raise BudgetError(f"nothing of epsilon={epsilon!r} is left after the survey. Raise epsilon.", cost=epsilon)
-        epsilon = what_is_left(epsilon, survey.noise.epsilon)
+    epsilon, delta = survey.left(price)
     ball = wide_ball(engine)
+    blocks = recipe.blocks(fields)
+    if recipe.counts_clipped and engine.stated.marked:
+        blocks = with_ends(blocks, fields, gaussian=price.gaussian)
     mechanism = VectorStatistic(
         name=recipe.name,
-        blocks=_scaled(recipe.blocks(fields), gaussian=price.gaussian),
+        blocks=scaled_blocks(blocks, gaussian=price.gaussian),
         noise=GaussianNoise(scale=1.0) if price.gaussian else LpNoise(scale=1.0),
         by=tuple(field.levels(others=False) for field in fields.by),
     )
     if request.is_sampled:
         rule, mechanism = _calibrated(request, mechanism, ball, epsilon, delta, n_rows)
     else:
-        whole = engine.unit is None and all(map(_is_whole, mechanism.blocks))
-        rule, mechanism = UniformRule(rate=1.0), _with_noise(mechanism, epsilon, delta, whole=whole)
+        whole = engine.unit is None and all(map(is_whole, mechanism.blocks))
+        rule, mechanism = UniformRule(rate=1.0), with_noise(mechanism, epsilon, delta, whole=whole)
     return Plan(
         ball=ball,
         rule=rule,
@@ -247,7 +365,7 @@ def planned(
     )
 
 
-def _with_noise(mechanism: VectorStatistic, epsilon: float, delta: float, *, whole: bool) -> VectorStatistic:
+def with_noise(mechanism: Totals, epsilon: float, delta: float, *, whole: bool) -> Totals:
     """The mechanism with the noise that all rows need. Whole totals have geometric noise."""
     if delta > 0.0:
         return replace(mechanism, noise=gaussian_noise(epsilon=epsilon, delta=delta))
@@ -272,7 +390,7 @@ def _calibrated(
     return solved.rule, replace(mechanism, noise=noise)
 
 
-def _scaled(blocks: list[Weighted], *, gaussian: bool) -> tuple[Block, ...]:
+def scaled_blocks(blocks: list[Weighted], *, gaussian: bool) -> tuple[Block, ...]:
     """The blocks with the smallest factors that together have the price of one count."""
     weights = [weight for _, weight in blocks]
     total = math.hypot(*weights) if gaussian else math.fsum(weights)
@@ -283,6 +401,6 @@ def _scaled(blocks: list[Weighted], *, gaussian: bool) -> tuple[Block, ...]:
     return tuple(replace(block, factor=factor) for (block, _), factor in zip(blocks, factors, strict=True))
 
 
-def _is_whole(block: Block) -> bool:
+def is_whole(block: Block) -> bool:
     """Whether a row adds whole numbers to a block."""
     return isinstance(block, (Rows, Bins, Levels)) or (isinstance(block, Split) and block.degree == 0)

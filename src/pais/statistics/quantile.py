@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,21 +15,24 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import RandomState, bit_source
 from pais.accounting import Ledger, Part, accounts
 from pais.accounting.amounts import what_is_left
+from pais.data.checks import listed
 from pais.data.columns import Missing
 from pais.data.schema import Schema
 from pais.data.units import Unit
-from pais.errors import ArgumentError
+from pais.errors import ArgumentError, QualityWarning
 from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.pipeline import run
 from pais.planning import Plan
 from pais.privacy.guarantee import PURE_NOISE, epsilon_concern, ledger_concern, warn
 from pais.privacy.rules import UniformRule
+from pais.statistics.clipping import clipping_in_words
 from pais.statistics.frames import Axis, combined
 from pais.statistics.legibility import warn_of_lost
 from pais.statistics.planning import Price, Request, Survey, wide_ball
-from pais.statistics.release import clipping_in_words, only_label, opened_table
+from pais.statistics.release import opened_table
 from pais.statistics.result import Statistic
 from pais.statistics.table import By, Fields, Selection
+from pais.statistics.words import about_rows, only_label
 
 # Points of a grid: at most this many for a column, and for all columns and groups together, but at least so many.
 _MOST_POINTS, _ALL_POINTS, _LEAST_POINTS = 2**17, 2**20, 2**10
@@ -49,7 +52,7 @@ def quantile(
     step: float | Mapping[str, float] | None = None,
     by: By = None,
     unit: str | Unit | None = None,
-    max_rows_per_unit: int = 1,
+    max_rows_per_unit: int | None = None,
     missing: Missing = "drop",
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -122,10 +125,10 @@ def _released(
     charged.check(Part(what=_NAME, epsilon=epsilon))
     warn(epsilon_concern(epsilon))
     if charged.empty and request.random_state is None:
-        warn(ledger_concern())
+        warn(ledger_concern(epsilon))
     engine = opened_table(selection, request, by_cell=True)
     survey = Survey.of(engine, request, Price(epsilon=epsilon, delta=0.0, basis=PURE_NOISE))
-    engine, _ = survey.run(engine, charged, request.random_state)
+    engine = survey.run(engine, charged, request.random_state).engine
     fields = selection.fields(engine.schema, pooled=False)
     mechanism = GridQuantiles(
         epsilon=epsilon if survey.noise is None else what_is_left(epsilon, survey.noise.epsilon),
@@ -194,17 +197,22 @@ def _grids(fields: Fields, steps: Mapping[str, float | None]) -> tuple[Grid, ...
 
 def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis | None) -> Statistic:
     """Values, intervals and labels, with the levels in the order of the user."""
-    mechanism, max_rows = plan.mechanism, 1 if plan.unit is None else plan.unit.max_rows
+    mechanism, max_rows = plan.mechanism, 1 if plan.unit is None else plan.unit.full_rows
     assert isinstance(mechanism, GridQuantiles)
     intervals = Intervals(value=release.value, mechanism=mechanism, order=order, max_rows=max_rows)
     estimates, (low, high) = intervals.table(release.value.values), intervals(0.6827)
     dates = np.array([field.is_date for field in fields.columns])
     lost = intervals.lost()
     warn_of_lost(np.all(lost.reshape(-1, len(mechanism.levels), dates.size), axis=1), fields)
+    _warn_of_bounds(estimates, mechanism.grids, lost, fields)
+    name = "median" if mechanism.levels == (0.5,) else "quantile"
+    rows = intervals.noisy_rows(len(fields.columns))
+    about = about_rows(name, plan.unit, rows, by_groups=bool(fields.by))
     return Statistic(
-        name="median" if mechanism.levels == (0.5,) else "quantile",
-        clipping=clipping_in_words(fields),
-        certificate=release.certificate,
+        name=name,
+        clipping=f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds.",
+        about=about,
+        certificate=replace(release.certificate, about=about),
         estimates=estimates,
         standard_errors=0.5 * (high - low),
         bounds=intervals,
@@ -220,6 +228,19 @@ def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis
         level=None if inner is not None else mechanism.levels[0],
         lost=lost,
     )
+
+
+def _warn_of_bounds(estimates: FloatArray, grids: Sequence[Grid], lost: NDArray[np.bool_], fields: Fields) -> None:
+    """Warn of quantiles at a bound, unless it is zero, beyond which there are often no values."""
+    ends = np.array([grid.values(np.array([0, grid.n_points - 1])) for grid in grids])
+    low, high = ((estimates == end) & (end != 0.0) for end in ends.T)
+    names = [field.name for field, at in zip(fields.columns, np.any((low | high) & ~lost, axis=0), strict=True) if at]
+    if names:
+        warn(
+            f"a quantile of column(s) {listed(names)} lies at a bound. If values beyond it can occur, the quantile of "
+            "the table itself may lie there too, and the interval does not contain it: state wider bounds.",
+            QualityWarning,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -254,6 +275,11 @@ class Intervals:
                 low[(*place, number)] = min(ends_of_interval[0], chosen)
                 high[(*place, number)] = max(ends_of_interval[1], chosen)
         return self.table(low), self.table(high)
+
+    def noisy_rows(self, n_columns: int) -> float:
+        """Number of rows according to the release, or of people if there are units."""
+        counts = np.array([each.sum() for each in self.value.noisy_counts]).reshape(-1, n_columns)
+        return float(counts.sum(axis=0).max()) / self.max_rows
 
     def lost(self) -> NDArray[np.bool_]:
         """Which intervals at 95 % are as wide as the grids."""

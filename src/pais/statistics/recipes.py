@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Block, Line, Rows, Split
 from pais.statistics.estimates import (
     largest,
@@ -28,6 +29,17 @@ from pais.statistics.table import Field, Fields
 Weighted = tuple[Block, float]
 
 
+class Lost(NamedTuple):
+    """What clipping took away from the sums over the cells of each label, of shape (draws, groups, labels).
+
+    `second` belongs to squares of distances from the `centers`, one for each label.
+    """
+
+    first: FloatArray
+    second: FloatArray
+    centers: FloatArray
+
+
 @dataclass(frozen=True, kw_only=True)
 class Recipe(ABC):
     """A statistic of the columns of a table."""
@@ -40,8 +52,17 @@ class Recipe(ABC):
     by_cell: ClassVar[bool] = True
     #: Whether each value is one total times a number.
     is_linear: ClassVar[bool] = False
+    #: Name of the mechanism where people are protected, if the statistic is a total over all of their rows.
+    name_for_people: ClassVar[str] = ""
+    #: Whether a person counts once in each group, however many rows they have there.
+    presence: ClassVar[bool] = False
     #: Whether it is a statistic of columns.
     needs_columns: ClassVar[bool] = True
+    #: Power of the values whose sum decides the statistic, for bounds that are found privately; 0 if such bounds are to
+    #: hold nearly all values.
+    power: ClassVar[int] = 0
+    #: Whether the values beyond the bounds are counted. Those of a histogram are in its first and last bins.
+    counts_clipped: ClassVar[bool] = True
     #: Whether values mean nothing without cells. Counts and sums do: they are 0.
     needs_cells: ClassVar[bool] = True
 
@@ -54,8 +75,15 @@ class Recipe(ABC):
         """The blocks to release, with their importance."""
 
     @abstractmethod
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        """The values of each group, of shape (draws, groups, values), from the totals of each block."""
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        """The values of each group, of shape (draws, groups, values), from the totals of each block.
+
+        What is `lost` beyond the bounds is added, if it is known.
+        """
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        """Variance of a value times its number of cells, for totals with noise of variance one: decides the bounds."""
+        raise NotImplementedError
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
         """Values within their natural limits, such as counts that are not negative."""
@@ -81,8 +109,9 @@ class Recipe(ABC):
 class Counts(Recipe):
     """Number of rows, of cells that are not missing, or of rows in each category."""
 
-    name, title = "counts", "count"
+    name, title, name_for_people = "counts", "count", "counts of rows"
     needs_cells = False
+    counts_clipped = False
     is_linear = True
     needs_columns = False
 
@@ -98,17 +127,32 @@ class Counts(Recipe):
             for field in fields.columns
         ]
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         return np.concatenate(parts, axis=-1)
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
         return np.maximum(values, 0.0)
 
 
+class PeopleCounts(Counts):
+    """Number of people who have rows, in all or in each group."""
+
+    name = name_for_people = "counts of people"
+    title = "number of people"
+    presence = True
+
+    def require(self, fields: Fields) -> None:
+        if fields.columns:
+            raise ArgumentError(
+                f"count_people counts people, not cells. Leave out column {fields.columns[0].name!r}, or put it in by."
+            )
+
+
 class Sums(Recipe):
     """Sum of each column in own units; for booleans the number of true, for categories the number of rows in each."""
 
-    name, title = "sums", "sum"
+    name, title, name_for_people = "sums", "sum", "totals"
+    power = 1
     needs_cells = False
     is_linear = True
 
@@ -123,9 +167,13 @@ class Sums(Recipe):
         size = largest(field)
         return Line(column=field.start, slope=half / size, intercept=middle / size)
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         pairs = zip(parts, fields.columns, strict=True)
-        return np.concatenate([part if field.is_listed else part * largest(field) for part, field in pairs], axis=-1)
+        sums = np.concatenate([part if field.is_listed else part * largest(field) for part, field in pairs], axis=-1)
+        return sums if lost is None else sums + lost.first
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        return np.maximum(np.abs(low), np.abs(high)) ** 2
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
         least = [
@@ -144,14 +192,14 @@ class SumsOfSample(Sums):
         pairs = zip(whole, fields.columns, strict=True)
         return [(Split(column=field.start) if block.is_signed else block, weight) for (block, weight), field in pairs]
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         split = [
             part
             if field.is_listed or part.shape[-1] == 1
             else (part @ [field.low, field.high])[..., None] / largest(field)
             for part, field in zip(parts, fields.columns, strict=True)
         ]
-        return super().estimate(split, fields)
+        return super().estimate(split, fields, lost)
 
 
 # From this many columns with one number of cells, a total for each and one count have less noise than splits.
@@ -162,6 +210,7 @@ class Means(Recipe):
     """Mean of each column in own units; for booleans the share of true, for categories the share of each."""
 
     name, title = "means", "mean"
+    power = 1
 
     def require(self, fields: Fields) -> None:
         fields.require(self.title)
@@ -183,14 +232,24 @@ class Means(Recipe):
         # The best importance of the count for means halfway between the middle and a bound.
         return [*blocks, (Rows(), float(np.cbrt(0.25 * len(blocks))))] if shared else blocks
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         shared = self._is_shared(fields)
         n = parts[-1] if shared else self._pooled_rows(parts, fields)
-        means = [
-            shares(part) if field.is_listed else field.low + field.width * mean_place(part, n)
-            for part, field in zip(parts, fields.columns, strict=not shared)
-        ]
-        return np.concatenate(means, axis=-1)
+        pairs = list(zip(parts, fields.columns, strict=not shared))
+        means = np.concatenate(
+            [
+                shares(part) if field.is_listed else field.low + field.width * mean_place(part, n)
+                for part, field in pairs
+            ],
+            axis=-1,
+        )
+        if lost is None:
+            return means
+        cells = [part.sum(axis=-1, keepdims=True) if n is None else n for part, _ in pairs]
+        return means + lost.first / np.maximum(by_label(cells, fields), 1.0)
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        return (mean - low) ** 2 + (high - mean) ** 2
 
     def _pooled_rows(self, parts: list[FloatArray], fields: Fields) -> FloatArray | None:
         """The number of cells from all columns, if it is the same in all of them; None if it is not."""
@@ -206,6 +265,7 @@ class Variances(Recipe):
     """Variance of each column, in squares of own units."""
 
     name, title = "variances", "variance"
+    power = 2
 
     def require(self, fields: Fields) -> None:
         fields.require(self.title)
@@ -213,9 +273,13 @@ class Variances(Recipe):
     def blocks(self, fields: Fields) -> list[Weighted]:
         return [(moments(field), 1.0) for field in fields.columns]
 
-    def estimate(self, parts: list[FloatArray], fields: Fields) -> FloatArray:
-        pairs = zip(parts, fields.columns, strict=True)
-        return np.concatenate([mean_and_variance(part, field)[1] for part, field in pairs], axis=-1)
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        return moments_of(parts, fields, lost)[1]
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        # The squared distance from the mean is a combination of the three totals with these squared factors.
+        low, high = (low - mean) ** 2, (high - mean) ** 2
+        return low**2 + low * high + high**2
 
 
 def moments(field: Field) -> Block:
@@ -223,3 +287,21 @@ def moments(field: Field) -> Block:
     if field.is_listed:
         return field.levels(others=False)
     return Split(column=field.start, degree=1 if field.is_truth else 2)
+
+
+def by_label(parts: list[FloatArray], fields: Fields) -> FloatArray:
+    """One number for each column as one for each label."""
+    repeated = [np.repeat(part, len(field.labels), axis=-1) for part, field in zip(parts, fields.columns, strict=True)]
+    return np.concatenate(repeated, axis=-1)
+
+
+def moments_of(parts: list[FloatArray], fields: Fields, lost: Lost | None) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of each label, from the totals of the blocks of `moments`."""
+    pairs = [mean_and_variance(part, field) for part, field in zip(parts, fields.columns, strict=True)]
+    mean, variance = (np.concatenate(several, axis=-1) for several in zip(*pairs, strict=True))
+    if lost is None:
+        return mean, variance
+    n = np.maximum(by_label([part.sum(axis=-1, keepdims=True) for part in parts], fields), 2.0)
+    shift = lost.first / n
+    more = lost.second / n - shift * (2.0 * (mean - lost.centers) + shift)
+    return mean + shift, np.maximum(variance + more, 0.0)

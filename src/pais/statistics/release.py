@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from pais.accounting import Part, Prepaid, Release, accounts
 from pais.data.engines import Engine
-from pais.data.sources import cells, source
+from pais.data.identifiers import people_concern
+from pais.data.sources import cells, names_of, source
 from pais.data.units import most_units
+from pais.errors import ArgumentError
 from pais.mechanisms import GaussianNoise, GeometricNoise, VectorStatistic
+from pais.mechanisms.blocks import Ends
 from pais.pipeline import run
 from pais.planning import Plan
+from pais.planning.spread import Spread
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
+from pais.statistics.clipping import BeyondBounds, EndCounts, clipping_in_words, warn_of_clipped
 from pais.statistics.frames import combined
 from pais.statistics.legibility import warn_of_lost
-from pais.statistics.planning import Price, Request, Survey, planned
+from pais.statistics.people import released_totals
+from pais.statistics.planning import Aim, Price, Request, Survey, planned
 from pais.statistics.recipes import Recipe
 from pais.statistics.result import Statistic
-from pais.statistics.table import Field, Fields, Selection
+from pais.statistics.table import Fields, Selection
 from pais.statistics.uncertainty import Uncertainty
+from pais.statistics.words import about_rows, only_label
 
 
 def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
@@ -38,47 +45,61 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     charged.check(Part(what=recipe.name, epsilon=price.epsilon, delta=price.delta))
     warn(epsilon_concern(price.epsilon))
     if charged.empty and request.random_state is None:
-        warn(ledger_concern())
+        warn(ledger_concern(price.epsilon))
+    unit = selection.rows.unit if isinstance(selection.rows, Engine) else request.unit
+    if recipe.presence and unit is None:
+        raise ArgumentError("count_people needs the column that names people. Pass it, such as unit='customer_id'.")
     engine = opened_table(selection, request, by_cell=recipe.by_cell)
-    survey = Survey.of(engine, request, price)
+    if engine.unit is not None and recipe.name_for_people:
+        return released_totals(engine, selection, recipe, request, price, charged)
+    survey = Survey.of(engine, request, price, recipe)
     if survey.noise is not None and price.gaussian:
         paid = Part(what=f"survey and {recipe.name}", epsilon=price.epsilon, delta=price.delta, unit=engine.unit_column)
         charged = Prepaid(charged, paid)
-    engine, n_rows = survey.run(engine, charged, request.random_state)
-    fields = selection.fields(engine.schema, pooled=pooled)
-    plan = planned(engine, recipe, fields, request, price, survey, n_rows)
-    result = run(plan, engine, random_state=request.random_state, ledger=charged)
-    return _statistic(recipe, fields, plan, result)
+    aim = Aim.of(recipe, fields, price, survey)
+    found = survey.run(engine, charged, request.random_state, aim)
+    fields = selection.fields(found.engine.schema, pooled=pooled)
+    plan = planned(found.engine, recipe, fields, request, price, survey, found.n_rows)
+    result = run(plan, found.engine, random_state=request.random_state, ledger=charged)
+    return _statistic(recipe, fields, plan, result, found.spreads)
 
 
 def opened_table(selection: Selection, request: Request, *, by_cell: bool) -> Engine:
     """Open the table of a statistic. If `by_cell`, a missing value leaves out its cell alone."""
+    if request.unit is None and not isinstance(selection.rows, Engine):
+        warn(people_concern(names_of(selection.rows), (*selection.columns, *selection.by)))
     if selection.schema is None:
         return source(
             selection.rows, unit=request.unit, max_rows_per_unit=request.max_rows_per_unit, missing=request.missing
         )
-    open_table: Callable[..., Engine] = cells if by_cell else source
-    return open_table(
+    return cells(
         selection.rows,
         columns=selection.schema,
         unit=request.unit,
         max_rows_per_unit=request.max_rows_per_unit,
         missing=request.missing,
+        by_cell=by_cell,
     )
 
 
-def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> Statistic:
+def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release, spreads: Mapping[str, Spread]) -> Statistic:
     """Values, errors and labels from released totals."""
-    mechanism = plan.mechanism
+    mechanism, totals = plan.mechanism, np.asarray(result.value)
     assert isinstance(mechanism, VectorStatistic)
+    max_rows = 1 if plan.unit is None else plan.unit.full_rows
+    spare = 1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0
+    ends = EndCounts.of(totals, mechanism, fields, max_rows=max_rows, spare=spare)
+    own = replace(mechanism, blocks=tuple(block for block in mechanism.blocks if not isinstance(block, Ends)))
     uncertainty = Uncertainty(
-        totals=np.asarray(result.value),
-        mechanism=mechanism,
-        max_rows=1 if plan.unit is None else plan.unit.max_rows,
-        spare=1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0,
+        totals=totals[:, : own.places[-1].stop],
+        mechanism=own,
+        max_rows=max_rows,
+        spare=spare,
         recipe=recipe,
         fields=fields,
+        beyond=BeyondBounds.of(spreads, fields, ends, max_rows),
     )
+    about = about_rows(recipe.title, plan.unit, uncertainty.noisy_rows, by_groups=bool(fields.by))
     if plan.delta > 0.0:
         warn(delta_concern(plan.delta, most_units(plan.unit, uncertainty.noisy_rows)))
     estimates, groups = uncertainty.estimates(), fields.groups
@@ -88,18 +109,23 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
         warn_of_lost(hidden, fields)
         by_label = np.repeat(hidden, [len(field.labels) for field in fields.columns], axis=1)
         lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
+    shares = () if ends is None else ends.shares()
+    if ends is not None:
+        warn_of_clipped(ends.excessive(), shares, fields, recipe.title)
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(
         name=recipe.title,
-        clipping=clipping_in_words(fields),
-        certificate=result.certificate,
+        clipping=clipping_in_words(fields, shares, list(spreads)),
+        clipped=shares,
+        about=about,
+        certificate=replace(result.certificate, about=about),
         estimates=estimates,
         standard_errors=uncertainty.standard_errors(),
         bounds=uncertainty.bounds,
         rows=combined(groups, recipe.rows(fields)),
         columns=recipe.columns(fields),
         is_date=np.tile(dates, (len(estimates) // len(dates), 1)),
-        noise=_noise_in_words(plan, mechanism),
+        noise=_noise_in_words(plan, own),
         released=result.value,
         plan=plan,
         subject=only_label(fields),
@@ -107,36 +133,8 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release) -> S
     )
 
 
-def only_label(fields: Fields) -> str:
-    """The label of the only column, or nothing."""
-    return fields.labels[0] if len(fields.labels) == 1 else ""
-
-
-def clipping_in_words(fields: Fields) -> str:
-    """What clipping did, in words. The number of clipped values is not released."""
-    bounded = [field for field in fields.columns if not (field.is_listed or field.is_truth)]
-    texts = []
-    if bounded:
-        bounds = "; ".join(f"{field.name} {_bounds_in_words(field)}" for field in bounded)
-        texts.append(f"Values outside the bounds were clipped to them ({bounds}); how many is not known.")
-    if any(field.is_listed for field in (*fields.columns, *fields.by)):
-        texts.append("A category that is not listed belongs to none of those listed.")
-    return " ".join(texts) or "No values were clipped."
-
-
-def _bounds_in_words(field: Field) -> str:
-    facts = field.column.facts()
-    if "low" in facts:
-        return f"{_end(facts['low'])} to {_end(facts['high'])}"
-    return f"{field.low:.6g} to {field.high:.6g}, found privately"
-
-
-def _end(bound: object) -> str:
-    return f"{bound:.10g}" if isinstance(bound, float) else str(bound)
-
-
 def _noise_in_words(plan: Plan, mechanism: VectorStatistic) -> str:
-    max_rows = 1 if plan.unit is None else plan.unit.max_rows
+    max_rows = 1 if plan.unit is None else plan.unit.full_rows
     scales = sorted({max_rows * scale for scale in mechanism.block_scales})
     laws = {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}
     law = laws.get(type(mechanism.noise), "Laplace")

@@ -14,10 +14,13 @@ from pais._base import validate
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting import Certificate
+from pais.data.checks import listed
+from pais.data.kinds import Boolean, Categories
 from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning import Fit, Plan
 from pais.report import ReportHeader, StatisticResults, today, write_report
+from pais.statistics.clipping import ClippedShare
 from pais.statistics.frames import Axis, aligned, combined, labelled, short, side_by_side, with_error
 
 #: Lower and upper ends of intervals at a level.
@@ -25,6 +28,9 @@ Interval = Callable[[float], tuple[FloatArray, FloatArray]]
 
 # A text or a card shows at most this many values.
 _MOST_LINES = 24
+
+# Statistics whose values are numbers of rows or of people.
+_COUNTS = ("count", "histogram", "number of people")
 
 # What a text says about a value that noise hides.
 _LOST = "lost in the noise"
@@ -38,8 +44,12 @@ class Statistic(Carded):
     ----------
     name : str
         What was computed, such as "mean".
+    about : str
+        What the numbers are about: whose rows they count and how, from stated and released values.
     clipping : str
         What clipping did to the values, in one or two sentences.
+    clipped : tuple of ClippedShare
+        Noisy share of the values below and above the bounds of each column; empty if it was not released.
     certificate : Certificate
         The privacy guarantee, for all values together.
     estimates, standard_errors : array of shape (rows, columns)
@@ -65,6 +75,7 @@ class Statistic(Carded):
     """
 
     name: str
+    about: str
     clipping: str
     certificate: Certificate
     estimates: FloatArray
@@ -79,6 +90,7 @@ class Statistic(Carded):
     subject: str = ""
     level: float | None = None
     lost: NDArray[np.bool_] | None = None
+    clipped: tuple[ClippedShare, ...] = ()
 
     @property
     def value(self) -> Any:
@@ -87,15 +99,20 @@ class Statistic(Carded):
 
     @property
     def standard_error(self) -> Any:
-        """Standard errors of noise and sampling, in the shape of `value`. Clipping is not part of them."""
+        """Standard errors of noise and sampling, in the shape of `value`.
+
+        Clipping to stated bounds is not part of them: see `clipped`. For means, sums, variances and descriptions of
+        "auto" columns, what lies beyond the bounds is estimated, and its uncertainty is part of them.
+        """
         return self._labelled(self.standard_errors)
 
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Return the lower and upper ends of intervals for noise and sampling, each in the shape of `value`.
 
-        Each interval holds the value that clipped rows would give without noise with probability `level`, up to
-        rounding: the noise of whole counts is whole, so their intervals hold it a little more often. The level is that
-        of each interval alone, not of all of them together.
+        With stated bounds, each interval holds the value that clipped rows would give without noise with probability
+        `level`, up to rounding: the noise of whole counts is whole, so their intervals hold it a little more often. For
+        means, sums, variances and descriptions of "auto" columns, it is the value of the rows as they are, with about
+        this probability. The level is that of each interval alone, not of all of them together.
         """
         low, high = self._ends(level)
         return self._labelled(self._in_units(low)), self._labelled(self._in_units(high))
@@ -127,6 +144,8 @@ class Statistic(Carded):
     def to_frame(self, level: float = 0.95) -> Any:
         """Return a pandas frame with one row for each value: value, standard_error, and the interval from low to high.
 
+        ``frame.attrs["about"]`` says what the numbers are about.
+
         Examples
         --------
         >>> import pais
@@ -142,7 +161,9 @@ class Statistic(Carded):
             "high": self._in_units(high),
         }
         axis = combined(self.rows, self.columns) or Axis.of([self.subject or self.name])
-        return side_by_side({name: numbers.reshape(-1, 1) for name, numbers in columns.items()}, axis)
+        frame = side_by_side({name: numbers.reshape(-1, 1) for name, numbers in columns.items()}, axis)
+        frame.attrs["about"] = self.about
+        return frame
 
     def lines(self) -> list[tuple[str, str]]:
         """Label and text of each value with its 95 % interval, at most 24 of them; of a description, each column."""
@@ -163,10 +184,11 @@ class Statistic(Carded):
         alone = self.subject or self.name
         if self.level not in (None, 0.5):
             alone = f"{alone}, {self.level:g}"
+        text = _whole if self.name in _COUNTS else short
         lines = [
             (
                 label or alone,
-                f"{short(value)}  (95 %: {short(least)} to {short(most)}{', ' + _LOST if is_lost else ''})",
+                f"{text(value)}  (95 %: {text(least)} to {text(most)}{', ' + _LOST if is_lost else ''})",
             )
             for label, value, least, most, is_lost in zip(
                 labels, values.flat, low.flat, high.flat, self._is_lost.flat, strict=True
@@ -220,6 +242,7 @@ class Statistic(Carded):
             summary=f"{self._summary()}; {self._guarantee}",
             facts=(
                 *self.lines(),
+                ("about", self.about),
                 ("guarantee", self._guarantee),
                 ("noise", self.noise),
                 ("clipping", self.clipping),
@@ -231,7 +254,15 @@ class Statistic(Carded):
         table = "\n".join(aligned(self._description() if self._is_description else self.lines()))
         note = "\nvalue ± standard error" if self._is_description else ""
         alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
-        return f"{table}{note}\n{self._guarantee}{alarm}"
+        clipped = "".join(f"\n{text}" for text in self._clipped_lines())
+        return f"{table}{note}\n{self.about}{clipped}\n{self._guarantee}{alarm}"
+
+    def _clipped_lines(self) -> list[str]:
+        """Columns of which some values were clipped, as far as noise lets one tell."""
+        seen = [one for one in self.clipped if one.share > 2.0 * one.standard_error]
+        return [
+            f"about {100.0 * one.share:.2g} % of the values of {one.column} were clipped to its bounds" for one in seen
+        ]
 
     def write_report(
         self,
@@ -266,17 +297,44 @@ class Statistic(Carded):
             lows=low,
             highs=high,
             is_date=self.is_date,
+            about=self.about,
+            is_share=self._is_share,
             noise_in_words=self.noise,
             clipping=self.clipping,
+            caution=self._caution,
         )
         header = ReportHeader(title=title, data_name=data_name, owner=owner, date=today() if date is None else date)
         return write_report(
             path, Fit(value=results, certificate=self.certificate, plan=self.plan, survey=None), header=header
         )
 
+    @property
+    def _is_share(self) -> tuple[bool, ...]:
+        """For each column, whether its values are shares of true or of a category."""
+        if self.name != "mean" or self.plan is None or self.plan.schema is None:
+            return ()
+        columns = self.plan.schema.columns
+        shares = {label for one in columns if isinstance(one, (Boolean, Categories)) for label in one.labels}
+        return tuple(name in shares for name in ([self.subject] if self.columns is None else self.columns.texts()))
+
+    @property
+    def _caution(self) -> str | None:
+        """What the page says first if noise hides values, or if many values were clipped."""
+        n, total = int(self._is_lost.sum()), self._is_lost.size
+        if n == 0:
+            clipped = [f"{one.share:.0%} of the values of {one.column}" for one in self.clipped if one.is_large]
+            return f"about {listed(clipped)} lie outside the bounds and were clipped to them." if clipped else None
+        which = "the value is" if total == 1 else f"{n} of {total} values {'is' if n == 1 else 'are'}"
+        return f"{which} {_LOST}. There are too few rows for this epsilon, or cells could not be read as stated."
+
     def explain(self) -> str:
         """Describe the statistic in words: its values, their errors, what clipping did, and the certificate."""
         return f"{self.name}\n\n{self}\n\n{self.noise} {self.clipping}\n\n{self.certificate.explain()}"
+
+
+def _whole(count: float) -> str:
+    """A number of rows or of people. Where a person is in several groups, its noise is no whole number."""
+    return short(float(round(count)))
 
 
 def _first(lines: list[tuple[str, str]], what: str) -> list[tuple[str, str]]:

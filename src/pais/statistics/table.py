@@ -13,6 +13,7 @@ import pyarrow as pa
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines import Engine
+from pais.data.intervals import Intervals
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Dates, Scale
 from pais.data.schema import Schema
@@ -40,8 +41,13 @@ class Field:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the column has a list of categories."""
+        """Whether the column has a list of categories, ranges or periods."""
         return isinstance(self.column, Categories)
+
+    @property
+    def intervals(self) -> Intervals | None:
+        """The column, if its categories are ranges or periods."""
+        return self.column if isinstance(self.column, Intervals) else None
 
     @property
     def is_truth(self) -> bool:
@@ -113,10 +119,7 @@ class Fields:
         }
         for name in by:
             if name not in named or not (named[name].is_listed or named[name].is_truth):
-                raise ArgumentError(
-                    f"by={name!r} needs public categories. State them, such as by={{{name!r}: ['a', 'b']}}, or as a "
-                    "list or bool in columns."
-                )
+                raise ArgumentError(_no_groups(name, named.get(name)))
         return cls(columns=tuple(named[name] for name in columns), by=tuple(named[name] for name in by), pooled=pooled)
 
     @property
@@ -186,6 +189,25 @@ class Selection:
     def fields(self, schema: Schema | None, *, pooled: bool) -> Fields:
         """The columns, with the bounds of a schema."""
         return Fields.of(schema, self.columns, self.by, pooled=pooled)
+
+
+def _no_groups(name: str, field: Field | None) -> str:
+    """The error for a column that forms no groups, with a spelling that does."""
+    if field is not None and isinstance(field.column, Dates):
+        low, high = field.column.times(np.array([field.low, field.high])).astype("datetime64[D]")
+        return (
+            f"by={name!r} is stated with two dates, which form no groups. State periods, such as by={{{name!r}: "
+            f"pais.months('{low}', '{high}')}}, instead."
+        )
+    if field is not None:
+        return (
+            f"by={name!r} is stated as numbers, which form no groups. State ranges, such as by={{{name!r}: "
+            "pais.ranges(0, 20, 40, 60)}, instead."
+        )
+    return (
+        f"by={name!r} needs public categories. State them, such as by={{{name!r}: ['a', 'b']}}, or as a list or bool "
+        "in columns. For numbers, state pais.ranges(0, 20, 40); for dates, pais.months('2024-01-01', '2024-12-31')."
+    )
 
 
 def _is_column(rows: object) -> bool:

@@ -20,7 +20,8 @@ from pais._base.numerics import FloatArray
 from pais.mechanisms import NoiseLaw, VectorStatistic
 from pais.mechanisms.blocks import Levels, Rows, Split
 from pais.mechanisms.integer_noise import GeometricNoise
-from pais.statistics.recipes import Recipe
+from pais.statistics.clipping import BeyondBounds
+from pais.statistics.recipes import Lost, Recipe
 from pais.statistics.table import Fields
 
 # A smaller surplus of weights is a rounding error.
@@ -49,6 +50,8 @@ class Uncertainty:
         1 / q - 1 for the smallest probability q with which a row was kept; 0 if all rows were used.
     recipe, fields : Recipe and Fields
         How values follow from totals.
+    beyond : BeyondBounds, optional
+        What is expected beyond bounds that were found privately.
     """
 
     totals: FloatArray
@@ -57,6 +60,7 @@ class Uncertainty:
     spare: float
     recipe: Recipe
     fields: Fields
+    beyond: BeyondBounds | None = None
 
     @property
     def noisy_rows(self) -> float:
@@ -67,7 +71,8 @@ class Uncertainty:
 
     def estimates(self) -> FloatArray:
         """The values, of shape (rows, columns)."""
-        return self._table(self.recipe.limited(self._values(self.totals[None])[0], self.fields))
+        lost = None if self.beyond is None else self.beyond.drawn(np.zeros((1, 1, 1)), slice(None))
+        return self._table(self.recipe.limited(self._values(self.totals[None], lost)[0], self.fields))
 
     def standard_errors(self) -> FloatArray:
         """Standard deviation of each value, of shape (rows, columns)."""
@@ -109,8 +114,9 @@ class Uncertainty:
             lost.append(self.totals[:, place].sum(axis=1) < _LOST * deviation)
         return np.stack(lost, axis=1)
 
-    def _values(self, totals: FloatArray) -> FloatArray:
-        return self.recipe.estimate([totals[..., place] for place in self.mechanism.places], self.fields)
+    def _values(self, totals: FloatArray, lost: Lost | None = None) -> FloatArray:
+        parts = [totals[..., place] for place in self.mechanism.places]
+        return self.recipe.estimate(parts, self.fields, lost)
 
     def _table(self, values: FloatArray) -> FloatArray:
         columns = self.recipe.columns(self.fields)
@@ -119,14 +125,14 @@ class Uncertainty:
     @property
     def _is_linear(self) -> bool:
         """Whether the distribution of each value is that of the noise of one total."""
-        return self.recipe.is_linear and self.spare <= _TINY
+        return self.recipe.is_linear and self.spare <= _TINY and self.beyond is None
 
     def _ladder(self, levels: FloatArray | None) -> FloatArray:
         """Quantiles of the noise of each total, one row for each level; without levels, its standard deviation."""
         noise = {}
         for factor in {block.factor for block in self.mechanism.blocks}:
             law = replace(self.mechanism.noise, scale=self.mechanism.noise.scale * factor)  # type: ignore[type-var]
-            noise[factor] = np.array([law.deviation(1)]) if levels is None else _quantiles(law, levels)
+            noise[factor] = np.array([law.deviation(1)]) if levels is None else noise_quantiles(law, levels)
         columns = [noise[block.factor] for block in self.mechanism.blocks for _ in range(block.size)]
         ladder = self.max_rows * np.stack(columns, axis=1)
         return ladder[0] if levels is None else ladder
@@ -161,10 +167,15 @@ class Uncertainty:
             drawn = totals - generator.permuted(np.broadcast_to(ladder, shape), axis=0)
             if deviations is not None:
                 drawn -= deviations[start : start + step] * generator.permuted(np.broadcast_to(normal, shape), axis=0)
-            yield self._values(drawn)
+            lost = None
+            if self.beyond is not None:
+                width = (n_draws, len(totals), self.beyond.centers.size)
+                errors = generator.permuted(np.broadcast_to(normal, width), axis=0)
+                lost = self.beyond.drawn(errors, slice(start, start + step))
+            yield self._values(drawn, lost)
 
 
-def _quantiles(law: NoiseLaw, levels: FloatArray) -> FloatArray:
+def noise_quantiles(law: NoiseLaw, levels: FloatArray) -> FloatArray:
     """Quantiles of noise at levels in (0, 1)."""
     tails = np.minimum(levels, 1.0 - levels)
     words: NDArray[np.uint64] = (tails * 2.0**64).astype(np.uint64)

@@ -57,7 +57,7 @@ def test_spark_reads_the_same_numbers_from_a_csv_file_as_arrow(spark: Any, tmp_p
     one, other = (source(data, columns=["b", "a"]) for data in (path, frame))
     bits = bit_source(1 if seeded else None)
     found = [in_order(kept(engine, bits, UniformRule(rate=1.0), Ball(radius=1e30))) for engine in (one, other)]
-    assert len(found[0]) == 17
+    assert len(found[0]) == 18
     assert np.array_equal(found[0], found[1])
 
 

@@ -13,7 +13,18 @@ from tests.conformance.schema_rows import people
 from tests.conformance.test_statistics import CALLS
 from tests.conftest import SPARK
 
-pytestmark = [*SPARK, pytest.mark.filterwarnings("ignore::pais.errors.SurveyWarning")]
+pytestmark = [
+    *SPARK,
+    pytest.mark.filterwarnings("ignore::pais.errors.SurveyWarning"),
+    pytest.mark.filterwarnings("ignore::pais.errors.QualityWarning"),
+]
+
+
+WHAT = [
+    *("rows", "mean by group", "histogram", "description", "people"),
+    *("totals of people", "rows of people", "number of people"),
+    *("mean by ranges and quarters", "count by weeks, of people", "description by ranges"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -28,6 +39,6 @@ def frame(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return read_frame(str(path)).repartition(3)
 
 
-@pytest.mark.parametrize("what", ["rows", "mean by group", "histogram", "description", "people"])
+@pytest.mark.parametrize("what", WHAT)
 def test_totals_of_a_spark_frame_are_those_of_rows_in_memory(what: str, frame: Any) -> None:
     assert np.array_equal(CALLS[what](frame).released, CALLS[what](people()).released)

@@ -187,9 +187,9 @@ def test_release_shows_numbers_and_only_the_shape_of_arrays(model: pais.DPKMeans
 def test_certificate_of_a_person_names_the_person_in_words(model: pais.DPKMeans) -> None:
     certificate = dataclasses.replace(model.certificate_, neighbours="one customer_id added or removed")
     text = certificate.explain()
-    assert "Adding or removing one customer_id changes" in text
+    assert "Adding or removing one customer changes" in text
     assert "one row" not in text
-    assert "for one customer_id with all its rows" in text
+    assert "for one customer: all rows with the same customer_id together" in text
     assert "one customer_id" in repr(certificate)
 
 

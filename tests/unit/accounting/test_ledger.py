@@ -211,3 +211,14 @@ def test_record_losses_refuse_rows_of_another_width() -> None:
     model(ledger=ledger).fit(rows())
     with pytest.raises(pais.MismatchError, match="2"):
         ledger.record_losses(rows()[:, :1])
+
+
+def test_a_printed_ledger_shows_what_is_spent_and_left(tmp_path: Path) -> None:
+    ledger = pais.Ledger(epsilon=1.0, delta=1e-6)
+    assert str(ledger).splitlines()[0] == "Ledger of 0 releases"
+    ledger.spend(what="a table", epsilon=0.3)
+    assert str(ledger) == (
+        "Ledger of 1 release\n  epsilon: 0.3 of 1 spent, 0.7 left\n  delta:   0 of 1e-06 spent, 1e-06 left"
+    )
+    assert repr(ledger) == "Ledger(epsilon=1.0, delta=1e-06)"
+    assert str(tmp_path / "budget.json") in str(pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json"))

@@ -186,8 +186,6 @@ def test_a_mechanism_without_noise_is_charged_too() -> None:
 @pytest.mark.parametrize(
     "wish",
     [
-        {"sampling": "uniform", "sample_size": 1e9},
-        {"sampling": "coreset", "sample_size": 1e9},
         {"sampling": pais.UniformRule(rate=0.5, radius=1e-9)},
     ],
     ids=lambda wish: str(wish["sampling"])[:8],

@@ -27,6 +27,7 @@ CERTIFICATE_KEYS = {
     "max_epsilon_if_kept",
     "values_sha256",
     "ledger_entries",
+    "about",
     "survey_shift",
     "release_delta",
     "delta_basis",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+import pais as package
 from pais import ArgumentError, Plan, Schema, Survey
 from pais.accounting import Certificate
 from pais.cli.columns import columns_of
@@ -46,6 +48,20 @@ def test_facts_on_the_command_line() -> None:
     )
 
 
+def test_ranges_and_periods_on_the_command_line(tmp_path: Path) -> None:
+    stated = {
+        "age": package.ranges(0, 18, 65.5, math.inf),
+        "joined": package.months("2024-01-01", "2024-12-31"),
+        "seen": package.weeks("2024-01-01", "2024-02-01"),
+        "codes": ["10", "20", "30"],
+    }
+    text = "age=ranges(0, 18,65.5,inf),joined=months(2024-01-01,2024-12-31),seen=weeks( 2024-01-01 , 2024-02-01 )"
+    assert columns_of(text + ",codes=['10'|'20'|'30']", "--by") == Schema.of(stated)
+    lines = text.replace("=", ": ").replace("),", ")\n") + "\ncodes: {values: [10, 20, 30]}"
+    (tmp_path / "columns.yaml").write_text(lines)
+    assert columns_of(str(tmp_path / "columns.yaml")) == Schema.of(stated)
+
+
 def test_names_alone() -> None:
     assert columns_of("age, income") == ("age", "income")
     assert columns_of(None) is None
@@ -73,7 +89,7 @@ def test_facts_in_a_file(tmp_path: Path) -> None:
         "premium": bool,
         "joined": ("2015-01-01", "2025-12-31"),
         "seen": ("2020-01-01T10:30:00", "2024-01-01"),
-        "size": ["1", "2"],
+        "size": [1, 2],
         "visits": 10,
         "income": "auto",
     }
@@ -103,6 +119,13 @@ def test_facts_in_a_file(tmp_path: Path) -> None:
         ("=1:2", "named by text"),
         ("region=[]", "cannot be used"),
         ("missing.yaml", "cannot be read"),
+        ("age=[0|20|40]", r"Write age=ranges\(0,20,40\) for ranges, or age=\['0'\|'20'\|'40'\] for exact values"),
+        ("age=ranges(0,old)", "not understood"),
+        ("age=ranges()", "not understood"),
+        ("age=ranges(20,0)", "ascending order"),
+        ("age=months(2024-01-01)", "Write the first and the last date"),
+        ("age=months(2024-01-01,soon)", "not a date"),
+        ("age=decades(1,2)", "not understood"),
         (",", "names no column"),
     ],
 )
@@ -118,6 +141,8 @@ def test_facts_that_are_refused(text: str, message: str) -> None:
         ("c.yaml", "age: [1", "not a YAML mapping"),
         ("c.yaml", "age: [18, 100]", "could be bounds or categories"),
         ("c.yaml", "age: {least: 1}", "keys that are not understood"),
+        ("c.yaml", "age: [0, 20, 40]", r"Write ranges\(0, 20, 40\) for ranges, or {values"),
+        ("c.json", '{"age": [0, 20.5, 40]}', r"Write ranges\(0, 20.5, 40\) for ranges"),
         ("c.json", "[1]", "not a JSON object"),
         ("c.json", '{"age": [18, 100]}', "could be bounds or categories"),
         ("c.json", '{"age": null}', "not understood"),

@@ -34,9 +34,9 @@ def test_kmeans_protects_the_unit_and_says_so(people: Path, tmp_path: Path) -> N
     out = tmp_path / "out"
     result = done("kmeans", people, "--n-clusters", 2, "--epsilon", 1, "--unit", "who", "--out", out)
     assert "one who added or removed" in result.stdout
-    assert "units (who) kept" in result.stdout
+    assert "people kept" in result.stdout
     content = json.loads((out / "certificate.json").read_text())
-    assert content["unit"] == {"column": "who", "max_rows": 1}
+    assert content["unit"] == {"column": "who", "max_rows": None}
     assert "one who" in done("explain", out / "certificate.json").stdout
     assert "who" not in pq.read_table(out / "centers.parquet").column_names
 
@@ -56,16 +56,16 @@ def test_survey_plan_kmeans_and_sample_go_together(people: Path, tmp_path: Path)
     result = done("survey", people, "--epsilon", 0.5, *unit, "--out", survey)
     assert "one who added or removed" in result.stdout
     assert "counting at most 3 of each who" in result.stdout
-    assert "every who's budget" in result.stdout
+    assert "every person's budget" in result.stdout
     assert "one who" in done("explain", survey).stdout
     done("plan", "--survey", survey, "--n-clusters", 2, "--epsilon", 1, "--out", plan)
     assert json.loads(plan.read_text())["unit"] == {"column": "who", "max_rows": 3}
     text = done("explain", plan).stdout
-    assert "units (who) are expected to be kept" in text
+    assert "people are expected to be kept" in text
     done("kmeans", people, "--plan", plan, *unit, "--out", tmp_path / "out")
     sample = tmp_path / "sample.parquet"
     result = done("sample", people, "--plan", plan, *unit, "--carry", "who", "--out", sample)
-    assert "units (who) expected" in result.stdout
+    assert "people expected" in result.stdout
     kept, rows = pq.read_table(sample).to_pandas(), pd.read_parquet(people)
     assert kept.groupby("who").size().equals(rows[rows["who"].isin(kept["who"])].groupby("who").size())
 

@@ -133,9 +133,11 @@ def test_the_model_holds_released_values_only(release: Path) -> None:
 def test_kmeans_prints_its_centers(people: Path, tmp_path: Path) -> None:
     shown = kmeans(people, tmp_path / "out", "--columns", "height,width").stdout
     assert "noisy count" in shown
-    table = shown[shown.index("Centers") :]
+    table = shown[shown.index("Segments") :]
     assert table.count("\n") >= 6
     assert "height" in table
+    assert "share of rows" in table
+    assert table.count("of rows: ") == 3
 
 
 def test_wide_centers_are_left_to_the_file(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def test_every_statistic_is_printed_with_its_guarantee(people: Path, name: str) 
     assert ("±" if name == "describe" else "95 %") in result.stdout
 
 
+@pytest.mark.filterwarnings("ignore::pais.errors.SurveyWarning")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_statistic_is_written_and_explained(people: Path, name: str, tmp_path: Path) -> None:
     out = tmp_path / "result.json"
@@ -221,4 +222,23 @@ def test_help_is_about_statistics() -> None:
     assert "Columns to summarise" in shown
     assert "keeps the other cells of the row" in shown
     assert "Names alone" not in shown
-    assert "statistics and k-means" in every
+    assert "statistics and models" in every
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_statistics_by_ranges_and_years(people: Path, name: str) -> None:
+    groups = "age=ranges(18,40,100),joined=years(2010-01-01,2011-12-31)"
+    result = pais(name, people, "--columns", "income=0:200000", "--by", groups, "--epsilon", 50, "--json")
+    assert result.exit_code == 0, result.stderr
+    values = strict_json(result.stdout)["values"]
+    found = {(value["age"], value["joined"]) for value in values}
+    assert found == {(age, year) for age in ("18 to 40", "40 to 100") for year in ("2010", "2011")}
+
+
+def test_edges_in_brackets_are_refused_before_the_table_is_read(tmp_path: Path) -> None:
+    missing = tmp_path / "missing.parquet"
+    result = pais("count", missing, "--by", "age=[0|20|40|60]", "--epsilon", 1)
+    assert result.exit_code == 2
+    assert "Write age=ranges(0,20,40,60) for ranges" in result.stderr
+    result = pais("mean", missing, "--by", "age", "--columns", "age=0:100", "--epsilon", 1)
+    assert "age=ranges(" in result.stderr

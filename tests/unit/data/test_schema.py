@@ -14,7 +14,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import pais
 from pais import ArgumentError, Schema
+from pais.data.kinds import Categories
 from pais.data.scales import Auto
 
 STATED: dict[str, Any] = {
@@ -78,6 +80,11 @@ def test_numeric_categories_compare_as_numbers() -> None:
     ]
     assert encoded([1, 2, 9], pa.array([1.0, 2.0, 3.0]))[:2] == [[root, 0, 0], [0, root, 0]]
     assert encoded(["1", "b"], pa.array([1, 2, None])) == [[root, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("values", [[0, 1], [1, 0], [1, 2, 3], [3, 1, 2], [1, 2, 9], [10115, 80331, 20095]])
+def test_whole_numbers_that_are_no_edges_are_categories(values: list[int]) -> None:
+    assert Schema.of({"c": values}) == Schema((Categories(name="c", values=tuple(values)),))
 
 
 def test_dictionary_columns_are_decoded() -> None:
@@ -303,7 +310,9 @@ def test_schema_files_and_equality() -> None:
     for schema in (
         SCHEMA,
         SCHEMA.resolved({"income": (50.0, 5.0)}),
-        Schema.of({"c": [1, 2.5, 9]}),
+        Schema((Categories(name="c", values=(1, 2.5, 9)),)),
+        Schema.of({"c": pais.ranges(0, 2.5, 9), "d": pais.ranges(-math.inf, 0, math.inf)}),
+        Schema.of({"c": pais.weeks("2024-12-31", "2025-01-31"), "d": pais.years("2020-01-01", "2024-01-01")}),
         Schema.of({"c": ["infinity"]}),
     ):
         rebuilt = Schema.from_dict(json.loads(json.dumps(schema.to_dict())))
@@ -328,8 +337,17 @@ def test_schema_files_and_equality() -> None:
         (("2020-01-01", "2019-01-01"), "low < high"),
         ((0, "2019-01-01"), "must be a number"),
         ([], "no categories"),
+        ([0, 20, 40, 60, 80, 110], r"Write pais.ranges\(0, 20, 40, 60, 80, 110\) for ranges, or .* \['0', '20', "),
+        (np.array([18, 65, 100]), r"pais.ranges\(18, 65, 100\)"),
+        ([2.5, 1, 3], r"pais.ranges\(1, 2.5, 3\)"),
+        ([4, 6, 8], r"\['4', '6', '8'\], for exact values"),
+        ([100, 18], "bounds or categories"),
+        ([0.5, 1], "bounds or categories"),
         (["a", "a "], "same one twice"),
         ([True, True], "pass bool"),
+        ([True, 2, "a"], "pass bool"),
+        ([18, 100], "two numbers"),
+        ([0.5, 1.5], "two numbers"),
         ((17,), "two numbers"),
         (("north",), "Write categories as a list"),
         ([""], "cannot be used"),
@@ -356,3 +374,35 @@ def test_labels_that_occur_twice_are_refused() -> None:
 def test_standardized_columns_are_clipped_far_from_the_mean_only() -> None:
     column = Auto(name="gain", standardized=True).resolved(2.0, 0.5, 0.0, 5.0)
     assert column.scaled(np.array([2.5, 7.0, 1e9, -1e300])).tolist() == [1.0, 10.0, 10.0, -10.0]
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (lambda: pais.ranges(), "two or more numbers"),
+        (lambda: pais.ranges(5), "two or more numbers"),
+        (lambda: pais.ranges(0, 20, 20), "ascending order"),
+        (lambda: pais.ranges(20, 0), "ascending order"),
+        (lambda: pais.ranges(0, True), "two or more numbers"),
+        (lambda: pais.ranges("0", "20"), "two or more numbers"),
+        (lambda: pais.ranges("0 20"), "two or more numbers"),
+        (lambda: pais.ranges(0, math.nan), "two or more numbers"),
+        (lambda: pais.ranges(0, 10**400), "two or more numbers"),
+        (lambda: pais.ranges(range(5000)), "more than 750 ranges"),
+        (lambda: pais.months("2024-12-31", "2024-01-01"), "Pass the first date, then the last"),
+        (lambda: pais.months("soon", "2024-01-01"), "not a date"),
+        (lambda: pais.years(2020, 2024), "not a date"),
+        (lambda: pais.days("1024-01-01", "2024-01-01"), "more than 750 days"),
+    ],
+)
+def test_groups_that_are_refused(state: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        state()
+
+
+def test_groups_show_how_they_are_written() -> None:
+    for text in ("pais.ranges(-math.inf, 0, 20.5, 1000000)", "pais.months('2024-01-01', '2024-02-29')"):
+        assert repr(eval(text)) == text
+    assert pais.ranges([0, 20]) == pais.ranges(0, 20) == pais.ranges(np.array([0.0, 20.0]))
+    assert pais.weeks("2025-01-01", "2025-01-01") == pais.weeks("2024-12-30", "2025-01-05")
+    assert Schema.of({"c": pais.ranges(0, 100_000, 2.5e6)}).labels == ("c=0 to 100,000", "c=100,000 to 2,500,000")

@@ -238,8 +238,7 @@ def test_a_table_without_rows_is_read_and_one_without_columns_is_refused(tmp_pat
     ("name", "text"),
     [
         ("empty.csv", ""),
-        ("ragged.csv", f"a,b\n1,2\n{SECRET}\n"),
-        ("text.csv", f"a,b\n1,2\n3,{SECRET}\n"),
+        ("text.csv", "a,b\n" + f"3,{SECRET}\n" * 3),
         ("words.parquet", SECRET),
         ("words.unknown", SECRET),
     ],
@@ -251,6 +250,12 @@ def test_a_file_that_cannot_be_read_is_refused_without_its_content(name: str, te
         read(path)
     assert SECRET not in str(caught.value)
     assert caught.value.__cause__ is None
+
+
+def test_a_file_is_read_into_memory_as_it_is_streamed(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text(f"a;b\n1;2\n{SECRET}\n3;{SECRET}\n5;6\n")
+    rows = read(tmp_path / "rows.csv", columns=["a", "b"]).rows
+    assert np.array_equal(rows, [[1.0, 2.0], [3.0, np.nan], [5.0, 6.0]], equal_nan=True)
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:

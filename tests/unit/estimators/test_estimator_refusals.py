@@ -184,8 +184,6 @@ def test_another_number_of_columns_is_refused_by_predict(width: int) -> None:
         {"sampling": 5},
         {"sample_size": -1.0},
         {"sample_size": 0},
-        {"sample_size": 1e9, "sampling": "uniform"},
-        {"sample_size": 1e9, "sampling": "coreset"},
         {"n_clusters": 0},
         {"n_clusters": 2.5},
         {"n_clusters": "3"},

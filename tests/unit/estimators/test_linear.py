@@ -71,7 +71,7 @@ def checks() -> list[Any]:
             marks=[
                 pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning"),
                 # The tables of the checks are too small for a survey of their columns.
-                pytest.mark.filterwarnings("ignore::pais.SurveyWarning"),
+                pytest.mark.filterwarnings("ignore::pais.SurveyWarning", "ignore::pais.QualityWarning"),
                 *(
                     pytest.mark.xfail(reason=reason, strict=True)
                     for name, reason in EXPECTED_FAILURES.items()
@@ -203,6 +203,95 @@ def test_intervals_of_coefficients_cover(sample_size: float | None) -> None:
         true = np.append(truth, 4.0)
         inside.append((frame["low"] <= true) & (true <= frame["high"]))
     assert 0.88 <= np.mean(inside) <= 0.995
+
+
+def misfit(n_rows: int, seed: int = 0) -> pd.DataFrame:
+    """Working hours by age, education and sex, with bends, jumps and unequal spreads that no line has."""
+    rng = np.random.default_rng(seed)
+    age = np.clip(17.0 + rng.gamma(3.0, 7.5, n_rows), 17.0, 90.0)
+    education = np.clip(np.round(rng.normal(10.0, 2.6, n_rows)), 1.0, 16.0)
+    male = rng.random(n_rows) < 0.67
+    hours = 41.0 + 5.5 * male + 0.35 * (education - 10.0) - 14.0 * (np.abs(age - 44.0) / 27.0) ** 2
+    hours = np.where(rng.random(n_rows) < 0.45, 40.0, hours + (6.0 + 0.1 * age) * rng.standard_t(5, n_rows))
+    sex = np.where(male, "Male", "Female")
+    return pd.DataFrame({"age": age, "education": education, "sex": sex, "hours": np.clip(hours, 1.0, 99.0)})
+
+
+MISFIT = {"age": (17, 90), "education": (1, 16), "sex": ["Female", "Male"], "hours": (1, 99)}
+
+
+def least_squares(rows: pd.DataFrame) -> list[float]:
+    """The table's own coefficients; those of the categories add up to zero."""
+    male = (rows["sex"] == "Male").to_numpy(float)
+    X = np.column_stack([rows["age"], rows["education"], male])
+    *numbers, step = LinearRegression().fit(X, rows["hours"]).coef_.tolist()
+    return [*numbers, -step / 2.0, step / 2.0]
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 3.0, 5.0])
+def test_intervals_cover_least_squares_on_the_table_if_no_line_fits(epsilon: float) -> None:
+    """Clipped rows count less, so the fit answers another question unless radius and errors allow for it."""
+    rows = misfit(40_000)
+    truth = np.array(least_squares(rows))
+    inside, clear = [], []
+    for seed in range(20):
+        model = DPLinearRegression(epsilon, columns=MISFIT, target="hours", random_state=seed).fit(rows)
+        frame = model.coefficients_frame().iloc[:-1]
+        inside.append((frame["low"] <= truth) & (truth <= frame["high"]))
+        clear.append((frame["low"] > 0.0) | (frame["high"] < 0.0))
+    assert np.mean(inside, axis=0).min() >= 0.9
+    # The intervals are not so wide that they say nothing.
+    assert np.mean(clear, axis=0)[2:].min() == 1.0
+
+
+def test_the_radius_grows_with_epsilon_and_rows() -> None:
+    def clipped(n_rows: int, epsilon: float) -> float:
+        """Share of the rows beyond the radius."""
+        rows = misfit(n_rows)
+        model = DPLinearRegression(epsilon, columns=MISFIT, target="hours", random_state=0).fit(rows)
+        ball, vectors = (
+            model.plan_.ball,
+            read(rows, columns=model.fit_.schema).rows - np.asarray(model.plan_.ball.center),
+        )
+        return float(np.mean(np.hypot(np.linalg.norm(vectors, axis=1), ball.constant) > ball.radius))
+
+    few = [clipped(n_rows, 1.0) for n_rows in (500, 3000, 40_000)]
+    assert few[0] > few[1] > few[2]
+    assert few[2] < 0.02
+    assert clipped(3000, 0.3) > clipped(3000, 3.0)
+
+
+@pytest.mark.filterwarnings("ignore::pais.SurveyWarning")
+def test_a_table_that_is_too_small_says_so_and_has_no_intervals(tmp_path: Path) -> None:
+    with pytest.warns(pais.QualityWarning, match="hidden by noise"):
+        model = fitted(table().slice(0, 60), epsilon=0.3)
+    frame = model.coefficients_frame()
+    assert frame["hidden_by_noise"].tolist() == [True] * 5 + [False]
+    assert frame["low"].isna().tolist() == frame["high"].isna().tolist() == frame["hidden_by_noise"].tolist()
+    model.write_report(tmp_path / "report.html")
+    assert "All 5 coefficients are hidden by noise." in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::pais.SurveyWarning", "ignore::pais.QualityWarning")
+@pytest.mark.parametrize(("n_rows", "epsilon"), [(100, 3.0), (300, 1.0), (300, 10.0), (1000, 1.0)])
+def test_a_column_without_effect_is_rarely_claimed_to_have_one(n_rows: int, epsilon: float) -> None:
+    claimed, found = [], []
+    for seed in range(40):
+        rng = np.random.default_rng(1000 * n_rows + seed)
+        X = rng.uniform(-1.0, 1.0, size=(n_rows, 5))
+        y = np.clip(0.5 * X[:, 0] + 0.25 * rng.normal(size=n_rows), -1.0, 1.0)
+        columns = {**{f"x{place}": (-1, 1) for place in range(5)}, "y": (-1, 1)}
+        model = DPLinearRegression(epsilon, columns=columns, random_state=seed).fit(X, y)
+        frame = model.coefficients_frame().iloc[:-1]
+        clear = ((frame["low"] > 0.0) | (frame["high"] < 0.0)).tolist()
+        claimed += clear[1:]
+        found.append(clear[0])
+    assert np.mean(claimed) <= 0.05
+    assert np.mean(found) >= 0.4
 
 
 # -- inputs ----------------------------------------------------------------------------------------------------------

@@ -74,12 +74,60 @@ def test_columns_that_are_not_numeric_are_listed_together_with_the_way_to_choose
 
 
 def test_ids_among_the_features_are_warned_about_by_name(people: pd.DataFrame, tmp_path: Path) -> None:
+    people = people.rename(columns={"customer_id": "row_id"})
     pq.write_table(pa.table(people), tmp_path / "people.parquet")
     for rows in (people, pl.from_pandas(people), pa.table(people), tmp_path / "people.parquet"):
-        with pytest.warns(pais.QualityWarning, match=r"column\(s\) customer_id look like ids") as caught:
+        with pytest.warns(pais.QualityWarning, match=r"column\(s\) row_id look like ids") as caught:
             model().fit(rows)
         assert len([one for one in caught if "look like ids" in str(one.message)]) == 1
         assert caught[0].filename == __file__
+
+
+def hints(call: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call()
+    texts = [str(one.message) for one in caught if issubclass(one.category, pais.PrivacyWarning)]
+    return [text for text in texts if "looks like the id of" in text]
+
+
+def test_a_unit_that_is_left_out_is_hinted_at_by_the_name_of_a_column(people: pd.DataFrame, tmp_path: Path) -> None:
+    people.to_csv(tmp_path / "people.csv", index=False)
+    facts = {"age": (18, 100)}
+    for rows in (people, pl.from_pandas(people), pa.table(people), tmp_path / "people.csv"):
+        for call in (
+            lambda rows=rows: model(columns=facts).fit(rows),
+            lambda rows=rows: pais.DPLinearRegression(columns=["age"], target="visits", random_state=0).fit(rows),
+            lambda rows=rows: pais.mean(rows, columns=facts, random_state=0),
+            lambda rows=rows: pais.quantile(rows, columns=facts, random_state=0),
+            lambda rows=rows: pais.count(rows, random_state=0),
+        ):
+            (text,) = hints(call)
+            assert text.startswith("column 'customer_id' looks like the id of a customer, and unit is left out")
+            assert "pass unit='customer_id'" in text
+    assert len(hints(lambda: model().fit(people))) == 1
+
+
+def test_there_is_no_hint_at_a_unit_that_is_stated_or_a_column_that_is_a_feature(people: pd.DataFrame) -> None:
+    facts, users = {"age": (18, 100)}, people.rename(columns={"customer_id": "user"})
+    assert hints(lambda: model(columns=facts, unit="customer_id").fit(people)) == []
+    assert hints(lambda: model(columns={"user": (0, 9), **facts}).fit(users)) == []
+    assert hints(lambda: pais.count(users, by={"user": ["a", "b"]}, random_state=0)) == []
+    assert hints(lambda: pais.mean(people, columns=facts, unit="customer_id", random_state=0)) == []
+    assert hints(lambda: model(columns=facts).fit(people[["age", "visits"]])) == []
+    assert hints(lambda: model().fit(np.asarray(people[["age", "visits"]]))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        *((name, True) for name in ("patient_id", "PatientID", "customerNo", "user", "person-id", "hashed_user_key")),
+        *((name, False) for name in ("id", "row_id", "user_agent", "customer_segment", "visits_per_user", "member")),
+    ],
+)
+def test_the_name_alone_decides_about_the_hint(name: str, found: bool) -> None:
+    people = pd.DataFrame({name: [1.0, 2.0], "age": [30.0, 40.0]})
+    assert len(hints(lambda: pais.mean(people, columns={"age": (18, 100)}, random_state=0))) == found
 
 
 def test_no_id_warning_for_chosen_columns_or_arrays(people: pd.DataFrame) -> None:
@@ -94,9 +142,15 @@ def test_no_id_warning_for_chosen_columns_or_arrays(people: pd.DataFrame) -> Non
 def test_an_id_warning_that_is_an_error_spends_nothing(people: pd.DataFrame) -> None:
     ledger = pais.Ledger(epsilon=1.0, delta=1e-5)
     with warnings.catch_warnings():
+        warnings.simplefilter("error", pais.PrivacyWarning)
+        with pytest.raises(pais.PrivacyWarning):
+            model(ledger=ledger).fit(people)
+        with pytest.raises(pais.PrivacyWarning):
+            pais.mean(people, columns={"age": (18, 100)}, ledger=ledger)
+    with warnings.catch_warnings():
         warnings.simplefilter("error", pais.QualityWarning)
         with pytest.raises(pais.QualityWarning):
-            model(ledger=ledger).fit(people)
+            model(ledger=ledger).fit(people.rename(columns={"customer_id": "id"}))
     assert ledger.spent.epsilon == 0.0
 
 

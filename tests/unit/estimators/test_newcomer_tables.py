@@ -36,15 +36,15 @@ def test_categories_that_hardly_any_row_has_are_pointed_out() -> None:
         fit(columns={**columns, "region": ["north", "south"]})
 
 
-def test_semicolons_without_a_decimal_mark_are_pointed_out(tmp_path: Path) -> None:
+def test_decimal_commas_are_pointed_out_before_a_fit(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     FRAME[["age", "visits"]].to_csv(path, sep=";", decimal=",", index=False)
     columns = {"age": (18, 100), "visits": (0, 50)}
-    assert pais.source(path, columns=columns).concern is not None
-    assert pais.source(path, columns=columns, decimal=",").concern is None
-    assert pais.source(path, columns=columns, separator=";").concern is None
-    with pytest.warns(QualityWarning, match="decimal commas"):
+    with pytest.raises(pais.DataError, match="has decimal commas: pass decimal=','"):
         pais.DPKMeans(n_clusters=2, epsilon=3.0, columns=columns, random_state=0).fit(path)
+    model = pais.DPKMeans(n_clusters=2, epsilon=3.0, columns=columns, random_state=0)
+    model.fit(pais.CSVFile(path, decimal=","))
+    assert len(model.predict(pais.CSVFile(path, decimal=","))) == len(FRAME)
 
 
 def test_the_elbow_of_an_automatic_choice_suggests_what_was_chosen() -> None:

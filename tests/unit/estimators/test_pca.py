@@ -208,8 +208,9 @@ def test_whiten_must_be_true_or_false() -> None:
 
 @pytest.mark.filterwarnings("error:noise drowns")
 def test_components_in_the_noise_are_warned_about() -> None:
-    with pytest.warns(QualityWarning, match=r"noise drowns \d of the 5 components"):
+    with pytest.warns(QualityWarning, match=r"noise drowns \d of the 5 components") as caught:
         fitted(ROWS[:500], n_components=5, epsilon=0.3, **STATED)
+    assert len([one for one in caught if "noise drowns" in str(one.message)]) == 1
     fitted(n_components=2)
     fitted(n_components="auto")
 

@@ -16,6 +16,7 @@ from pais.errors import ArgumentError
 from tests.kmeans_cases import ROWS
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
+SIZES = ["noisy_count", "share", "noisy_count_se", "share_se"]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_centers_frame_has_features_counts_and_standard_errors(model: pais.DPKMeans) -> None:
     frame = model.centers_frame()
-    assert list(frame.columns) == [*NAMES, "noisy_count", *(f"{name}_se" for name in NAMES)]
+    assert list(frame.columns) == [*NAMES, *SIZES, *(f"{name}_se" for name in NAMES)]
     assert frame.index.name == "cluster"
     np.testing.assert_array_equal(frame[NAMES], model.cluster_centers_)
     np.testing.assert_array_equal(frame["noisy_count"], model.noisy_counts_)
@@ -48,9 +49,9 @@ def test_centers_frame_has_features_counts_and_standard_errors(model: pais.DPKMe
 
 def test_centers_frame_of_an_array_and_of_a_column_called_like_the_count() -> None:
     model = pais.DPKMeans(n_clusters=2, epsilon=1.0, random_state=0).fit(ROWS[:, :2])
-    assert list(model.centers_frame().columns) == ["x0", "x1", "noisy_count", "x0_se", "x1_se"]
+    assert list(model.centers_frame().columns) == ["x0", "x1", *SIZES, "x0_se", "x1_se"]
     model.fit(pd.DataFrame(ROWS[:, :2], columns=["x", "noisy_count"]))
-    assert list(model.centers_frame().columns) == ["x", "noisy_count", "noisy_count", "x_se", "noisy_count_se"]
+    assert list(model.centers_frame().columns) == ["x", "noisy_count", *SIZES, "x_se", "noisy_count_se"]
 
 
 def test_centers_frame_is_in_own_units_with_a_schema() -> None:

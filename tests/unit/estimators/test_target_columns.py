@@ -13,6 +13,9 @@ import pytest
 import pais
 from pais import DPLinearRegression, DPLogisticRegression
 
+# These small fits say nothing about their coefficients.
+pytestmark = pytest.mark.filterwarnings("ignore:all coefficients are hidden")
+
 N_ROWS = 4_000
 
 

@@ -29,6 +29,7 @@ def mechanism(n_classes: int, scale: float = 1.0) -> LogisticRounds:
         n_classes=n_classes,
         mean_noise=noise,
         moment_noise=noise,
+        curvature_noise=noise,
         rounds=(noise,) * 12,
         radius=RADIUS,
         n_rows=10.0,

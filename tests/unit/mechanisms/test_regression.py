@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression, Ridge
 
 import pais
-from pais.mechanisms import MomentValue, clipped_weight, linear_regression
+from pais.mechanisms import MomentValue, Reweighting, linear_regression
 
 Floats = NDArray[np.float64]
 CONSTANT = 0.7
@@ -119,18 +119,77 @@ def test_coefficients_are_corrected_for_clipping(quantile: float) -> None:
     norms = np.sqrt(np.square(X).sum(axis=1) + y**2 + CONSTANT**2)
     radius = float(np.quantile(norms, quantile))
     value = moment_of(X, y, weights=np.square(np.minimum(1.0, radius / norms)))
-    clipped = clipped_weight(norms, np.ones(len(norms)), radius)
+    clipped = Reweighting.of(norms, np.ones(len(norms)), radius)
     biased, corrected = (
-        linear_regression(value, alpha=0.0, clipped=weight).coefficients / theta[:-1] - 1.0 for weight in (0.0, clipped)
+        linear_regression(value, alpha=0.0, reweighting=weights).coefficients / theta[:-1] - 1.0
+        for weights in (None, clipped)
     )
     assert np.mean(biased) < -0.01
     assert abs(np.mean(corrected)) < 0.35 * abs(np.mean(biased))
 
 
 def test_no_row_is_clipped_within_the_radius() -> None:
-    assert clipped_weight(np.array([0.5, 1.0]), np.ones(2), 1.0) == 0.0
-    assert clipped_weight(np.array([0.0]), np.ones(1), 1.0) == 0.0
-    assert clipped_weight(np.array([1.0, 2.0]), np.array([3.0, 1.0]), 1.0) == pytest.approx(0.25 / 4.0)
+    assert Reweighting.of(np.array([0.5, 1.0]), np.ones(2), 1.0) == Reweighting(shrinkage=0.0, variance=0.0)
+    assert Reweighting.of(np.array([0.0]), np.ones(1), 1.0) == Reweighting()
+
+
+def test_weights_of_clipped_rows() -> None:
+    found = Reweighting.of(np.array([1.0, 2.0]), np.array([3.0, 1.0]), 1.0)
+    assert found.shrinkage == pytest.approx(0.25 / 4.0)
+    # Weights 1 and 1/4, by squared norms 3 and 4 in total.
+    mean = (3.0 + 1.0) / 7.0
+    assert found.variance == pytest.approx((3.0 * (1.0 - mean) ** 2 + 4.0 * (0.25 - mean) ** 2) / 7.0 / mean**2)
+
+
+@pytest.mark.parametrize("misfit", [0.0, 0.4])
+def test_errors_contain_what_the_weights_of_clipped_rows_change(misfit: float) -> None:
+    """Least squares on all rows, also if the model is wrong for the rows that are clipped most. There is no noise."""
+    inside, widths = [], []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.laplace(size=(20_000, 3))
+        y = X @ [0.5, -0.3, 0.2] + misfit * X[:, 0] * np.abs(X[:, 0]) + rng.normal(size=20_000)
+        norms = np.sqrt(np.square(X).sum(axis=1) + y**2 + CONSTANT**2)
+        radius = float(np.quantile(norms, 0.9))
+        value = moment_of(X, y, weights=np.square(np.minimum(1.0, radius / norms)))
+        found = linear_regression(value, reweighting=Reweighting.of(norms, np.ones(len(norms)), radius))
+        off = found.coefficients - LinearRegression().fit(X, y).coef_
+        errors = np.sqrt(np.diag(found.covariance))[:-1]
+        inside.append(np.abs(off) <= 2.0 * errors)
+        widths.append(errors / np.sqrt(np.diag(linear_regression(value).covariance))[:-1])
+    assert np.mean(inside, axis=0).min() >= 0.9
+    assert np.median(widths) > 1.5
+
+
+def test_a_direction_that_the_noise_hides_has_the_plausible_error_and_is_marked_as_assumed() -> None:
+    """Two columns that hardly differ: their sum is known, and their difference is not."""
+    rng = np.random.default_rng(0)
+    both, alone = rng.normal(size=4000), rng.normal(size=4000)
+    X = np.column_stack([both, both + 0.01 * rng.normal(size=4000), alone])
+    y = X @ [0.4, 0.4, 0.5] + rng.normal(size=4000)
+    value = linear_regression(moment_of(X, y, 30.0), plausible=0.7)
+    errors, assumed = (np.sqrt(np.diag(each)) for each in (value.covariance, value.assumed))
+    assert assumed[:2] == pytest.approx(0.7 / math.sqrt(2.0), rel=0.05)
+    # The penalty has drawn the difference to some value, which adds to the error.
+    assert np.all((assumed[:2] <= errors[:2]) & (errors[:2] < 0.7))
+    assert errors[2] < 0.1
+    assert assumed[2] < 0.5 * errors[2]
+    total = np.array([1.0, 1.0, 0.0, 0.0])
+    assert math.sqrt(total @ value.covariance @ total) < 0.1
+
+
+def test_a_combination_that_is_zero_in_all_rows_costs_no_error() -> None:
+    """Three shares that add up to zero: without the constraint, the noise hides their common part."""
+    rng = np.random.default_rng(0)
+    shares = np.eye(3)[rng.integers(0, 3, 4000)] - 1.0 / 3.0
+    y = shares @ [1.0, 0.0, -1.0] + rng.normal(size=4000)
+    value, constraints = moment_of(shares, y, 20.0), np.array([[1.0, 1.0, 1.0, 0.0]])
+    free, held = linear_regression(value), linear_regression(value, constraints=constraints)
+    assert abs(held.coefficients.sum()) < 1e-9
+    assert np.diag(held.covariance)[:3] == pytest.approx(np.diag(held.covariance)[0], rel=0.2)
+    assert np.diag(held.covariance)[0] < 0.5 * np.diag(free.covariance)[0]
+    assert np.diag(held.assumed).max() < 1e-3
+    assert held.coefficients == pytest.approx([1.0, 0.0, -1.0], abs=3.0 * math.sqrt(held.covariance[0, 0]))
 
 
 def test_moments_that_cannot_be_regressed_are_refused() -> None:

@@ -31,10 +31,44 @@ def radius_for(n_rows: float, n_features: int, **settings: Any) -> float:
 
 
 def test_the_radius_grows_as_the_noise_matters_less() -> None:
-    # The allowed shift is 0.2367, and there are ten features.
-    for n_rows, quantile in ((800, 0.1), (1000, 0.75), (8000, 0.75), (9000, 0.9)):
-        assert radius_for(n_rows, 11) == pytest.approx(1.0 + quantile, abs=0.01)
+    radii = [radius_for(n_rows, 11) for n_rows in (300, 1000, 3000, 10_000, 100_000, 1_000_000)]
+    assert radii == sorted(radii)
+    assert radii[0] < 1.1
+    assert radii[-1] > 1.99
     assert radius_for(800, 11, quantile=0.5) == pytest.approx(1.5, abs=0.01)
+
+
+@pytest.mark.parametrize("n_rows", [1000, 3000, 10_000])
+def test_the_radius_has_the_least_predicted_error(n_rows: int) -> None:
+    """Row by row: the mean square after clipping, and the variance of the weights by squared norm."""
+    d, shift = 10, pais.privacy.amplification.largest_shift(1.0, 1e-6)
+    # Without facts about the columns, all are "auto": 0.03 for each feature.
+    squares = np.square(1.0 + (np.arange(2000) + 0.5) / 2000) + 0.03 * d
+
+    def error(radius: float) -> float:
+        edge = radius**2 + 0.03 * d
+        weights = np.minimum(1.0, edge / squares)
+        mean = np.average(weights, weights=squares)
+        spread = np.average(np.square(weights - mean), weights=squares) / mean**2
+        noise = (d + 1) * edge / (n_rows * shift * np.mean(weights * squares))
+        return float(0.5 * 1.5 * 7.0 * noise**2 + 0.25**2 * 0.5 * spread)
+
+    radii = np.linspace(1.0, 2.0, 501)
+    best = radii[np.argmin([error(radius) for radius in radii])]
+    assert radius_for(n_rows, d + 1) == pytest.approx(best, abs=0.02)
+
+
+@pytest.mark.parametrize(("epsilon", "keeps_all"), [(0.05, False), (1.0, True)])
+def test_all_rows_are_used_if_a_sample_would_add_more_error_than_the_noise(epsilon: float, keeps_all: bool) -> None:
+    settings = LinearSettings(epsilon=epsilon, delta=1e-6, quantile=0.99, center=(0.0,) * 11)
+    plan = settings.plan(surveyed(30_000, shift=settings.survey_noise.shift), 11)
+    assert plan.norms is not None
+    share = plan.norms.expected_size(plan.rule) / plan.norms.n_rows
+    assert (share > 0.99) == keeps_all
+    # A stated size is kept.
+    sampled = replace(settings, sample_size=3000.0).plan(surveyed(30_000, shift=settings.survey_noise.shift), 11)
+    assert sampled.norms is not None
+    assert sampled.norms.expected_size(sampled.rule) <= 3000.0
 
 
 def test_a_survey_that_sees_nothing_gives_the_radius_of_columns_that_fill_their_bounds() -> None:

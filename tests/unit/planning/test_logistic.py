@@ -11,6 +11,7 @@ import pais
 from pais import Ball, GaussianNoise, LogisticRounds, NormDistribution
 from pais.data.schema import Schema
 from pais.planning.logistic import LogisticSettings, classification_schema
+from pais.privacy.amplification import largest_shift
 
 NORMS = NormDistribution.from_histogram([0.0, 1.0, 2.0], [20_000, 30_000])
 
@@ -56,6 +57,15 @@ def test_less_noise_means_more_rounds_and_later_rounds_have_less() -> None:
     assert 12 <= len(mechanisms[0].rounds) < len(mechanisms[1].rounds) <= 48  # type: ignore[attr-defined]
 
 
+def test_reach_grows_with_epsilon_within_its_limits() -> None:
+    reaches = [planned(epsilon=epsilon).mechanism.reach for epsilon in (1e-4, 0.5, 1.0, 3.0)]  # type: ignore[attr-defined]
+    assert reaches == sorted(reaches)
+    assert reaches[0] == 0.5
+    # The noise of 7 coefficients and 50,000 rows.
+    noise = 7.0 / 50_000 / largest_shift(1.0, 1e-6)
+    assert reaches[2] == pytest.approx((0.045 / noise) ** 0.75, rel=0.1)
+
+
 def test_target_without_classes_is_refused_and_booleans_are_classes() -> None:
     with pytest.raises(pais.ArgumentError, match="classes of the target 'y'"):
         classification_schema(Schema.of({"x": (0, 1), "y": (0, 1)}))
@@ -70,6 +80,8 @@ def test_target_without_classes_is_refused_and_booleans_are_classes() -> None:
         ({"n_features": 2}, "a feature"),
         ({"groups": ((0, 9),)}, "groups names a column"),
         ({"rounds": (1.0,)}, "noise"),
+        ({"curvature_noise": 1.0}, "noise"),
+        ({"reach": 0.0}, "reach"),
         ({"radius": -1.0}, "radius"),
         ({"largest": math.nan}, "largest"),
     ],
@@ -81,6 +93,7 @@ def test_a_mechanism_from_a_damaged_file_is_refused(changes: dict[str, Any], mes
         "n_classes": 2,
         "mean_noise": noise,
         "moment_noise": noise,
+        "curvature_noise": noise,
         "rounds": (noise,),
         "radius": 1.0,
         "n_rows": 10.0,

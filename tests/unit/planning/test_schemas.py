@@ -59,6 +59,17 @@ def test_files_hold_the_schema(fitted: pais.KMeansFit, tmp_path: Path) -> None:
     jsonschema.validate(json.loads(fitted.certificate.to_json()), description)
 
 
+def test_certificates_state_ranges_and_periods_in_words() -> None:
+    by = {"age": pais.ranges(18, 40, float("inf")), "region": ["north"]}
+    table = people().assign(joined="2024-02-29")
+    result = pais.count(table, by={**by, "joined": pais.months("2024-01-01", "2024-03-31")}, random_state=1)
+    description = json.loads((ROOT / "docs" / "certificate.schema.json").read_text())
+    jsonschema.validate(result.certificate.schema, description["$defs"]["schema"])
+    text = result.explain()
+    assert "age: ranges with the edges 18, 40, no limit; values beyond are in none of them" in text
+    assert "joined: every month from 2024-01-01 to 2024-03-31; dates beyond are in none of them" in text
+
+
 def test_certificates_without_a_schema_can_be_read(fitted: pais.KMeansFit) -> None:
     content = fitted.certificate.to_dict()
     del content["schema"]

@@ -196,3 +196,30 @@ def test_noise_does_not_hide_more_clusters_than_without_sampling() -> None:
 def test_a_share_of_the_rows_is_no_sample_size(share: float) -> None:
     with pytest.raises(pais.ArgumentError, match="number of rows, at least 1"):
         planned(sample_size=share)
+
+
+@pytest.mark.parametrize("mechanism", DELTAS)
+@pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
+def test_a_size_above_the_number_of_rows_keeps_all_rows(mechanism: str, sampling: str) -> None:
+    plan = planned(1000, mechanism, sampling=sampling, sample_size=1500)
+    every = planned(1000, mechanism, sampling="none")
+    assert plan.expected_rows == pytest.approx(1000.0)
+    assert plan.rule.probability(np.linspace(0.0, RADIUS, 5)).tolist() == [1.0] * 5
+    assert plan.price.epsilon <= 1.0
+    assert plan.epsilon_if_kept <= every.epsilon_if_kept * (1.0 + 1e-9)
+
+
+def test_a_coreset_of_a_size_it_cannot_reach_is_as_large_as_it_can_be() -> None:
+    plan = planned(1000, sampling="coreset", sample_size=999)
+    assert plan.expected_rows is not None
+    assert 500.0 < plan.expected_rows < 999.0
+    assert plan.rule.probability(np.array([RADIUS]))[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
+def test_a_size_above_the_noisy_number_of_rows_is_released_once_it_is_charged(sampling: str) -> None:
+    rows, ledger = np.random.default_rng(0).normal(size=(1000, 3)), pais.Ledger(epsilon=1.0, delta=1e-6)
+    model = pais.DPPCA(n_components=1, sampling=sampling, sample_size=1500, random_state=0, ledger=ledger).fit(rows)
+    assert model.plan_.norms is not None
+    assert model.plan_.expected_rows == pytest.approx(model.plan_.norms.n_rows)
+    assert ledger.spent.epsilon <= 1.0

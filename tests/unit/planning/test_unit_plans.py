@@ -76,9 +76,9 @@ def test_a_certificate_says_who_is_protected(tmp_path: Path) -> None:
     release = pais.run(plan_of(WHO), people())
     certificate = release.certificate
     assert certificate.neighbours == "one who added or removed"
-    assert certificate.unit == {"column": "who", "max_rows": 1}
+    assert certificate.unit == {"column": "who", "max_rows": None}
     content = json.loads(certificate.to_json())
-    assert content["unit"] == {"column": "who", "max_rows": 1}
+    assert content["unit"] == {"column": "who", "max_rows": None}
     assert all(part["unit"] == "who" for part in content["parts"])
     assert isinstance(certificate, Certificate)
     rows = pais.run(plan_of(None), FRAME[["x", "y"]]).certificate
@@ -185,14 +185,14 @@ def test_the_default_delta_counts_units() -> None:
 def test_words_name_the_unit(limit: int) -> None:
     plan = plan_of(Unit(column="who", max_rows=limit))
     text = plan.explain()
-    assert "adding or removing one who" in text
-    assert "each unit kept as a whole" in text
+    assert "adding or removing one person" in text
+    assert "each person kept as a whole" in text
     assert f"counts as {'a row' if limit == 1 else '6 rows'} at most" in text
-    assert "units (who) expected" in text
+    assert "people expected" in text
     assert " rows expected" not in text
     survey = pais.survey(people(max_rows_per_unit=limit), epsilon=1.0)
-    assert "one who" in survey.explain()
-    assert "units (who)" in survey.explain()
+    assert "one person" in survey.explain()
+    assert "people" in survey.explain()
 
 
 def test_counts_are_about_rows_if_a_unit_may_have_several() -> None:

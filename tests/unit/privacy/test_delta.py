@@ -245,12 +245,16 @@ def test_warning_about_a_large_epsilon_before_a_row_is_read() -> None:
     assert ledger.entries == ()
 
 
-def test_second_fit_without_a_ledger_warns_once() -> None:
+def test_fits_without_a_ledger_are_counted_and_warned_of_at_powers_of_two() -> None:
     assert concerns(lambda: stated().fit(rows())) == []
-    (text,) = concerns(lambda: stated().fit(rows()))
-    assert "losses on the same rows add up" in text
+    (text,) = concerns(lambda: stated(epsilon=0.5).fit(rows()))
+    assert "private release number 2 of this process" in text
+    assert "Losses on the same rows add up, here to epsilon 1.5." in text
     assert "pais.Ledger(" in text
     assert concerns(lambda: stated().fit(rows())) == []
+    (text,) = concerns(lambda: stated().fit(rows()))
+    assert "private release number 4" in text
+    assert "epsilon 3.5." in text
 
 
 def test_fits_with_a_ledger_or_a_seed_and_refused_ones_do_not_count() -> None:
@@ -269,10 +273,11 @@ def test_fits_with_a_ledger_or_a_seed_and_refused_ones_do_not_count() -> None:
     assert concerns(work) == []
 
 
-def test_one_of_many_threads_is_warned_of_the_second_fit() -> None:
+def test_fits_of_many_threads_are_counted_together() -> None:
     with ThreadPoolExecutor(8) as pool:
-        concerns = list(pool.map(lambda _: guarantee.ledger_concern(), range(400)))
-    assert sum(text is not None for text in concerns) == 1
+        concerns = list(pool.map(lambda _: guarantee.ledger_concern(0.5), range(400)))
+    numbers = sorted(int(text.split()[5]) for text in concerns if text is not None)
+    assert numbers == [2, 4, 8, 16, 32, 64, 128, 256]
 
 
 def test_runs_surveys_and_audits_do_not_count_as_fits() -> None:

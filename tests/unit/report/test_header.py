@@ -41,7 +41,7 @@ def test_header_shows_what_the_user_states(model: pais.DPKMeans) -> None:
 
 def test_what_is_not_stated_is_left_out(model: pais.DPKMeans) -> None:
     page = report_html(model.fit_)
-    assert "<h1>Private k-means</h1>" in page
+    assert "<h1>Segments</h1>" in page
     assert set(stated(page)) == {"Protected", "Ledger entry"}
 
 
@@ -57,12 +57,12 @@ def test_ledger_entries_are_named() -> None:
 def test_page_of_a_person_speaks_of_the_person(model: pais.DPKMeans) -> None:
     certificate = dataclasses.replace(model.certificate_, neighbours="one <customer> added or removed")
     page = report_html(dataclasses.replace(model.fit_, certificate=certificate))
-    assert stated(page)["Protected"] == "each &lt;customer&gt;"
-    assert "<strong>any one &lt;customer&gt;</strong>" in page
-    assert "each &lt;customer&gt; with all its rows" in page
+    assert stated(page)["Protected"] == "each customer (&lt;customer&gt;), with all rows"
+    assert "<strong>any one customer</strong>" in page
+    assert "each customer with all rows that have the same &lt;customer&gt;" in page
     assert "<customer>" not in page
     assert "any one row" not in page
-    assert "units (&lt;customer&gt;)" in page
+    assert re.search(r"of about [\d,]+ customers, at epsilon", page)
 
 
 def test_a_header_that_is_not_text_is_refused(model: pais.DPKMeans) -> None:

@@ -7,11 +7,15 @@ import re
 import numpy as np
 import pytest
 
-from pais.report.heat import heat_map, standardised
-from pais.report.view import DATE, NUMBER, SHARE
+from pais.report.heat import heat_map as heat_map_of, standardised
+from pais.report.view import DATE, NUMBER, SHARE, Sizes, View
 from tests.unit.report.views import view
 
 LONG = "average_monthly_transaction_amount_in_euros_during_the_last_twelve_months_before_the_survey"
+
+
+def heat_map(shown: View, counts: np.ndarray) -> str:
+    return heat_map_of(shown, Sizes(counts=counts, errors=np.full(len(counts), 2.0)))
 
 
 def texts(page: str) -> list[str]:
@@ -40,14 +44,14 @@ def test_cells_within_two_standard_errors_are_grey() -> None:
     cells = np.array([[True, False], [True, True]])
     page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], cells=cells), np.array([5.0, 4.0]))
     assert page.count('<td class="weak"') == 1
-    assert "c1, center 0: 2.00, within two standard errors" in page
+    assert "c1, segment 0: 2.00, within two standard errors" in page
     assert len(re.findall(r'<td class="heat-\d"', page)) == 3
 
 
 def test_drowned_features_are_marked_by_name() -> None:
     page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], features=(True, False)), np.array([5.0, 4.0]))
     assert page.count('class="drowned"') == 1
-    assert "c1: no two centers differ by more than the noise" in page
+    assert "c1: no two segments differ by more than the noise" in page
 
 
 def test_readable_features_come_first_among_many() -> None:
@@ -74,7 +78,7 @@ def test_shares_are_in_percent_and_dates_are_dates() -> None:
 def test_errors_are_in_the_units_of_the_column() -> None:
     values, errors = [[0.25, 20_000.0, 1234.5], [0.5, 20_031.0, 4321.0]], [[0.013, 3.0, 41.0], [0.02, 4.0, 52.0]]
     page = heat_map(view(values, errors=np.array(errors), kinds=(SHARE, DATE, NUMBER)), np.array([5.0, 4.0]))
-    shown = re.findall(r"<small>\u00b1([^<]*)</small>", page)
+    shown = re.findall(r'<td class="(?:heat-\d|weak)"[^>]*>[^<]*<small>\u00b1([^<]*)</small>', page)
     assert shown == ["1.3%", "3 days", "41", "2%", "4 days", "52"]
     assert texts(page) == ["25%", "2024-10-04", "1,234", "50%", "2024-11-04", "4,321"]
     # The column of the noise compares the errors with the spread of the centers.
@@ -84,7 +88,7 @@ def test_errors_are_in_the_units_of_the_column() -> None:
 def test_one_error_for_all_features_is_shown_once() -> None:
     errors = np.array([[0.1, 0.1], [0.2, 0.2]])
     page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], errors=errors), np.array([5.0, 4.0]))
-    assert "<small>" not in page
+    assert not re.search(r'<td class="(?:heat-\d|weak)"[^>]*>[^<]*<small>', page)
     assert re.findall(r'<td class="count">\u00b1([\d.]+)</td>', page) == ["0.1", "0.2"]
 
 
@@ -105,7 +109,7 @@ def test_wide_tables_turn_around_and_print_in_blocks(k: int, d: int, blocks: int
         assert paper[0].count('<table class="heat') == blocks
         assert sorted(texts(paper[0])) == sorted(texts(screen))
     rows = len(re.findall("<tr", screen)) - 1
-    assert rows == (d + 1 if d > 8 and d >= k else k)
+    assert rows == (d + 2 if d > 8 and d >= k else k)
 
 
 def test_centers_within_noise_are_marked() -> None:
@@ -115,18 +119,29 @@ def test_centers_within_noise_are_marked() -> None:
     assert page.count("within noise") == 1
 
 
-def test_noisy_counts_are_whole_numbers() -> None:
-    page = heat_map(view(np.eye(4, 2)), np.array([996.9, -0.2289, 17.09, 12_345.6]))
-    assert re.findall(r'<td class="count">([^<]*)</td>', page) == ["12,346", "997", "17", "0"]
+def test_noisy_counts_are_whole_numbers_beside_shares() -> None:
+    sizes = Sizes(counts=np.array([996.9, -0.2289, 17.09, 12_345.6]), errors=np.array([2.0, 3.1, 2.0, 2.0]))
+    page = heat_map_of(view(np.eye(4, 2)), sizes)
+    cells = re.findall(r'<td class="count">([^<]*)<small>\u00b1([^<]*)</small></td>', page)
+    assert cells[1::2] == [("12,346", "2"), ("997", "2"), ("17", "2"), ("0", "3.1")]
+    assert [share for share, _ in cells[::2]] == ["92.41%", "7.46%", "0.13%", "0.00%"]
+
+
+def test_people_who_are_split_over_segments_are_shown_as_shares_alone() -> None:
+    sizes = Sizes(counts=np.array([750.0, 250.0]), errors=np.array([4.0, 4.0]), noun="patients", split=True)
+    page = heat_map_of(view(np.eye(2)), sizes)
+    assert "Share of patients" in page
+    assert "Noisy count" not in page
+    assert re.findall(r'<td class="count">([^<]*)<small>', page) == ["75.0%", "25.0%"]
 
 
 def test_grey_values_say_why() -> None:
     cells = np.array([[False, False], [True, False], [False, False]])
     doubts = ("", "", "within noise")
     page = heat_map(view(np.eye(3, 2), cells=cells, features=(True, False), doubts=doubts), np.array([5.0, 4.0, 0.1]))
-    assert "c0, center 0: 1.00, within two standard errors of the mean" in page
-    assert "c0, center 2: 0.00, and the size of the center is within noise" in page
-    assert page.count("and no two centers differ by more than the noise") == 3
+    assert "c0, segment 0: 1.00, within two standard errors of the average" in page
+    assert "c0, segment 2: 0.00, and the size of the segment is within noise" in page
+    assert page.count("and no two segments differ by more than the noise") == 3
 
 
 def test_only_tables_that_are_wide_on_a_phone_ask_to_scroll() -> None:

@@ -190,6 +190,35 @@ def test_values_on_the_page_are_those_of_the_statistic(tmp_path: Path) -> None:
         assert f"{whole(result.value[region])}<small>{small}</small>" in page
 
 
+def test_no_text_speaks_of_costs_which_could_be_a_column(tmp_path: Path) -> None:
+    model = pais.DPKMeans(n_clusters=3, epsilon=3.0, columns=COLUMNS, random_state=0).fit(table())
+    page = model.write_report(tmp_path / "page.html").read_text(encoding="utf-8")
+    words = " ".join(check(re.sub(r"<pre>.*?</pre>", "", page, flags=re.DOTALL)).text)
+    for text in (words, model.explain(), model.plan_.explain(), str(model.quality_), model.fit_._repr_html_()):
+        assert "cost" not in text.lower()
+
+
+def test_the_sampling_curves_are_in_the_appendix(tmp_path: Path) -> None:
+    page = (
+        pais.DPKMeans(n_clusters=2, columns=COLUMNS, random_state=0).fit(table()).write_report(tmp_path / "page.html")
+    )
+    ids = check(page.read_text(encoding="utf-8")).ids
+    sections = [name for name in ids if name in ("overview", "guarantee", "limits", "appendix", "norms", "certificate")]
+    assert sections == ["overview", "guarantee", "limits", "appendix", "norms", "certificate"]
+
+
+def test_a_statistic_that_is_lost_in_the_noise_says_so_first(tmp_path: Path) -> None:
+    result = pais.mean(table(), columns={"age": (18, 100)}, by={"region": ["north", "nowhere"]}, random_state=0)
+    page = result.write_report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert '<p class="answer">1 of 2 values is lost in the noise.</p>' in page
+
+
+def test_shares_of_true_are_in_percent(tmp_path: Path) -> None:
+    result = pais.mean(table(), columns={"premium": bool}, by={"region": ["north", "south"]}, random_state=0)
+    page = result.write_report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert len(re.findall(r"\d%<small><span>[\d.]+% to</span>", page)) == 2
+
+
 def test_seeded_statistics_say_so(tmp_path: Path) -> None:
     page = page_of(pais.count(table(), epsilon=1.0, random_state=0), tmp_path)
     assert "Seeded, not private" in page

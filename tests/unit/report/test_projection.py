@@ -112,7 +112,7 @@ def test_elbow_chart_marks_the_chosen_number_of_clusters() -> None:
     picture = elbow_chart(elbow(30, stands_out=True), 5)
     assert picture.count('class="mark"') == 1
     assert "0.2 at 5" in picture
-    assert "The costs suggest 7 clusters (dashed line)" in picture
+    assert "The curve suggests 7 segments (dashed line)" in picture
     assert picture.count('class="limit"') == 1
     outside = elbow_chart(elbow(30, stands_out=True), 40)
     assert 'class="mark"' not in outside
@@ -122,7 +122,7 @@ def test_elbow_chart_marks_the_chosen_number_of_clusters() -> None:
 
 
 def test_elbow_chart_says_if_no_number_stands_out() -> None:
-    assert "No number of clusters stands out; the curve bends most at 7" in elbow_chart(elbow(9, stands_out=False), 1)
+    assert "No number of segments stands out; the curve bends most at 7" in elbow_chart(elbow(9, stands_out=False), 1)
 
 
 def test_a_chart_of_one_point_is_finite() -> None:

@@ -113,6 +113,33 @@ def test_verdict_of_a_regression_counts_clear_coefficients(clear: tuple[bool, ..
     assert page.count('<td class="weak"') == clear.count(False)
 
 
+@pytest.mark.parametrize(
+    ("hidden", "verdict"),
+    [
+        ((False, True, False), "1 of 3 coefficients is clearly different from zero; 1 is hidden by noise"),
+        ((True, True, False), "not one of the 3 coefficients is clearly different from zero; 2 are hidden by noise"),
+        ((True, True, True), "all 3 coefficients are hidden by noise"),
+        ((True,), "the coefficient is hidden by noise"),
+    ],
+)
+def test_coefficients_that_noise_hides_have_no_interval(hidden: tuple[bool, ...], verdict: str) -> None:
+    d = len(hidden)
+    results = RegressionResults(
+        target="y",
+        names=tuple("abc"[:d]),
+        values=np.array([[7.0, 7.0, 0.1]])[:, :d],
+        standard_errors=np.ones((1, d)),
+        hidden=np.array([hidden]),
+        steps=(Step(),) * d,
+    )
+    assert results.verdict == verdict
+    assert not np.any(results.clear & results.hidden)
+    page = page_of(results)
+    assert page.count(">hidden by noise</td>") == sum(hidden)
+    assert page.count('<td class="drawn"></td>') == sum(hidden)
+    assert "no interval" in page
+
+
 def test_coefficients_are_in_own_units_with_standard_errors_and_effects() -> None:
     values, errors = np.array([[120.0, -3.0]]), np.array([[10.0, 0.5]])
     steps = (Step(82.0, "its range"), Step(1.0, "no to yes"))
@@ -180,6 +207,51 @@ def test_verdict_of_components(k: int, above: int, verdict: str) -> None:
     # One grey cell for each feature of a component within the noise, on the screen.
     assert page.count('<td class="weak"') == 6 * max(k - above, 0)
     assert page.count("weak-column") == max(k - above, 0) + 1
+
+
+def test_further_components_are_counted() -> None:
+    assert components(4, above_noise=4).meaning.endswith("by itself.")
+    assert components(4, above_noise=5).meaning.endswith(" One further component does, which was not asked for.")
+    assert components(4, above_noise=6).meaning.endswith(" 2 further components do, which were not asked for.")
+
+
+def test_a_caution_replaces_the_headline_and_the_verdict_follows() -> None:
+    plain, doubtful = components(4, above_noise=4), components(4, above_noise=4, caution="noise is large. Do less.")
+    assert '<div class="verdict good" role="note"><p class="answer">All 4 components stand above' in page_of(plain)
+    box = re.search(r'<div class="verdict.*?</div>', page_of(doubtful), re.DOTALL)
+    assert box is not None
+    assert box[0].startswith(
+        '<div class="verdict mixed" role="note"><p class="answer">Noise is large.</p><p>Do less.</p>'
+    )
+    assert "<p>All 4 components stand above the noise.</p>" in box[0]
+
+
+def by_group(**changes: object) -> Results:
+    values = np.array([[2.0, 0.1, 20_000.0], [4.0, 0.9, 20_100.0]])
+    dates = np.zeros((2, 3), dtype=bool)
+    dates[:, 2] = True
+    around = np.array([0.5, 0.02, 3.0])
+    stated = {"values": values, "lows": values - around, "highs": values + around, "is_date": dates}
+    names = {"name": "mean", "rows": (("north",), ("south",)), "columns": ("stay", "readmitted", "admission")}
+    return description(**{**stated, **names, "is_share": (False, True, False), **changes})
+
+
+def test_means_by_group_are_drawn_with_error_bars_for_each_column_on_its_own_axis() -> None:
+    page = page_of(by_group())
+    captions = re.findall(r"<caption><span>(.*?)</span></caption>", page)[:3]
+    assert captions == ["Mean of stay", "Mean of readmitted", "Mean"]
+    # A bar, and an interval with two ends, for each of two groups and two columns. Dates stay in a table.
+    assert page.count('<rect class="filled"') == 4
+    assert page.count('<line class="span"') == 3 * 4
+    assert "90.0%<small><span>88.0% to</span> <span>92.0%</span></small>" in page
+    assert "2024-10-04<small>" in page
+
+
+def test_means_of_one_group_or_of_very_many_columns_are_a_table() -> None:
+    one = by_group(rows=(("north",),), **{key: np.ones((1, 3)) for key in ("values", "lows", "highs")}, is_date=None)
+    wide = {key: np.ones((2, 13)) for key in ("values", "lows", "highs")}
+    many = by_group(columns=tuple(f"c{j}" for j in range(13)), **wide, is_date=None, is_share=(False,) * 13)
+    assert all('class="filled"' not in page_of(results) for results in (one, many))
 
 
 def test_components_within_the_noise_are_not_put_into_words() -> None:

@@ -53,7 +53,7 @@ def test_a_group_without_rows_is_marked_and_named(function: Any) -> None:
 
 def test_values_above_the_noise_do_not_warn() -> None:
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", QualityWarning)
         for function in FUNCTIONS:
             result = function(TABLE, columns={"age": (18, 100)}, by={"region": REGIONS}, random_state=0)
             assert "lost" not in str(result)

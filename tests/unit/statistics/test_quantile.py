@@ -47,6 +47,7 @@ def test_levels_are_in_the_order_of_the_user_and_values_increase_with_them() -> 
         assert 18 <= result.value[0.1] <= result.value[0.5] <= result.value[0.9] <= 100
 
 
+@pytest.mark.filterwarnings("ignore:a quantile of column")
 def test_a_point_mass_is_the_quantile_at_all_its_levels() -> None:
     values = np.append(np.zeros(900), np.linspace(1.0, 50.0, 100))
     result = pais.quantile(values, columns=(0, 50), q=[0.2, 0.5, 0.8, 0.95], epsilon=2.0, random_state=1)
@@ -76,6 +77,7 @@ def test_groups_cost_nothing_and_hold_their_own_quantiles() -> None:
     assert result.certificate.epsilon == NOISELESS["epsilon"]
 
 
+@pytest.mark.filterwarnings("ignore:a quantile of column")
 def test_a_unit_counts_once_however_many_rows_it_owns() -> None:
     table = pd.DataFrame({"x": [*range(100), *[99] * 900], "person": [*map(str, range(100)), *["heavy"] * 900]})
     result = pais.quantile(table, columns={"x": (0, 99)}, unit="person", step=1, **NOISELESS)

@@ -18,12 +18,12 @@ from pais._base.threads import cores, in_threads
 from pais._base.validate import without_sizes
 from pais.data.checks import type_name
 from pais.data.columns import Columns
+from pais.data.dialect import no_csv
 from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, Index, RowBlock, empty_block
-from pais.data.engines.files import DataFile, open_file
+from pais.data.engines.files import DataFile, open_file, require_dialect
 from pais.data.engines.local import CarriedAt, LocalEngine
 from pais.data.engines.memory import MemoryEngine
-from pais.data.headers import DECIMAL_CONCERN, no_csv
 from pais.data.ids import joined, kind_of_ids
 from pais.data.schema import Schema
 from pais.errors import DataError
@@ -55,8 +55,10 @@ class ArrowEngine(LocalEngine):
     ) -> None:
         self._files = [open_file(filesystem, path, columns) for filesystem, path in files]
         first = self._files[0]
-        if columns.states_csv and all(file.metadata is not None for file in self._files):
-            raise no_csv(first.where)
+        for file in self._files:
+            require_dialect(file)
+        if columns.dialect.stated and all(file.metadata is not None for file in self._files):
+            raise no_csv(first.where, columns.dialect)
         for file in self._files[1:]:
             _require_same_columns(file, first)
         if columns.unit is not None:
@@ -65,8 +67,6 @@ class ArrowEngine(LocalEngine):
         self.schema, self._columns = columns.schema, columns
         self._carry, self.unit = list(columns.carry), columns.unit
         self._on_rows = on_rows
-        if columns.separator is None and columns.decimal == "." and any(file.separator == ";" for file in self._files):
-            self.concern = DECIMAL_CONCERN
 
     @property
     def titles(self) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ class ArrowEngine(LocalEngine):
     def _rescaled(self, schema: Schema) -> Engine:
         engine = copy.copy(self)
         # More rows may be usable once missing values have a midpoint.
-        engine._members = None
+        engine._members, engine._people = None, None
         engine._columns = replace(self._columns, schema=schema)
         engine._files = [replace(file, layout=file.layout.with_schema(schema)) for file in self._files]
         engine.schema = schema

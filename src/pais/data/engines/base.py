@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import DataError, MismatchError
 from pais.privacy.rules import Rule
+
+if TYPE_CHECKING:
+    from pais.data.engines.people import PeopleFold
 
 #: If at least this share of the rows are candidates, it is faster to measure all rows than to gather the candidates.
 READ_ALL_FROM = 0.3
@@ -190,6 +193,10 @@ class AllRows:
         """Return the sum of the contributions of all rows, in one pass over the source."""
         return self.engine.fold(_Contributions(ball=self.ball, contribution=contribution), seeded=self.seeded)
 
+    def total_of_people(self, fold: PeopleFold) -> NDArray[np.int64]:
+        """Return the sum over all units of a function of their vectors."""
+        return self.engine.fold_people(fold, seeded=self.seeded)
+
 
 def _pieces(rows: NDArray[Any]) -> list[slice]:
     """Divide rows into pieces. Sums of integers wrap around in every order in the same way."""
@@ -203,8 +210,6 @@ class Engine(ABC):
     names: tuple[str, ...] | None
     n_features: int
     unit: Unit | None = None
-    #: A warning about how the source was opened, from its header alone; None if there is none.
-    concern: str | None = None
     #: What is public about the columns, if it was stated. Rows are then scaled vectors, and `names` their labels.
     schema: Schema | None = None
     _columns = Columns()
@@ -266,6 +271,10 @@ class Engine(ABC):
     def fold_again(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         """Return the result of `fold` after `sift`, for a fold to which rows that are not finite add nothing."""
         return self.fold(fold, seeded=seeded)
+
+    def fold_people(self, fold: PeopleFold, *, seeded: bool) -> NDArray[Any]:
+        """Return the sum over all units. The rows of each unit are added up first."""
+        raise NotImplementedError
 
     def require_passes(self, n: int) -> None:  # noqa: B027  # most sources can be read again
         """Raise, before a row is read, if the source cannot be read this many times."""

@@ -86,7 +86,7 @@ class BatchEngine(LocalEngine):
     def _rescaled(self, schema: Schema) -> Engine:
         engine = copy.copy(self)
         # More rows may be usable once missing values have a midpoint.
-        engine._members = None
+        engine._members, engine._people = None, None
         engine._columns, engine.schema = replace(self._columns, schema=schema), schema
         engine._layout = self._layout.with_schema(schema)
         return engine

@@ -43,6 +43,8 @@ class Block(ABC):
     # Tells the blocks of a source apart, in every pass; None if a pass may divide the rows in another way.
     place: object = None
     units: pa.Array | None = None
+    # The number of the unit of each row, or -1 for a row that is not usable.
+    owners: Numbers | None = None
     masses: Numbers | None = None
     mass_step: float = 1.0
 

@@ -14,31 +14,44 @@ import pyarrow.csv as pa_csv
 import pyarrow.fs as pa_fs
 
 from pais._base.validate import attempt
-from pais.data.headers import shows_semicolons
+from pais.data.dialect import Dialect
 from pais.errors import DataError
 
 _ENDS = re.compile(rb"[\r\n]")
 
 
-def separator_of(filesystem: pa_fs.FileSystem, path: str, block_bytes: int) -> str:
-    """Return the separator of a CSV file whose separator is not stated, as its header shows it."""
+def first_line(filesystem: pa_fs.FileSystem, path: str, block_bytes: int) -> bytes:
+    """Return the header of a CSV file."""
     with filesystem.open_input_stream(path) as stream:
-        text = stream.read(block_bytes // 4)
-    header = _ENDS.split(text.lstrip(b"\r\n"), 1)[0]
-    return ";" if shows_semicolons(header.decode(errors="replace")) else ","
+        text: bytes = stream.read(block_bytes // 4)
+    return _ENDS.split(text.lstrip(b"\r\n"), 1)[0]
+
+
+def n_lines(filesystem: pa_fs.FileSystem, path: str) -> int:
+    """Return the number of lines of a text file that are not empty. Secret."""
+    number, after_end = 0, True
+    with filesystem.open_input_stream(path) as stream:
+        while chunk := stream.read(1 << 20):
+            codes = np.frombuffer(chunk, dtype=np.uint8)
+            is_end = (codes == 10) | (codes == 13)
+            number += int(np.count_nonzero(~is_end & np.concatenate([[after_end], is_end[:-1]])))
+            after_end = bool(is_end[-1])
+    return number
 
 
 def open_csv(
-    filesystem: pa_fs.FileSystem, path: str, block_bytes: int, separator: str, **convert: Any
+    filesystem: pa_fs.FileSystem, path: str, block_bytes: int, dialect: Dialect, **convert: Any
 ) -> pa_csv.CSVStreamingReader:
-    """Open a CSV file for reading block by block.
+    """Open a CSV file with a known separator for reading block by block.
 
     The reader skips lines whose number of cells differs from the header's, lines with an unclosed quoted cell, and
-    lines longer than a quarter of a block. Whether a line is skipped depends on that line alone. Bytes that are not
-    UTF-8 become replacement characters.
+    lines longer than a quarter of a block. Whether a line is skipped depends on that line alone. Bytes that the
+    encoding does not have become replacement characters.
     """
+    separator = dialect.separator or ","
+    lines = _ClosedLines(filesystem.open_input_stream(path), block_bytes // 4, separator, dialect.codec)
     return pa_csv.open_csv(
-        pa.PythonFile(_ClosedLines(filesystem.open_input_stream(path), block_bytes // 4, separator), mode="r"),
+        pa.PythonFile(lines, mode="r"),
         read_options=pa_csv.ReadOptions(block_size=block_bytes, use_threads=False),
         parse_options=pa_csv.ParseOptions(delimiter=separator, invalid_row_handler=lambda line: "skip"),
         convert_options=pa_csv.ConvertOptions(**convert),
@@ -51,10 +64,10 @@ class _ClosedLines(io.RawIOBase):
     Arrow would continue an unclosed cell into the following lines, up to the next quote or the end of the block.
     """
 
-    def __init__(self, stream: Any, longest: int, separator: str) -> None:
+    def __init__(self, stream: Any, longest: int, separator: str, codec: str) -> None:
         super().__init__()
         self._stream = stream
-        self._pieces = _closed(_whole_lines(stream, longest), separator)
+        self._pieces = _closed(_whole_lines(stream, longest), separator, codec)
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
@@ -104,16 +117,16 @@ def _whole_lines(stream: Any, longest: int) -> Iterator[bytes]:
         yield tail + b"\n"
 
 
-def _closed(pieces: Iterator[bytes], separator: str) -> Iterator[bytes]:
+def _closed(pieces: Iterator[bytes], separator: str, codec: str) -> Iterator[bytes]:
     """Yield the pieces as UTF-8, without lines with an unclosed quoted cell. Raise if the header is such a line."""
     in_header = True
     for piece in pieces:
         if in_header:
             lines = piece.lstrip(b"\r\n")
             in_header = not lines
-            _require_header(_is_header(_ENDS.split(lines, 1)[0], separator))
+            _require_header(_is_header(_ENDS.split(lines, 1)[0], separator, codec))
         closed = _without_open_lines(piece, separator) if b'"' in piece else piece
-        yield closed if closed.isascii() else _as_utf8(closed)
+        yield closed if closed.isascii() else _as_utf8(closed, codec)
 
 
 @functools.lru_cache
@@ -124,18 +137,21 @@ def _closed_line(separator: str) -> re.Pattern[bytes]:
     return re.compile(rb"%b(?:%b%b)*" % (cell, mark, cell))
 
 
-def _is_header(line: bytes, separator: str) -> bool:
-    return _closed_line(separator).fullmatch(line) is not None and attempt(line.decode) is not None
+def _is_header(line: bytes, separator: str, codec: str) -> bool:
+    return _closed_line(separator).fullmatch(line) is not None and attempt(lambda: line.decode(codec)) is not None
 
 
 def _require_header(fits: bool) -> None:
     if not fits:
-        raise DataError("the first line is too long, is not UTF-8 or has an unclosed quote. Correct the header.")
+        raise DataError(
+            "the first line is too long, is in another encoding or has an unclosed quote. Correct the header."
+        )
 
 
-def _as_utf8(piece: bytes) -> bytes:
-    """Replace bytes that are not UTF-8, which Python cannot decode. ASCII characters stay as they are."""
-    return piece if attempt(piece.decode) is not None else piece.decode(errors="replace").encode()
+def _as_utf8(piece: bytes, codec: str) -> bytes:
+    """Write a piece in UTF-8, with replacement characters for bytes that the encoding does not have. ASCII stays."""
+    is_whole = codec.startswith("utf-8") and attempt(piece.decode) is not None
+    return piece if is_whole else piece.decode(codec, errors="replace").encode()
 
 
 def _without_open_lines(piece: bytes, separator: str) -> bytes:

@@ -12,9 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, row_bits
-from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join
+from pais._base.validate import without_sizes
+from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join, quiet
 from pais.data.engines.blocks import Block, Index
 from pais.data.engines.members import Members, UnitThinning
+from pais.data.engines.people import PeopleFold, PeopleTable
 from pais.data.engines.sieve import Sieve, Sifting
 from pais.data.units import seeded_identity
 
@@ -30,6 +32,8 @@ class LocalEngine(Engine):
     """
 
     _members: Members | None = None
+    # The vectors of units that were added up last, and for what.
+    _people: tuple[object, PeopleTable] | None = None
     _sieves: tuple[Sieve, ...] = ()
 
     @abstractmethod
@@ -97,6 +101,25 @@ class LocalEngine(Engine):
         members, total = self._with_members(), RunningSum(fold)
         self._over_blocks(lambda block, _: total.over(members.weighted(block)), by_rows=seeded)
         return total.result(self)
+
+    @without_sizes
+    def fold_people(self, fold: PeopleFold, *, seeded: bool) -> NDArray[Any]:
+        """Return the sum over all units, from a table of their vectors, which is made once, in one pass."""
+        assert self.unit is not None
+        wanted = (fold.ball, fold.contributions)
+        if self._people is None or self._people[0] != wanted:
+            members = Members(self.unit) if self._members is None else self._members
+            is_new = self._members is None
+
+            def over(block: Block, _: CarriedAt) -> PeopleTable:
+                block.owners = members.add(block) if is_new else members.numbers(block)
+                return quiet(fold.table_of)(block)
+
+            self._people = (wanted, PeopleTable.joined(self._over_blocks(over, by_rows=seeded)))
+            if is_new:
+                members.finish()
+                self._members = members
+        return quiet(fold.over_people)(self._people[1])
 
     def _thin_units(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws = row_bits(bits)

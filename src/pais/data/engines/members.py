@@ -55,8 +55,8 @@ class Members:
         self._room = _REMEMBERED_ROWS
         self._lock = Lock()
 
-    def add(self, block: Block) -> None:
-        """Count the usable rows of a block."""
+    def add(self, block: Block) -> Numbers:
+        """Count the usable rows of a block, and return the number of the unit of each row, as `numbers` does."""
         usable = block.finite()
         words = self._hash.words(block.units)
         whole = bool(usable.all())
@@ -71,11 +71,12 @@ class Members:
                 more = max(self._index.size, 2 * len(self._rows)) - len(self._rows)
                 self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
             np.add.at(self._rows, numbers, 1)
+            owners = np.full(block.n_rows, -1, dtype=np.int32)
+            owners[usable] = numbers
             if block.place is not None and block.n_rows <= self._room:
                 self._room -= block.n_rows
-                remembered = np.full(block.n_rows, -1, dtype=np.int32)
-                remembered[usable] = numbers
-                self._remembered[block.place] = remembered
+                self._remembered[block.place] = owners
+        return owners
 
     def finish(self) -> None:
         """Compute the mass of the rows of each unit, once all blocks are added."""
@@ -105,7 +106,8 @@ class Members:
 
     def weighted(self, block: Block) -> Block:
         """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0."""
-        block.weigh(of_units(self._masses, self.numbers(block)), 2.0**-self.unit.mass_bits)
+        block.owners = self.numbers(block)
+        block.weigh(of_units(self._masses, block.owners), 2.0**-self.unit.mass_bits)
         return block
 
 
@@ -157,7 +159,7 @@ class UnitThinning:
 
     def norms(self, piece: slice) -> FloatArray:
         """Norms of units, rounded up, and at most the radius."""
-        rows = np.maximum(self.members.n_rows[piece], self.members.unit.max_rows)
+        rows = np.maximum(self.members.n_rows[piece], self.members.unit.full_rows)
         square = self._squares[piece] * 2.0**-_SQUARE_BITS / rows
         radius = self.thinning.ball.radius
         return np.minimum(np.sqrt(square) * (1.0 + 8 * ULP) * radius, radius)

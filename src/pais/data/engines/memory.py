@@ -86,10 +86,10 @@ class MemoryEngine(LocalEngine):
         assert self.schema is not None
         engine = copy.copy(self)
         # More rows may be usable once missing values have a midpoint.
-        engine._members = None
+        engine._members, engine._people = None, None
         engine._columns = replace(self._columns, schema=schema)
         engine.schema = schema
-        rows = self.schema.rescaled(self._rows, schema)
+        rows = self.schema.rescaled(self._rows, schema, marked=self._columns.marked)
         for position, numbers in enumerate(engine._columns.filled(list(rows.T))):
             rows[:, position] = numbers
         engine._rows = rows

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from pais._base.keyed import SecretBits
 from pais._base.numerics import FloatArray
 from pais._base.randomness import KeyedBits, RowBits, mixed64
-from pais.data.cells import numbers_of_text, with_decimal_points
 from pais.data.columns import Layout
+from pais.data.dialect import Dialect
 from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.engines.members import Members, UnitThinning
@@ -122,9 +122,9 @@ class Reading:
         widths = dict(zip(self.layout.features, self.layout.widths, strict=True))
         columns = batch.columns
         if self.layout.columns.schema is None:
-            decimal = self.layout.columns.decimal
+            dialect = self.layout.columns.dialect
             pairs = zip(self.features, columns, strict=True)
-            columns = [_fixed(column, widths[name], decimal) for name, column in pairs]
+            columns = [_fixed(column, widths[name], dialect) for name, column in pairs]
         return pa.RecordBatch.from_arrays(columns, names=self.features)
 
     def _rows(self, cells: pa.RecordBatch) -> FloatArray:
@@ -143,20 +143,20 @@ class Reading:
         return members.weighted(block), members, carried
 
 
-def _fixed(column: pa.Array, width: int, decimal: str) -> pa.Array:
+def _fixed(column: pa.Array, width: int, dialect: Dialect) -> pa.Array:
     """Convert text to numbers, and vectors to a fixed-size list with null for vectors of another length."""
     if width == 0:
-        return _as_numbers(column, decimal)
+        return _as_numbers(column, dialect)
     fits = pc.equal(pc.list_value_length(column), width)
     if not pc.all(fits, min_count=0).as_py():
         column = pc.if_else(fits, column, pa.scalar(None, column.type))
     return column.cast(pa.list_(pa.float64(), width))
 
 
-def _as_numbers(column: pa.Array, decimal: str) -> pa.Array:
+def _as_numbers(column: pa.Array, dialect: Dialect) -> pa.Array:
     """Convert a text column, which comes from a CSV file, to doubles cell by cell; return other columns unchanged."""
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    return numbers_of_text(with_decimal_points(column.cast(pa.string()), decimal)) if is_text else column
+    return dialect.numbers(column.cast(pa.string())) if is_text else column
 
 
 class Numbering:
@@ -211,11 +211,11 @@ class Converting(Work):
     """Convert text columns to numbers and leave other columns unchanged, for frames that are sorted by them later."""
 
     names: tuple[str, ...]
-    decimal: str
+    dialect: Dialect
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         columns = _columns(batch)
-        numbers = {name: _as_numbers(columns[name], self.decimal) for name in self.names}
+        numbers = {name: _as_numbers(columns[name], self.dialect) for name in self.names}
         return pa.RecordBatch.from_pydict(columns | numbers)
 
 

@@ -28,6 +28,7 @@ except ImportError:
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource, KeyedBits, RandomState, SecureBits, row_bits
 from pais.data.columns import Columns
+from pais.data.dialect import Dialect, no_csv, require_separator, separator_in
 from pais.data.engines import spark_columns
 from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
 from pais.data.engines.blocks import RowBlock
@@ -35,9 +36,10 @@ from pais.data.engines.by_unit import ByUnit
 from pais.data.engines.candidates import Collecting, Counted, ceiling_for
 from pais.data.engines.labelling import label_batches
 from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, rows_of
+from pais.data.engines.people import PeopleFold
 from pais.data.engines.sieve import Sieve
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
-from pais.data.headers import is_csv, no_csv, require_header, require_separator, shows_semicolons
+from pais.data.headers import is_csv, require_header
 from pais.data.schema import Schema
 from pais.errors import DataError
 
@@ -76,8 +78,9 @@ class SparkEngine(Engine):
     def __init__(self, frame: Any, columns: Columns, *, on_rows: Callable[[int], None] | None = None) -> None:
         if frame.isStreaming:
             raise DataError("the source is a streaming frame, which has no end. Pass a frame with a fixed set of rows.")
-        if columns.separator is not None:
-            raise no_csv("a Spark DataFrame")
+        of_lines = Dialect(separator=columns.dialect.separator, encoding=columns.dialect.encoding)
+        if of_lines.stated:
+            raise no_csv("a Spark DataFrame", of_lines)
         self._layout = spark_columns.layout_of(frame, columns)
         self._frame = spark_columns.with_keys(frame, columns)
         if columns.unit is not None:
@@ -153,6 +156,13 @@ class SparkEngine(Engine):
 
     def fold(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         self.require_masses(fold)
+        return self._folded(fold, seeded=seeded)
+
+    def fold_people(self, fold: PeopleFold, *, seeded: bool) -> NDArray[Any]:
+        # A worker gets all rows of a unit in one batch.
+        return self._folded(fold, seeded=seeded)
+
+    def _folded(self, fold: Fold, *, seeded: bool) -> NDArray[Any]:
         reading = Reading(layout=self._layout, by_rows=seeded, unit=self.unit)
         return self._sum(fold, self._run(Folding(reading=reading, fold=fold), self._selected(reading), carry=()))
 
@@ -214,7 +224,7 @@ class SparkEngine(Engine):
             numbers = spark_columns.with_vectors(selected, self._layout, features)
             features = [f"f{i}" for i in range(self.n_features)]
         else:
-            numbers = spark_columns.with_numbers(selected, features, self._layout.columns.decimal)
+            numbers = spark_columns.with_numbers(selected, features, self._layout.columns.dialect)
         return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
 
     def _feature(self, name: str) -> Any:
@@ -260,7 +270,7 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
     reader = session.read
     if not is_csv(path):
         if separator is not None:
-            raise no_csv(path)
+            raise no_csv(path, Dialect(separator=separator))
         return guarded(lambda: reader.parquet(path), otherwise=f"{path} cannot be read as Parquet. Check the file.")
 
     def opened(mark: str) -> Any:
@@ -271,8 +281,8 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
         )
 
     frame = opened(separator or ",")
-    if separator is None and len(frame.columns) == 1 and shows_semicolons(frame.columns[0]):
-        frame = opened(";")
+    if separator is None and len(frame.columns) == 1 and separator_in(frame.columns[0]) != ",":
+        frame = opened(separator_in(frame.columns[0]))
     require_header(frame.columns, f"file {path}")
     return spark_columns.marked_as_csv(frame)
 

@@ -15,12 +15,13 @@ from pyspark.sql import (
 from pyspark.sql.pandas.types import to_arrow_type
 
 from pais._base.validate import attempt
-from pais.data.cells import MISSING_WORDS, is_text_column, numbers_of_text, with_decimal_points
+from pais.data.cells import MISSING_WORDS, is_text_column
 from pais.data.checks import listed, require_numeric
 from pais.data.columns import Columns, Layout
+from pais.data.dialect import Dialect
 from pais.data.engines.partition import Converting, Encoding
 from pais.data.engines.spark_actions import for_workers, guarded
-from pais.data.ids import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, WHOLE_FLOAT
+from pais.data.ids import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
 
 # Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
@@ -114,7 +115,7 @@ def _numeric_texts(frame: Any, features: Sequence[str], columns: Columns) -> set
     numeric = set()
     for name, column in zip(texts, table.columns, strict=True):
         cells = pa.concat_arrays([pa.nulls(0, pa.string()), *(chunk.cast(pa.string()) for chunk in column.chunks)])
-        if not is_text_column(cells, numbers_of_text(with_decimal_points(cells, columns.decimal))):
+        if not is_text_column(cells, columns.dialect.numbers(cells)):
             numeric.add(name)
     return numeric
 
@@ -156,7 +157,7 @@ def unit_ids(frame: Any, name: str) -> Any:
     if is_string(kind):
         # Under another collation, different ids can be equal.
         trimmed = F.btrim(F.collate(column, "UTF8_BINARY"), F.lit(BLANKS))
-        missing = trimmed.isin(MISSING_WORDS.to_pylist()) | trimmed.rlike(LOSSY_FLOAT)
+        missing = trimmed.isin(MISSING_WORDS.to_pylist()) | trimmed.rlike(LOSSY_FLOAT) | trimmed.contains(LOST)
         return F.when(~missing, F.regexp_replace(trimmed, WHOLE_FLOAT, "$1"))
     if isinstance(kind, kinds.DecimalType) and kind.scale == 0:
         # Both are exact. A double would make different ids equal.
@@ -199,7 +200,7 @@ def with_vectors(frame: Any, layout: Layout, features: Sequence[str]) -> Any:
     return frame.mapInArrow(for_workers(Encoding(layout=layout)), kinds.StructType([*coordinates, *others]))
 
 
-def with_numbers(frame: Any, names: Sequence[str], decimal: str) -> Any:
+def with_numbers(frame: Any, names: Sequence[str], dialect: Dialect) -> Any:
     """Convert those of the named columns that are text to numbers, and -0.0 to 0.0 in all of them."""
     texts = tuple(name for name in names if is_string(type_of(frame, name)))
     if texts:
@@ -207,7 +208,7 @@ def with_numbers(frame: Any, names: Sequence[str], decimal: str) -> Any:
             kinds.StructField(field.name, kinds.DoubleType() if field.name in texts else field.dataType)
             for field in frame.schema.fields
         ]
-        frame = frame.mapInArrow(for_workers(Converting(names=texts, decimal=decimal)), kinds.StructType(fields))
+        frame = frame.mapInArrow(for_workers(Converting(names=texts, dialect=dialect)), kinds.StructType(fields))
     return frame.withColumns({name: _without_negative_zero(frame, name) for name in names})
 
 

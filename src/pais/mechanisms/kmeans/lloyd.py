@@ -69,7 +69,7 @@ class LloydSample:
 
     def summarise(self, centers: FloatArray, round_: Round, bits: BitSource) -> Summary:
         """Noisy counts and sums of the clusters of `centers`, which must be released or independent of the data."""
-        k, d = centers.shape
+        k = len(centers)
         grid = self._grid.of_centers(centers)
         label = np.concatenate(self._grid.in_parts(lambda rows: self._grid.assign(grid, rows)[0]))
         member = sparse.csc_array(
@@ -77,8 +77,8 @@ class LloydSample:
         )
         counts: IntArray = member @ self._counts
         sums: IntArray = member @ self._sums
-        counts = counts + round_.count_noise.draw_steps((k, 1), self._count_lattice, bits)[:, 0]
-        sums = sums + round_.sum_noise.draw_steps((k, d), self._sum_lattice, bits)
+        counts = round_.count_noise.added_to(counts[:, None], self._count_lattice, bits)[:, 0]
+        sums = round_.sum_noise.added_to(sums, self._sum_lattice, bits)
         return Summary(noisy_counts=self._count_lattice.decode(counts), noisy_sums=self._sum_lattice.decode(sums))
 
 

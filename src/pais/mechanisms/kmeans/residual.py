@@ -196,17 +196,16 @@ class ResidualSample:
         """
         if not (np.all(np.isfinite(centers)) and np.all(np.isfinite(clip))):
             raise ConvergenceError("a center or a clip is not a finite number. No value is returned.")
-        k, d = centers.shape
         # The price of a round of whole rows covers no residuals.
         whole = whole | round_.whole_rows  # [note: residual-6]
         cells = _Cells(grid=self._grid.of_centers(centers), clip=clip * self._grid.per_unit, whole=whole)
         total = functools.reduce(operator.add, self._grid.in_parts(self._totals(cells, round_)))
         lattice = Lattice(step=self._weight_lattice.step / self._grid.per_unit)
         one = self._weight_lattice
-        counts = total[:, 0] + round_.count_noise.draw_steps((k, 1), one, bits)[:, 0]
-        distances = total[:, 1] + round_.distance_noise.draw_steps((k, 1), one, bits)[:, 0]
+        counts = round_.count_noise.added_to(total[:, :1], one, bits)[:, 0]
+        distances = round_.distance_noise.added_to(total[:, 1:2], one, bits)[:, 0]
         unit = np.where(whole, round_.radius, clip)
-        sums = total[:, 2:] + round_.residual_noise.draw_steps((k, d), lattice, bits, unit=unit)  # [note: residual-4]
+        sums = round_.residual_noise.added_to(total[:, 2:], lattice, bits, unit=unit)  # [note: residual-4]
         return ResidualSummary(
             noisy_counts=one.decode(counts),
             noisy_distances=one.decode(distances) * clip,

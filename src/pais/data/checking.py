@@ -1,0 +1,484 @@
+"""Check a table against what is stated about its columns, before any budget is spent. For its owner: NOT PRIVATE."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pais._base.cards import Card, Carded
+from pais._base.validate import attempt, without_sizes
+from pais.data import typed
+from pais.data.cells import MISSING_WORDS, trimmed
+from pais.data.checks import similar_names
+from pais.data.columns import Columns
+from pais.data.dialect import CSVFile, Dialect
+from pais.data.engines.files import DataFile, open_file
+from pais.data.engines.paths import files_of
+from pais.data.engines.streams import stream_of
+from pais.data.hints import hint_of_values, hints_of, percent
+from pais.data.ids import ids_of_objects, normalised
+from pais.data.kinds import Categories, Column
+from pais.data.scales import Bounds, Dates
+from pais.data.schema import Schema
+from pais.data.tables import as_table, holds_objects, is_frame, require_table
+from pais.data.units import Unit, unit_of
+from pais.errors import ArgumentError, DataError
+
+Mask = NDArray[np.bool_]
+
+#: Every line that a check prints begins so.
+MARK = "not private: "
+
+# Distinct texts of a column that are remembered for hints.
+_MOST_TEXTS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCheck:
+    """How many cells of a column do not fit what is stated about it, and hints. Secret.
+
+    Attributes
+    ----------
+    missing, unreadable, below, above, unlisted : int
+        Cells that are empty; that hold something else than stated; that lie beyond a bound, and are clipped to it; and
+        that are none of the categories. Each cell counts once.
+    n_cells : int
+        Number of all cells.
+    low, high : str, optional
+        The smallest and the largest number or date.
+    hints : tuple of str
+        What may be the reason.
+    """
+
+    name: str
+    kind: str
+    n_cells: int
+    missing: int
+    unreadable: int
+    below: int
+    above: int
+    unlisted: int
+    low: str | None
+    high: str | None
+    hints: tuple[str, ...]
+
+    @property
+    def fitting(self) -> int:
+        return self.n_cells - self.missing - self.unreadable - self.below - self.above - self.unlisted
+
+    def lines(self) -> Iterator[str]:
+        parts = [("missing", self.missing), ("unreadable", self.unreadable), ("below the bounds", self.below)]
+        parts += [("above the bounds", self.above), ("not among the categories", self.unlisted)]
+        found = [f"{percent(number, self.n_cells)} {words}" for words, number in parts if number]
+        values = "" if self.low is None else f"; values from {self.low} to {self.high}"
+        yield f"{self.name}: {', '.join(found) or 'every cell fits'}{values}"
+        yield from (f"{self.name}: hint: {hint}" for hint in self.hints)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleCheck:
+    """The units of the rows: how many, and how many rows each has. Secret."""
+
+    column: str
+    n_people: int
+    n_people_kept: int
+    without_id: int
+    median_rows: float
+    rows_of_most: float
+    most_rows: int
+
+    def line(self) -> str:
+        return (
+            f"{self.column}: {self.n_people:,} people; {self.without_id:,} rows without an id; rows of a person: "
+            f"median {self.median_rows:g}, at most {self.rows_of_most:g} for 95 % of them, {self.most_rows:,} for one"
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Check(Carded):
+    """What `pais.check` found. NOT PRIVATE: every number is exact. Keep it as secret as the table.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnCheck
+        One for each stated column.
+    n_rows : int
+        Number of rows.
+    n_skipped : int, optional
+        Lines of CSV files that are no rows: the number of cells is not that of the header, or a quote is not closed.
+    n_kept : int
+        Rows that a model uses with ``missing="drop"``: an id, and no number, date or truth value that is missing.
+    target : str, optional
+        The column that a model predicts. Rows without a known target are not kept.
+    people : PeopleCheck, optional
+        The units of the rows.
+    """
+
+    columns: tuple[ColumnCheck, ...]
+    n_rows: int
+    n_skipped: int | None
+    n_kept: int
+    target: str | None
+    people: PeopleCheck | None
+
+    def lines(self) -> list[str]:
+        """The findings, one on each line, each marked as not private."""
+        skipped = f"; {self.n_skipped:,} lines are no rows (number of cells, open quote)" if self.n_skipped else ""
+        lines = [f"{self.n_rows:,} rows{skipped}"]
+        lines += [] if self.people is None else [self.people.line()]
+        lines += [line for column in self.columns for line in column.lines()]
+        return [MARK + line for line in [*lines, *self._uses()]]
+
+    def _uses(self) -> Iterator[str]:
+        with_id = self.n_rows - (0 if self.people is None else self.people.without_id)
+        people = "" if self.people is None else f" of {self.people.n_people_kept:,} people"
+        words = "a model" if self.target is None else f"a model of {self.target}"
+        yield (
+            f'{words} uses {self.n_kept:,} rows{people} ({percent(self.n_kept, self.n_rows)}) with missing="drop"; '
+            f'with missing="midpoint", missing features are filled in, and up to {with_id:,} rows are used'
+        )
+        counts = ", ".join(
+            f"{column.name} {column.n_cells - column.missing - column.unreadable - column.unlisted:,}"
+            for column in self.columns
+        )
+        yield f"a statistic uses the cells that have a value: {counts}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def to_frame(self) -> Any:
+        """One row for each column: shares of cells, the range of the values, and the hints. Needs pandas."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ArgumentError("to_frame needs pandas. Install it: pip install pandas.") from None
+        shares = ("missing", "unreadable", "below", "above", "unlisted", "fitting")
+        rows = [
+            {name: getattr(column, name) / max(column.n_cells, 1) for name in shares}
+            | {"low": column.low, "high": column.high, "hints": "; ".join(column.hints)}
+            for column in self.columns
+        ]
+        index = pd.Index([column.name for column in self.columns], name=f"{MARK}column")
+        return pd.DataFrame(rows, index=index)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All findings, for a file. NOT PRIVATE."""
+        return {
+            "kind": "check",
+            "private": False,
+            "rows": self.n_rows,
+            "lines_skipped": self.n_skipped,
+            "rows_kept": self.n_kept,
+            "target": self.target,
+            "people": None if self.people is None else vars(self.people),
+            "columns": [{**vars(column), "hints": list(column.hints)} for column in self.columns],
+        }
+
+    def _card(self) -> Card:
+        facts = [line.removeprefix(MARK).partition(": ") for line in self.lines()[1:]]
+        return Card(
+            kind="Check",
+            summary=self.lines()[0].removeprefix(MARK),
+            facts=tuple((f"{MARK}{label}", text) if mark else (MARK, label) for label, mark, text in facts),
+            alarm="not private: every number is exact, for the owner of the data only",
+        )
+
+
+@without_sizes
+def check(
+    data: object,
+    columns: Mapping[str, object] | Schema,
+    *,
+    unit: str | Unit | None = None,
+    target: str | None = None,
+    **dialect: Any,
+) -> Check:
+    """Compare a table with what you state about its columns, before you spend any budget.
+
+    NOT PRIVATE. The result is for the owner of the data: it holds exact numbers, the smallest and the largest values,
+    and cells. It is not written to a file, charges no ledger and has no effect on a later release.
+
+    Parameters
+    ----------
+    data : table, path, CSVFile, query or batches
+        As in `pais.source`, with named columns. Files are streamed. Of a Spark DataFrame, pass a part:
+        ``frame.limit(100_000).toPandas()``.
+    columns : mapping or Schema
+        What is public about each column, as in the release that you plan.
+    unit : str, optional
+        The column that names the person of each row.
+    target : str, optional
+        The column that a regression or classification is to predict.
+    separator, decimal, thousands, encoding, date_format : str, optional
+        How a CSV file is written: see `CSVFile`.
+
+    Returns
+    -------
+    Check
+        Print it, or use `to_frame`. For each column: the shares of cells that are missing, unreadable, beyond the
+        bounds or not among the categories, with hints such as decimal commas, days before months, or misspelled
+        categories; the number of rows and people; and how many of them a model uses.
+
+    Notes
+    -----
+    Cells are read by the code that reads them for a release, so a row that is used here is used there:
+    `tests/conformance/test_check.py`.
+
+    Examples
+    --------
+    >>> import pais
+    >>> columns = {"age": (18, 100), "region": ["north", "south", "east", "west", "centre"]}
+    >>> found = pais.check(pais.example_people(100), columns, unit="customer_id")
+    >>> found.lines()[0]
+    'not private: 600 rows'
+    """
+    schema = Schema.of(columns)
+    if target is not None and target not in schema.names:
+        raise ArgumentError(
+            f"target={target!r} is not one of the stated columns. State in columns what is public about it."
+        )
+    stated = Dialect(**dialect)
+    if isinstance(data, CSVFile):
+        stated, data = data.dialect_beside(stated), data.path
+    opened = _opened(data, Columns(schema=schema, unit=unit_of(unit, None), dialect=stated))
+    counted = _Counted(columns=schema, unit=None if opened.unit is None else opened.unit.column, target=target)
+    for batch in opened.batches():
+        counted.add(batch, opened.dialect)
+    n_skipped = opened.n_skipped(counted.n_rows)
+    return counted.result(n_skipped=n_skipped, dialect=opened.dialect if opened.files else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Opened:
+    """A table as batches of the stated columns, with the types that its cells have. Secret."""
+
+    files: tuple[DataFile, ...] = ()
+    tables: Any = ()
+    unit: Unit | None
+    dialect: Dialect
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for file in self.files:
+            groups = [None] if file.metadata is None else range(file.metadata.num_row_groups)
+            for group in groups:
+                yield from file.batches(group)
+        for table in self.tables:
+            yield from table.combine_chunks().to_batches()
+
+    def n_skipped(self, n_rows: int) -> int | None:
+        """Number of lines that are no rows, if so many are; None without a CSV file."""
+        has_lines = any(file.metadata is None for file in self.files)
+        return sum(file.most_rows for file in self.files) - n_rows if has_lines else None
+
+
+def _opened(data: Any, columns: Columns) -> _Opened:
+    assert columns.schema is not None
+    own: dict[str, Any] = {"unit": columns.unit, "dialect": columns.dialect}
+    if isinstance(data, (str, Path)):
+        return _Opened(files=tuple(open_file(*place, columns) for place in files_of(data)), **own)
+    if is_frame(data, "pyspark.sql"):
+        raise DataError("a Spark DataFrame is not checked. Pass a part of it, such as frame.limit(100_000).toPandas().")
+    require_table(data)
+    if columns.dialect.stated:
+        raise ArgumentError(f"{', '.join(columns.dialect.stated)} is stated, which is for CSV files. Leave it out.")
+    names = [*columns.schema.names, *(() if columns.unit is None else (columns.unit.column,))]
+    stream = stream_of(data)
+    if stream is not None:
+        _require_names(names, stream.schema.names)
+        return _Opened(tables=stream.tables(names), **own)
+    if is_frame(data, "pandas"):
+        _require_names(names, [str(name) for name in data.columns])
+        return _Opened(tables=[_pandas_cells(data, names, columns.unit)], **own)
+    if not hasattr(data, "__arrow_c_stream__"):
+        raise DataError("an array has no column names. Pass a table or a file.")
+    table = as_table(data, Columns())
+    _require_names(names, table.column_names)
+    return _Opened(tables=[table.select(names)], **own)
+
+
+def _require_names(names: list[str], known: list[str]) -> None:
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise DataError(f"column(s) {', '.join(unknown)} do not exist in the data. {similar_names(unknown, known)}")
+
+
+def _pandas_cells(frame: Any, names: list[str], unit: Unit | None) -> pa.Table:
+    """The columns of a pandas frame. Python objects become text, cell by cell, as their reader would write them."""
+    arrays = []
+    for name in names:
+        series = frame[name]
+        column = None if holds_objects(series.dtype) else attempt(lambda series=series: pa.array(series))  # type: ignore[misc]  # bound now
+        if column is None:
+            objects = np.asarray(series.to_numpy(dtype=object))
+            is_unit = unit is not None and name == unit.column
+            column = ids_of_objects(objects) if is_unit else typed.texts_of_objects(objects)
+        arrays.append(column)
+    return pa.table(arrays, names=names)
+
+
+@dataclass(kw_only=True)
+class _Tally:
+    """Counts of the cells of one column, over all batches. Secret."""
+
+    column: Column
+    counts: Counter[str] = field(default_factory=Counter)
+    unreadable: Counter[str] = field(default_factory=Counter)
+    unlisted: Counter[str] = field(default_factory=Counter)
+    beyond: Counter[str] = field(default_factory=Counter)
+    low: float = np.inf
+    high: float = -np.inf
+
+    def add(self, cells: pa.Array, dialect: Dialect) -> Mask:
+        """Count the cells of a batch, and return which of them have a value that is stated."""
+        column = self.column
+        plain = dialect.cells(cells, column.form) if typed.is_text(cells.type) else cells
+        fits = column.accepts(plain.type)
+        encoded = column.encode(plain) if fits else [np.full(len(cells), np.nan)]
+        is_listed = isinstance(column, Categories)
+        known = np.any([part > 0.0 for part in encoded], axis=0) if is_listed and fits else np.isfinite(encoded[0])
+        missing = _is_missing(cells) & ~known
+        wrong = ~known & ~missing
+        self._count("missing", missing)
+        self._count("unlisted" if is_listed and fits else "unreadable", wrong)
+        _remember(self.unlisted if is_listed and fits else self.unreadable, cells, wrong)
+        if fits and not is_listed and column.form != "text":
+            self._count_values(plain, cells)
+        return known
+
+    def _count_values(self, plain: pa.Array, cells: pa.Array) -> None:
+        is_null = pa.types.is_null(plain.type)
+        if is_null or self.column.cells not in ("numbers", "dates or times"):
+            return
+        values = typed.days_of(plain) if isinstance(self.column, Dates) else typed.numbers_of(plain)
+        whole = values[np.isfinite(values)]
+        if whole.size:
+            self.low, self.high = min(self.low, float(whole.min())), max(self.high, float(whole.max()))
+        if isinstance(self.column, Bounds):
+            below, above = values < self.column.low, values > self.column.high
+            self._count("below", below)
+            self._count("above", above)
+            _remember(self.beyond, cells, below | above)
+
+    def _count(self, name: str, mask: Mask) -> None:
+        self.counts[name] += int(np.count_nonzero(mask))
+
+    def result(self, n_cells: int, dialect: Dialect | None) -> ColumnCheck:
+        hints = [*hints_of(self.column, self.unreadable, self.unlisted, dialect), *hint_of_values(self.beyond)]
+        has_values = self.low <= self.high
+        numbers = {name: self.counts[name] for name in ("missing", "unreadable", "below", "above", "unlisted")}
+        return ColumnCheck(
+            name=self.column.name,
+            kind=self.column.kind,
+            n_cells=n_cells,
+            **numbers,
+            low=self._shown(self.low) if has_values else None,
+            high=self._shown(self.high) if has_values else None,
+            hints=tuple(hints),
+        )
+
+    def _shown(self, value: float) -> str:
+        if not isinstance(self.column, Dates):
+            return f"{value:g}"
+        return str(typed.times_of_days(np.array([value]))[0].astype("datetime64[D]"))
+
+
+class _Counted:
+    """Counts of all columns, rows and people, over all batches. Secret."""
+
+    def __init__(self, *, columns: Schema, unit: str | None, target: str | None) -> None:
+        self._tallies = [_Tally(column=column) for column in columns.columns]
+        self._unit, self._target = unit, target
+        self.n_rows = self._n_kept = self._without_id = 0
+        self._people: list[pa.Table] = []
+
+    def add(self, batch: pa.RecordBatch, dialect: Dialect) -> None:
+        kept = np.ones(batch.num_rows, dtype=bool)
+        for tally in self._tallies:
+            known = tally.add(batch.column(tally.column.name), dialect)
+            # A category that is missing or not listed is none of those listed, and keeps its row.
+            if not isinstance(tally.column, Categories) or tally.column.name == self._target:
+                kept &= known
+        self.n_rows += batch.num_rows
+        if self._unit is not None:
+            kept &= self._add_people(batch.column(self._unit), kept)
+        self._n_kept += int(np.count_nonzero(kept))
+
+    def _add_people(self, cells: pa.Array, kept: Mask) -> Mask:
+        ids = normalised(cells, "the data")
+        has_id = np.asarray(ids.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        self._without_id += int(np.count_nonzero(~has_id))
+        names = ids if pa.types.is_large_binary(ids.type) else ids.cast(pa.large_string()).cast(pa.large_binary())
+        table = pa.table({"id": names, "n": np.ones(len(ids), np.int64), "kept": kept.astype(np.int64)})
+        self._people.append(_by_person(table.filter(pa.array(has_id))))
+        return has_id
+
+    def result(self, *, n_skipped: int | None, dialect: Dialect | None) -> Check:
+        return Check(
+            columns=tuple(tally.result(self.n_rows, dialect) for tally in self._tallies),
+            n_rows=self.n_rows,
+            n_skipped=n_skipped,
+            n_kept=self._n_kept,
+            target=self._target,
+            people=self._people_check(),
+        )
+
+    def _people_check(self) -> PeopleCheck | None:
+        if self._unit is None:
+            return None
+        empty = pa.table(
+            {"id": pa.nulls(0, pa.large_binary()), "n": pa.nulls(0, pa.int64()), "kept": pa.nulls(0, pa.int64())}
+        )
+        people = _by_person(pa.concat_tables([empty, *self._people]))
+        n_rows = people.column("n").to_numpy()
+        rows = n_rows if n_rows.size else np.zeros(1, np.int64)
+        return PeopleCheck(
+            column=self._unit,
+            n_people=int(n_rows.size),
+            n_people_kept=int(np.count_nonzero(people.column("kept").to_numpy())),
+            without_id=self._without_id,
+            median_rows=float(np.median(rows)),
+            rows_of_most=float(np.quantile(rows, 0.95, method="inverted_cdf")),
+            most_rows=int(rows.max()),
+        )
+
+
+def _by_person(table: pa.Table) -> pa.Table:
+    sums = table.group_by("id").aggregate([("n", "sum"), ("kept", "sum")])
+    return sums.select(["id", "n_sum", "kept_sum"]).rename_columns(["id", "n", "kept"])
+
+
+def _is_missing(cells: pa.Array) -> Mask:
+    """Which cells are empty, NaN, infinite, or a word for a missing value."""
+    cells = cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+    missing = cells.is_null()
+    if typed.is_text(cells.type):
+        texts = trimmed(cells.cast(pa.large_string()))
+        missing = pc.or_(missing, pc.is_in(texts, value_set=MISSING_WORDS.cast(pa.large_string())))
+    elif pa.types.is_floating(cells.type):
+        missing = pc.or_(missing, pc.fill_null(pc.invert(pc.is_finite(cells)), True))
+    return np.asarray(pc.fill_null(missing, True).to_numpy(zero_copy_only=False), dtype=bool)
+
+
+def _remember(texts: Counter[str], cells: pa.Array, mask: Mask) -> None:
+    """Count the texts of some cells. Of many texts, the most frequent are remembered."""
+    if not mask.any():
+        return
+    chosen = cells.filter(pa.array(mask))
+    words = attempt(lambda: chosen.cast(pa.large_string()))
+    if words is None:
+        texts[str(chosen.type)] += len(chosen)
+        return
+    for pair in pc.value_counts(pc.ascii_trim_whitespace(words)).to_pylist():
+        texts[pair["values"]] += pair["counts"]
+    if len(texts) > 2 * _MOST_TEXTS:
+        kept = texts.most_common(_MOST_TEXTS)
+        texts.clear()
+        texts.update(dict(kept))

@@ -1,0 +1,336 @@
+"""How a CSV file is written: separator, decimal mark, thousands, encoding and dates. Public.
+
+The dialect belongs to a file as its header does, and not to a row. A file that is written in another way than stated is
+refused with a message that names what it shows: see `recognised`.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+import importlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pais._base.validate import attempt
+from pais.data import typed
+from pais.data.cells import numbers_of_text, trimmed, with_decimal_points
+from pais.errors import ArgumentError
+
+#: Separators that a header can show, and their names.
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+
+# Characters that cannot separate cells: quotes, line ends, letters, digits and the characters of numbers.
+_IN_CELLS = re.compile(r"[\"'\r\n\0\w.+-]")
+
+# Marks of thousands, each with the characters that are written for it.
+_THOUSANDS = {",": ",", ".": r"\.", " ": "[ \u00a0\u202f]", "'": "['\u2019]", "_": "_"}
+
+# The parts of a date and the digits they have. Python's `strptime` has the same letters.
+_PARTS = {
+    "d": r"\d{1,2}",
+    "m": r"\d{1,2}",
+    "Y": r"\d{4}",
+    "y": r"\d{2}",
+    "H": r"\d{1,2}",
+    "M": r"\d{1,2}",
+    "S": r"\d{1,2}",
+}
+
+# Forms of numbers and dates that files have, the most likely first. A form that reads the most cells is likely.
+_NUMBER_FORMS = (
+    {"decimal": "."},
+    {"thousands": ","},
+    {"decimal": ","},
+    {"decimal": ",", "thousands": "."},
+    {"thousands": " "},
+    {"decimal": ",", "thousands": " "},
+    {"thousands": "'"},
+)
+_DATE_FORMS = tuple(
+    {"date_format": f"{date}{time}"}
+    for time in ("", " %H:%M", " %H:%M:%S")
+    for date in (
+        *("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d", "%Y.%m.%d", "%Y%m%d"),
+        *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%m-%y"),
+    )
+)
+
+# A form is recognised if this many cells have it, and at most one cell that does not in this many that do.
+_CELLS_THAT_SHOW, _PER_OTHER = 20, 20
+
+# Encodings of this kind that Python decodes without a table.
+_WITHOUT_TABLE = ("utf-8", "utf-8-sig", "ascii", "iso8859-1")
+
+# Two digits of a year from here on belong to the last century, as in Python.
+_LAST_CENTURY = 69
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How the cells of a CSV file are written. None stands for the usual way. See `pais.CSVFile`."""
+
+    separator: str | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    encoding: str | None = None
+    date_format: str | None = None
+
+    def __post_init__(self) -> None:
+        require_separator(self.separator)
+        if self.decimal not in (None, ".", ","):
+            raise ArgumentError(f"decimal={self.decimal!r} is not a decimal mark. Pass '.' or ','.")
+        if self.thousands is not None and self.thousands not in _THOUSANDS:
+            marks = ", ".join(map(repr, _THOUSANDS))
+            raise ArgumentError(f"thousands={self.thousands!r} is not a mark of thousands. Pass one of {marks}.")
+        if self.thousands == (self.decimal or "."):
+            raise ArgumentError(
+                f"thousands={self.thousands!r} is also the decimal mark. Pass decimal=',' if the comma is that."
+            )
+        if self.encoding is not None and not _reads_line_by_line(self.encoding):
+            raise ArgumentError(
+                f"encoding={self.encoding!r} cannot be read line by line. Pass 'utf-8', 'cp1252' or another encoding "
+                "with one byte for each character, or convert the file to UTF-8."
+            )
+        if self.date_format is not None:
+            _date_pattern(self.date_format)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        """Names of what is stated."""
+        return tuple(field.name for field in fields(self) if getattr(self, field.name) is not None)
+
+    @property
+    def codec(self) -> str:
+        return codecs.lookup(self.encoding or "utf-8").name
+
+    def cells(self, column: pa.Array, kind: str) -> pa.Array:
+        """Return text cells of numbers, or of dates, as they are written without a dialect; null where they are not."""
+        if kind == "numbers":
+            return self._plain_numbers(column)
+        return _iso_dates(column, self.date_format) if kind == "dates" and self.date_format is not None else column
+
+    def numbers(self, column: pa.Array) -> pa.Array:
+        """Return text as doubles; null for what is no number."""
+        return numbers_of_text(self._plain_numbers(column))
+
+    def _plain_numbers(self, column: pa.Array) -> pa.Array:
+        """Return numbers without marks of thousands and with a decimal point; other cells stay as they are."""
+        if self.thousands is not None:
+            column, mark = trimmed(column), _THOUSANDS[self.thousands]
+            grouped = pc.match_substring_regex(
+                column, rf"^[+-]?[1-9]\d{{0,2}}({mark}\d{{3}})+({re.escape(self.decimal or '.')}\d*)?$"
+            )
+            others = pc.if_else(pc.match_substring_regex(column, mark), pa.scalar(None, column.type), column)
+            column = pc.if_else(grouped, pc.replace_substring_regex(column, mark, ""), others)
+        return with_decimal_points(column, self.decimal or ".")
+
+
+@dataclass(frozen=True)
+class CSVFile:
+    """A CSV file, a directory of them or a pattern, and how they are written. Pass it wherever a path is accepted.
+
+    The other arguments say how the cells are written. They are public, and the options of the command line have the
+    same names. What is left out has its usual form. A file whose header or first thousand lines show another form is
+    refused, and the message names it: another separator, decimal commas, marks of thousands, dates in another order, or
+    text that is not UTF-8. Lines count as showing a form if at least 20 cells have it and at most one in 20 has the
+    usual one. A form that you state is not checked.
+
+    Parameters
+    ----------
+    path : str or Path
+        As in `pais.source`.
+    separator : str, optional
+        Character between the cells. If None, the comma; or semicolon, tab or bar, if the header has that and no comma.
+    decimal : {".", ","}, optional
+        Decimal mark of numbers; a point if None. With a comma, a cell with a point is not a number.
+    thousands : {",", ".", " ", "'", "_"}, optional
+        Mark between groups of three digits. A cell in which it stands elsewhere is not a number.
+    encoding : str, optional
+        UTF-8 if None; or an encoding with one byte for each character, such as "cp1252" or "latin-1".
+    date_format : str, optional
+        How dates are written, in the letters of Python's `strptime`: ``"%d.%m.%Y"``. They may have %d, %m, %Y or %y,
+        %H, %M and %S. If None, they are written as 2025-01-31.
+
+    Notes
+    -----
+    Assumes. The dialect of a file is public, as its header is. A single row decides nothing about it, unless the first
+    lines of a file are written in two ways. Messages name a dialect and quote no cell:
+    `tests/conformance/test_csv_dialects.py`.
+
+    Examples
+    --------
+    >>> from pais import CSVFile
+    >>> visits = CSVFile("visits.csv", separator=";", decimal=",", date_format="%d.%m.%Y")
+    """
+
+    path: str | Path
+    dialect: Dialect
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        separator: str | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        encoding: str | None = None,
+        date_format: str | None = None,
+    ) -> None:
+        if not isinstance(path, (str, Path)):
+            raise ArgumentError(f"path must be a text or a Path, but its type is {type(path).__name__}. Pass a path.")
+        object.__setattr__(self, "path", path)
+        dialect = Dialect(
+            separator=separator, decimal=decimal, thousands=thousands, encoding=encoding, date_format=date_format
+        )
+        object.__setattr__(self, "dialect", dialect)
+
+    def dialect_beside(self, other: Dialect) -> Dialect:
+        """Return how the file is written. Raise if something is stated beside it."""
+        if other.stated:
+            raise ArgumentError(f"{', '.join(other.stated)} is stated beside a CSVFile. State it there.")
+        return self.dialect
+
+
+def require_separator(separator: object) -> None:
+    """Raise unless a stated separator is one character that cannot be part of a number, a word or a quoted cell."""
+    if separator is None:
+        return
+    if not isinstance(separator, str) or len(separator) != 1 or not separator.isascii() or _IN_CELLS.match(separator):
+        raise ArgumentError(
+            f"separator={separator!r} cannot separate cells. Pass one character, such as ',', ';', '|' or a tab."
+        )
+
+
+def no_csv(where: str, dialect: Dialect) -> ArgumentError:
+    """Return the error for a dialect that is stated for data that is not a CSV file."""
+    stated = ", ".join(dialect.stated)
+    return ArgumentError(f"{stated} is stated, which is for CSV files, and {where} is none. Leave it out.")
+
+
+def separator_in(header: str) -> str:
+    """Return the separator that a header shows. Nothing else of the file decides it."""
+    shown = [mark for mark in SEPARATORS if mark in header]
+    return shown[0] if len(shown) == 1 else ","
+
+
+def _reads_line_by_line(encoding: object) -> bool:
+    """Whether an encoding is UTF-8, or has one byte for each character and contains ASCII.
+
+    Then a damaged character cannot change another line. Python decodes such an encoding with a table.
+    """
+    name = attempt(lambda: codecs.lookup(encoding).name) if isinstance(encoding, str) else None
+    if name is None or name in _WITHOUT_TABLE:
+        return name is not None
+    module = attempt(lambda: importlib.import_module(f"encodings.{name.replace('-', '_')}"))
+    table = getattr(module, "decoding_table", "")
+    return bool(table[:128] == bytes(range(128)).decode())
+
+
+def _date_pattern(date_format: object) -> str:
+    """Return the pattern of dates in a format, with a name for each part."""
+    parts = re.findall(r"%(.?)", date_format) if isinstance(date_format, str) else []
+    has_date = {"d", "m"} < set(parts) and len({"y", "Y"} & set(parts)) == 1
+    if not has_date or len(set(parts)) < len(parts) or not set(parts) <= set(_PARTS):
+        raise ArgumentError(
+            f"date_format={date_format!r} is not understood. Write a day, a month and a year, such as '%d.%m.%Y' or "
+            "'%m/%d/%Y %H:%M', with each part once."
+        )
+    pieces = re.split(r"%(.)", str(date_format))
+    texts = [
+        re.escape(piece) if place % 2 == 0 else f"(?P<{piece}>{_PARTS[piece]})" for place, piece in enumerate(pieces)
+    ]
+    return f"^{''.join(texts)}$"
+
+
+def _iso_dates(column: pa.Array, date_format: str) -> pa.Array:
+    """Return text dates in a format as ISO 8601; null for cells that are not in the format."""
+    cells = trimmed(pc.cast(column, pa.large_string()))
+    found = pc.extract_regex(cells, _date_pattern(date_format))
+    names = {field.name for field in found.type}
+
+    def text(cell: str) -> pa.Scalar:
+        return pa.scalar(cell, pa.large_string())
+
+    def part(name: str) -> pa.Array | pa.Scalar:
+        return pc.utf8_lpad(pc.struct_field(found, name), 2, "0") if name in names else text("00")
+
+    year = part("Y")
+    if "y" in names:
+        is_last = pc.greater_equal(pc.cast(part("y"), pa.int32()), _LAST_CENTURY)
+        year = pc.binary_join_element_wise(pc.if_else(is_last, text("19"), text("20")), part("y"), text(""))
+    day = pc.binary_join_element_wise(year, part("m"), part("d"), text("-"))
+    if not names & {"H", "M", "S"}:
+        return day
+    time = pc.binary_join_element_wise(part("H"), part("M"), part("S"), text(":"))
+    return pc.binary_join_element_wise(day, time, text("T"))
+
+
+def likely_forms(cells: pa.Array, kind: str, dialect: Dialect) -> tuple[list[Dialect], NDArray[np.bool_]]:
+    """Return the dialects that read the most of some text cells, and which of the cells these are."""
+    best, most = [], np.zeros(len(cells), dtype=bool)
+    for form in _NUMBER_FORMS if kind == "numbers" else _DATE_FORMS:
+        other = replace(dialect, **{"decimal": None, "thousands": None, **form} if kind == "numbers" else form)
+        read = is_read(cells, kind, other)
+        if read.sum() > most.sum():
+            best, most = [other], read
+        elif read.any() and read.sum() == most.sum():
+            best.append(other)
+    return best, most
+
+
+def is_read(cells: pa.Array, kind: str, dialect: Dialect) -> NDArray[np.bool_]:
+    """Which text cells are numbers, or dates, in a dialect."""
+    plain = dialect.cells(cells, kind)
+    return np.isfinite(typed.numbers_of(plain) if kind == "numbers" else typed.days_of(plain))
+
+
+def recognised(columns: Mapping[str, Sequence[pa.Array]], dialect: Dialect) -> Dialect | None:
+    """Return a dialect that the first cells of a file show, if it is not the stated one; None if they show none.
+
+    `columns` has the columns of text cells by kind: "numbers", "dates" and "text".
+    """
+    for kind, is_stated in (
+        ("numbers", dialect.decimal is not None or dialect.thousands is not None),
+        ("dates", dialect.date_format is not None),
+    ):
+        cells = pa.concat_arrays([pa.nulls(0, pa.large_string()), *columns.get(kind, ())])
+        usual = is_read(cells, kind, dialect)
+        others = cells.filter(pa.array(~usual)).drop_null()
+        if is_stated or len(others) < _CELLS_THAT_SHOW:
+            continue
+        forms, read = likely_forms(others, kind, dialect)
+        if forms and _shows(read.sum(), (usual & ~is_read(cells, kind, forms[0])).sum()):
+            return forms[0]
+    texts = pa.concat_arrays([pa.nulls(0, pa.large_string()), *columns.get("text", ())])
+    damaged = int(pc.sum(pc.match_substring(texts, "\ufffd")).as_py() or 0)
+    other = int(pc.sum(pc.match_substring_regex(texts, "[^\\x00-\\x7f]")).as_py() or 0)
+    if dialect.encoding is None and _shows(damaged, other - damaged):
+        return replace(dialect, encoding="cp1252")
+    return None
+
+
+def _shows(n_cells: int, n_others: int) -> bool:
+    return bool(n_cells >= _CELLS_THAT_SHOW and _PER_OTHER * n_others <= n_cells)
+
+
+def in_words(form: Dialect, dialect: Dialect) -> str:
+    """Say how a file is written and what to pass, for a form that differs from a dialect."""
+    differ = {name: getattr(form, name) for name in form.stated if getattr(form, name) != getattr(dialect, name)}
+    date = datetime.datetime(2025, 12, 31).strftime(form.date_format or "")
+    words = {
+        "decimal": f"decimal {'commas' if form.decimal == ',' else 'points'}",
+        "thousands": f"marks of thousands ({form.thousands!r})",
+        "encoding": "text that is not UTF-8",
+        "date_format": f"dates such as {date}",
+    }
+    shown = " and ".join(words[name] for name in differ)
+    stated = ", ".join(f"{name}={value!r}" for name, value in differ.items())
+    return f"{shown}: pass {stated}"

@@ -1,0 +1,287 @@
+"""What lies beyond a bound, from noisy counts by octave: a family of tails, each with a weight.
+
+Noisy counts show where most values lie, but not how far the last few reach. Tails of many shapes are fitted to the
+outer end of the counts, and every tail keeps a weight by how well it fits. For each possible bound, the weighted tails
+say how much is expected beyond it and how uncertain that is. All of it is post-processing of released counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais._base.octaves import BINS_PER_OCTAVE, edges
+from pais.planning.norm_counts import NoisyCounts, falling_counts, octave_weights, sum_bound
+
+# The constants of this module were chosen together, for the coverage and the error of means and totals on normal,
+# lognormal, gamma, Student and Pareto values, zeros mixed in, with 500 to a million rows and epsilon from 0.1 to 3. The
+# table of coverage in docs/benchmarks.md shows what they reach on other tables.
+
+# A tail has A exp(b x + c bend(x)) values in a bin, x octaves beyond the last clear edge, where bend'' = 2^(growth x).
+# With c = 0 it is a power law; growth 0 is a lognormal tail, 1 an exponential, 2 a normal one.
+_SLOPES = -np.geomspace(0.35, 60.0, 30)
+_CURVES = -np.concatenate([[0.0], 0.1 * 2.0 ** np.arange(10)])
+_GROWTHS = (0.0, 1.0, 2.0)
+_GROWTH_WEIGHTS = (0.5, 0.3, 0.2)
+# Curves above this are less likely before the counts are seen.
+_TYPICAL_CURVE = 0.3
+# Levels of the tail, relative to the released number of values beyond the last clear edge.
+_LEVELS = np.geomspace(0.5, 2.0, 9)
+# Tails this much less likely than the best one are left out, first with one level and then with all.
+_LEAST_LOG_WEIGHT = (-12.0, -7.0)
+
+# Relative misfit of an octave, times one plus its distance in octaves from the clear edge.
+_MISFIT = 0.2
+# Octaves of the fit within and beyond the clear edge, and octaves over which the tail is continued.
+_BELOW, _USED, _BEYOND = 4, 3, 6
+# The number of values from a bin outwards is clear, or seen, above this many standard deviations of its noise.
+_CLEAR, _SEEN = 5.0, 2.5
+# Relative error of what lies beyond the clear edge, and the exponent below which it grows.
+_UNSEEN_ERROR, _USUAL_EXPONENT = 0.5, 3.0
+# Error of the place of values in a bin, in widths of the bin: for each bin, and common to all.
+_PLACE_ERROR, _COMMON_PLACE_ERROR = 0.12, 0.03
+
+
+class Beyond(NamedTuple):
+    """What lies beyond each of several bounds: one number for each bound.
+
+    Attributes
+    ----------
+    expected, variance : array
+        Expected sum of the excess of the values over the bound, and its variance.
+    predicted : array
+        The variance for choosing a bound. Rare heavy tails enter it by their absolute deviation, because their variance
+        would move every bound far outwards.
+    unseen : array
+        Part of the expected sum beyond the last clear edge, where the shape of the tail decides.
+    """
+
+    expected: FloatArray
+    variance: FloatArray
+    predicted: FloatArray
+    unseen: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Tail:
+    """Sizes of values by bin, as far as they are seen, with weighted tails beyond the last clear edge. Public.
+
+    Attributes
+    ----------
+    bins : array of int
+        The bins that are seen, from the smallest sizes on.
+    counts : array
+        The released count of each of them, without bias.
+    deviation : float
+        Standard deviation of the noise of a count.
+    window : array of int
+        The bins of the fitted tails.
+    weights : array of shape (tails,)
+        Weight of each tail. They sum to 1.
+    means, variances : arrays of shape (tails, bins of the window)
+        Number of values in each bin if the tail is right. Clear bins count as released.
+    clear : array of bool
+        Which bins of the window are clear.
+    places : array
+        Mean place of the values in each bin of the window, from 0 to 1.
+    inner, inner_counts : arrays
+        The bins before the window, and their released counts.
+    exponent : float
+        How fast the number of values falls beyond the clear edge, as a power of their size.
+    """
+
+    points: FloatArray
+    bins: NDArray[np.intp]
+    counts: FloatArray
+    deviation: float
+    window: NDArray[np.intp]
+    weights: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    clear: NDArray[np.bool_]
+    places: FloatArray
+    inner: NDArray[np.intp]
+    inner_counts: FloatArray
+    exponent: float
+
+    @classmethod
+    def of(cls, noisy: NoisyCounts) -> Tail | None:
+        """Fit tails to released counts by size; None if no octave stands above the noise."""
+        counts, per_octave, deviation = noisy.counts, noisy.bins_per_octave, noisy.deviation
+        by_octave = counts.reshape(-1, per_octave).sum(axis=1)
+        log_chance = -np.log(noisy.risk * octave_weights(by_octave.size))
+        # An octave is seen by its sum, or by one of its bins if a group of values has it to itself.
+        largest = counts.reshape(-1, per_octave).max(axis=1)
+        seen = by_octave > sum_bound(noisy.noise, per_octave, log_chance)
+        seen |= largest > sum_bound(noisy.noise, 1, log_chance + math.log(per_octave))
+        if not seen.any():
+            return None
+        # One octave outwards and three inwards belong to an octave that is seen.
+        near = seen | np.append(False, seen[:-1])
+        for inwards in (1, 2, 3):
+            near[:-inwards] |= seen[inwards:]
+        kept = np.flatnonzero(np.repeat(near, per_octave))
+        outwards = np.cumsum(counts[kept][::-1])[::-1]
+        spread = deviation * np.sqrt(np.arange(kept.size, 0, -1.0))
+        last = np.flatnonzero(outwards > _SEEN * spread)
+        bins = kept[: (last[-1] if last.size else 0) + 1]
+        clear = np.flatnonzero(outwards > _CLEAR * spread)
+        place = int(clear[-1]) if clear.size else 0
+        # A far octave that stands out by itself is clear too: it holds a group of values.
+        alone = np.flatnonzero(np.repeat(seen, per_octave)[kept] & (counts[kept] > _SEEN * deviation))
+        if alone.size and kept[alone[-1]] > kept[place] + 2 * per_octave:
+            place = int(alone[-1])
+        fitted = _fitted(counts, per_octave, deviation, kept[0], kept[place], max(float(outwards[place]), deviation))
+        points = edges()[:: BINS_PER_OCTAVE // per_octave]
+        return cls(points=points, bins=bins, counts=counts[bins], deviation=deviation, **fitted._asdict())
+
+    @property
+    def top(self) -> float:
+        """Upper edge of the last bin that is seen."""
+        return float(self.points[self.bins[-1] + 1])
+
+    @functools.cached_property
+    def positive_counts(self) -> FloatArray:
+        """The counts of the bins that are seen, none of them negative."""
+        return falling_counts(self.counts)
+
+    @property
+    def moment(self) -> float:
+        """Sum of the sizes of the values, from the counts."""
+        low, high = self.points[self.bins], self.points[self.bins + 1]
+        return float(self.positive_counts @ (low + high)) / 2.0
+
+    def beyond(self, bounds: FloatArray, power: int = 1) -> Beyond:
+        """What lies beyond each bound: the sum of size^power - bound^power over the values that are larger."""
+        column = np.maximum(np.asarray(bounds, dtype=float), 0.0)[:, None]
+        outer, outer_width = self._excess(column, self.window, self.places, power)
+        inner, inner_width = self._excess(column, self.inner, np.full(self.inner.size, 0.5), power)
+        by_tail = self.means @ outer.T
+        expected = self.weights @ by_tail
+        counts = np.maximum(self.weights @ self.means, 0.0)
+        variances = self.weights @ self.variances
+        inner_counts = np.maximum(self.inner_counts, 0.0)
+        unseen = (counts * ~self.clear) @ outer.T
+        outer_error, inner_error = counts * outer_width, inner_counts * inner_width
+        # Errors of the places of values in their bins, and the noise of the inner bins.
+        common = _PLACE_ERROR**2 * ((outer_error**2).sum(axis=1) + (inner_error**2).sum(axis=1))
+        common += (_COMMON_PLACE_ERROR * (outer_error.sum(axis=1) + inner_error.sum(axis=1))) ** 2
+        common += self.deviation**2 * (inner * inner).sum(axis=1)
+        between = np.maximum(self.weights @ by_tail**2 - expected**2, 0.0)
+        shape = _UNSEEN_ERROR * max(1.0, (_USUAL_EXPONENT / max(self.exponent, 1.0)) ** 2)
+        variance = common + between + (shape * unseen) ** 2 + (outer * outer) @ variances
+        rare = np.where(self.clear, 1.0, np.minimum(counts, 1.0))
+        absolute = self.weights @ np.abs(by_tail - expected) + _UNSEEN_ERROR * unseen
+        predicted = common + absolute**2 + (outer * outer) @ (variances * rare)
+        return Beyond(
+            expected=expected + inner @ self.inner_counts, variance=variance, predicted=predicted, unseen=unseen
+        )
+
+    def number_beyond(self, bounds: FloatArray) -> FloatArray:
+        """Expected number of values beyond each bound."""
+        column = np.asarray(bounds, dtype=float)[:, None]
+        total = np.zeros(len(column))
+        for bins, counts in (
+            (self.window, self.weights @ self.means),
+            (self.inner, self.inner_counts),
+        ):
+            low, high = self.points[bins], self.points[bins + 1]
+            total += np.clip((high - column) / (high - low), 0.0, 1.0) @ counts
+        return total
+
+    def _excess(
+        self, bounds: FloatArray, bins: NDArray[np.intp], places: FloatArray, power: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Mean of size^power - bound^power in each bin, by bound, and how far a wrong place in a bin moves it."""
+        low, high = self.points[bins], self.points[bins + 1]
+        width = high - low
+        part = np.clip((high - bounds) / width, 0.0, 1.0)
+        whole = (low + places * width) ** power - bounds**power
+        # Values are spread evenly over the part of a bin beyond the bound.
+        steps = np.arange(power + 1)
+        mean = sum(high ** (power - k) * bounds**k for k in steps) / (power + 1.0)
+        excess = np.where(bounds <= low, whole, part * (mean - bounds**power))
+        return np.where(bounds >= high, 0.0, excess), part * width * power * high ** (power - 1)
+
+
+class _Fitted(NamedTuple):
+    window: NDArray[np.intp]
+    weights: FloatArray
+    means: FloatArray
+    variances: FloatArray
+    clear: NDArray[np.bool_]
+    places: FloatArray
+    inner: NDArray[np.intp]
+    inner_counts: FloatArray
+    exponent: float
+
+
+def _fitted(noisy: FloatArray, per_octave: int, deviation: float, first: int, clear: int, n_beyond: float) -> _Fitted:
+    """The weighted tails for counts from a first bin on, with a last clear bin and the number of values from it on."""
+    start = min(max(clear - _BELOW * per_octave, first, 1), clear)
+    # From the mode on, counts fall.
+    start = min(start + int(np.argmax(noisy[start : clear + 1])), clear)
+    window = np.arange(start, min(clear + _BEYOND * per_octave, noisy.size))
+    counts, x = noisy[window], (window - clear + 0.5) / per_octave
+    used, is_clear = window <= clear + _USED * per_octave, window <= clear
+    shape, slope = _shapes(x)
+    level = n_beyond / np.maximum((shape * (window >= clear)).sum(axis=1), 1e-300)
+    misfit = _MISFIT * math.sqrt(per_octave) * (1.0 + np.maximum(-x, 0.0))
+
+    def log_weights(tails: FloatArray, prior: FloatArray) -> FloatArray:
+        variance = deviation**2 + (misfit * tails) ** 2 + tails
+        fit = ((counts - tails) ** 2 / variance + np.log(variance)) * used
+        return np.asarray(prior - 0.5 * fit.sum(axis=1))
+
+    weights = log_weights(level[:, None] * shape, _prior())
+    good = weights > weights.max() + _LEAST_LOG_WEIGHT[0]
+    tails = ((level[good, None] * _LEVELS)[:, :, None] * shape[good][:, None, :]).reshape(-1, x.size)
+    weights = log_weights(tails, np.repeat(_prior()[good], _LEVELS.size))
+    slope = np.repeat(slope[good], _LEVELS.size, axis=0)
+    good = weights > weights.max() + _LEAST_LOG_WEIGHT[1]
+    tails, slope, weights = tails[good], slope[good], np.exp(weights[good] - weights.max())
+    weights = weights / weights.sum()
+    # Beyond the clear edge, tail and released count are weighted by their variances.
+    own = (misfit * tails) ** 2 + tails
+    trust = np.where(used, own / (own + deviation**2), 0.0)
+    fall = np.clip(weights @ slope / per_octave, -8.0, 8.0)
+    fall = np.where(np.abs(fall) > 1e-3, fall, 1e-3)
+    one, two = (float(weights @ tails[:, window > clear + k * per_octave].sum(axis=1)) for k in (0, 1))
+    inner = np.arange(first, start)
+    return _Fitted(
+        window=window,
+        weights=weights,
+        means=np.where(is_clear, counts, tails + trust * (counts - tails)),
+        variances=np.where(is_clear, deviation**2, own * (1.0 - trust)),
+        clear=is_clear,
+        # Mean place of values whose density falls exponentially over the bin, and a little for the width of octaves.
+        places=0.5 + np.clip(1 / (1 - np.exp(-fall)) - 1 / fall - 0.5, -0.3, 0.3) - 0.06 / per_octave,
+        inner=inner,
+        inner_counts=noisy[inner],
+        exponent=math.log2(max(one, 1e-9) / max(two, 1e-10)),
+    )
+
+
+def _shapes(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Height of each tail at these octaves, and the slope of its logarithm, each of shape (tails, octaves)."""
+    bend, fall = np.empty((2, len(_GROWTHS), x.size))
+    for number, growth in enumerate(_GROWTHS):
+        rate = growth * math.log(2.0)
+        fall[number] = x if growth == 0.0 else np.expm1(rate * x) / rate
+        bend[number] = 0.5 * x * x if growth == 0.0 else (np.expm1(rate * x) - rate * x) / rate**2
+    slopes, curves = _SLOPES[:, None, None, None], _CURVES[None, :, None, None]
+    exponent = (slopes * x + curves * bend).reshape(-1, x.size)
+    return np.exp(np.clip(exponent, -60.0, 30.0)), (slopes + curves * fall).reshape(-1, x.size)
+
+
+@functools.cache
+def _prior() -> FloatArray:
+    """Logarithms of the weights of the tails before the counts are seen."""
+    curves = np.multiply.outer(1.0 / (1.0 - _CURVES / _TYPICAL_CURVE), _GROWTH_WEIGHTS)
+    return np.log(np.multiply.outer(np.ones(_SLOPES.size), curves)).ravel()

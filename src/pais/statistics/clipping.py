@@ -1,0 +1,260 @@
+"""What clipping did to a statistic: the share of the values beyond the bounds, with its error, in words and warnings.
+
+Shares follow from released counts, so that a warning tells nothing that the release does not tell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.data.checks import listed
+from pais.errors import QualityWarning
+from pais.mechanisms import VectorStatistic
+from pais.mechanisms.blocks import Block, Ends
+from pais.planning.spread import Cut, Spread
+from pais.privacy.guarantee import warn
+from pais.statistics.recipes import Lost
+from pais.statistics.table import Field, Fields
+
+# What the counts of values beyond the bounds take: the noise of the others grows by 3 %, or by 2 % if it is Gaussian.
+_PURE_IMPORTANCE, _GAUSSIAN_IMPORTANCE = 0.03, 0.2
+
+# A share is too large if it exceeds the first number by this many standard errors. So a share of 2 % is found if its
+# standard error is at most 0.15 %, and a share below 1 % is reported in about one of 1,000 releases.
+_HARMLESS, _CLEARLY = 0.01, 4.0
+
+# A share is not known if the number of values is below this many standard deviations of its noise.
+_KNOWN = 5.0
+
+
+class ClippedShare(NamedTuple):
+    """Noisy share of the values of a column below its lower bound and above its upper one.
+
+    The standard error is that of the sum of both. All are NaN if there are too few values for the noise.
+    """
+
+    column: str
+    below: float
+    above: float
+    standard_error: float
+
+    @property
+    def share(self) -> float:
+        return self.below + self.above
+
+    @property
+    def is_large(self) -> bool:
+        """Whether so many values are clipped that the statistic is not that of the table."""
+        return self.share - _CLEARLY * self.standard_error > _HARMLESS
+
+
+def bounded(fields: Fields) -> list[Field]:
+    """The columns whose values are clipped to bounds."""
+    return [field for field in fields.columns if not (field.is_listed or field.is_truth)]
+
+
+def with_ends(blocks: list[tuple[Block, float]], fields: Fields, *, gaussian: bool) -> list[tuple[Block, float]]:
+    """Blocks with their importance, and small ones that count the values beyond the bounds of each column."""
+    columns = bounded(fields)
+    if not columns:
+        return blocks
+    weights = [weight for _, weight in blocks]
+    if gaussian:
+        importance = _GAUSSIAN_IMPORTANCE * math.hypot(*weights) / math.sqrt(len(columns))
+    else:
+        importance = _PURE_IMPORTANCE * math.fsum(weights) / len(columns)
+    return [*blocks, *((Ends(column=field.start), importance) for field in columns)]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EndCounts:
+    """Released counts of values below, within and above the bounds, of shape (groups, columns, 3), and their variance.
+
+    The variance is that of noise and sampling together, in the same shape.
+    """
+
+    fields: Fields
+    counts: FloatArray
+    variance: FloatArray
+
+    @classmethod
+    def of(
+        cls, totals: FloatArray, mechanism: VectorStatistic, fields: Fields, *, max_rows: int, spare: float
+    ) -> EndCounts | None:
+        """Take the counts out of the totals of a mechanism; None if it did not count."""
+        pairs = zip(mechanism.blocks, mechanism.places, strict=True)
+        places = [(block, place) for block, place in pairs if isinstance(block, Ends)]
+        if not places:
+            return None
+        counts = np.stack([totals[:, place] for _, place in places], axis=1)
+        noise = np.array([max_rows * block.factor * mechanism.noise.deviation(1) for block, _ in places])
+        variance = noise[:, None] ** 2 + spare * max_rows * np.abs(counts)
+        return cls(fields=fields, counts=counts, variance=variance)
+
+    def shares(self) -> tuple[ClippedShare, ...]:
+        """The shares of each column, of all groups together."""
+        below, above, error = _shares(self.counts.sum(axis=0), self.variance.sum(axis=0))
+        columns = bounded(self.fields)
+        return tuple(
+            ClippedShare(field.name, *numbers)
+            for field, *numbers in zip(columns, below.tolist(), above.tolist(), error.tolist(), strict=True)
+        )
+
+    def parts(self, column: int) -> FloatArray:
+        """Parts of the cells of a column that are in each group. They add up to 1."""
+        n = np.maximum(self.counts[:, column].sum(axis=-1), 0.0) + 1e-9
+        return np.asarray(n / n.sum())
+
+    def excessive(self) -> list[str]:
+        """The columns of which too many values are clipped, in all groups together or in one of them."""
+        # The largest of many noises is larger than one of them.
+        margin = _CLEARLY + math.log(len(self.counts)) / math.sqrt(2.0)
+        in_a_group = np.any(_is_clear(self.counts, self.variance, margin), axis=0)
+        overall = _is_clear(self.counts.sum(axis=0), self.variance.sum(axis=0), _CLEARLY)
+        pairs = zip(bounded(self.fields), in_a_group | overall, strict=True)
+        return [field.name for field, is_excessive in pairs if is_excessive]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BeyondBounds:
+    """What is expected beyond bounds that were found privately, for sums over the cells of each group and label.
+
+    Attributes
+    ----------
+    expected, deviation : array of shape (2, groups, labels)
+        Expected decrease of the sums of values and of their squared distances from the centers, and its deviation.
+    centers : array of shape (labels,)
+        The centers.
+    """
+
+    expected: FloatArray
+    deviation: FloatArray
+    centers: FloatArray
+
+    @classmethod
+    def of(
+        cls, spreads: Mapping[str, Spread], fields: Fields, ends: EndCounts | None, max_rows: int
+    ) -> BeyondBounds | None:
+        """Follow from the spread of each column; None if no column has one."""
+        if not spreads:
+            return None
+        places = {one.name: place for place, one in enumerate(bounded(fields))}
+        columns = []
+        for one in fields.columns:
+            cut, parts = Cut(), np.ones(1 if fields.groups is None else len(fields.groups))
+            if one.name in spreads:
+                cut = spreads[one.name].cut(one.low, one.high)
+                parts = parts / parts.size if ends is None else ends.parts(places[one.name])
+            # How much of it belongs to a group is a guess.
+            guess = [cut.size**2, cut.second**2] if fields.groups is not None else [0.0, 0.0]
+            variance = np.multiply.outer([cut.first_variance, cut.second_variance], parts**2)
+            deviation = np.sqrt(variance + np.multiply.outer(guess, parts))
+            expected = np.multiply.outer([cut.first, cut.second], parts)
+            center = spreads[one.name].center if one.name in spreads else 0.0
+            columns.extend([(max_rows * expected, max_rows * deviation, center)] * len(one.labels))
+        sums, errors, centers = zip(*columns, strict=True)
+        return cls(expected=np.stack(sums, axis=-1), deviation=np.stack(errors, axis=-1), centers=np.array(centers))
+
+    def drawn(self, normal: FloatArray, groups: slice) -> Lost:
+        """What is lost, for draws of a normal variable of shape (draws, groups, labels)."""
+        first, second = (
+            expected[groups] + deviation[groups] * normal
+            for expected, deviation in zip(self.expected, self.deviation, strict=True)
+        )
+        return Lost(first=first, second=second, centers=self.centers)
+
+
+def _is_clear(counts: FloatArray, variance: FloatArray, margin: float) -> NDArray[np.bool_]:
+    """Whether the share beyond the bounds is clearly not harmless. Noise of the number of values is accounted for."""
+    weights = np.array([1.0 - _HARMLESS, -_HARMLESS, 1.0 - _HARMLESS])
+    return np.asarray(counts @ weights > margin * np.sqrt(variance @ weights**2))
+
+
+def _shares(counts: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Shares below and above, and the standard error of their sum, from counts whose last axis has three entries."""
+    n = counts.sum(axis=-1)
+    known = n > _KNOWN * np.sqrt(variance.sum(axis=-1))
+    n = np.where(known, n, np.nan)
+    below, above = counts[..., 0] / n, counts[..., 2] / n
+    beyond = below + above
+    ends = variance[..., 0] + variance[..., 2]
+    error = np.sqrt((1.0 - beyond) ** 2 * ends + beyond**2 * variance[..., 1]) / n
+    return below, above, error
+
+
+def clipping_in_words(fields: Fields, shares: tuple[ClippedShare, ...] = (), restored: Collection[str] = ()) -> str:
+    """What clipping did, in words. `restored` are the columns to which the part beyond the bounds was added."""
+    columns = bounded(fields)
+    known = {one.column: one for one in shares if not math.isnan(one.share)}
+    texts = [_share_in_words(field, known[field.name]) for field in columns if field.name in known]
+    unknown = [field for field in columns if field.name not in known]
+    if unknown:
+        bounds = "; ".join(f"{field.name} {bounds_in_words(field)}" for field in unknown)
+        texts.append(f"Values outside the bounds were clipped to them ({bounds}); how many is not known.")
+    if restored:
+        texts.append(
+            f"An estimate of the part of {listed(list(restored))} beyond the bounds was added. The error includes the "
+            "uncertainty of this estimate."
+        )
+    every = (*fields.columns, *fields.by)
+    if any(field.is_listed and field.intervals is None for field in every):
+        texts.append(
+            "A category that is not listed belongs to none of those listed; shares are of the cells with a listed one."
+        )
+    spans = [f"{field.name} {field.intervals.span()}" for field in every if field.intervals is not None]
+    if spans:
+        texts.append(f"A value outside the stated groups belongs to none of them ({'; '.join(spans)}).")
+    return " ".join(texts) or "No values were clipped."
+
+
+def _share_in_words(field: Field, clipped: ClippedShare) -> str:
+    margin = 2.0 * clipped.standard_error
+    if clipped.share > margin:
+        start = f"About {_percent(clipped.share)} (± {_percent(margin)})"
+    else:
+        start = f"At most about {_percent(max(clipped.share, 0.0) + margin)}"
+    return f"{start} of the values of {field.name} were clipped to the bounds {bounds_in_words(field)}."
+
+
+def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> None:
+    """Warn of columns of which too many values are clipped."""
+    by_name = {one.column: one for one in shares}
+    texts = [
+        f"{_about(by_name[field.name].share)} of the values of {field.name!r} are outside the bounds "
+        f"{bounds_in_words(field)}"
+        for field in bounded(fields)
+        if field.name in names
+    ]
+    if texts:
+        warn(
+            f"{listed(texts)}. They were clipped, so the interval does not contain the {title} of the table itself. "
+            "State wider bounds.",
+            QualityWarning,
+        )
+
+
+def _about(share: float) -> str:
+    return "many" if math.isnan(share) else f"about {_percent(share)}"
+
+
+def _percent(share: float) -> str:
+    percent = 100.0 * share
+    return f"{percent:.0f} %" if percent >= 10.0 else f"{percent:.2g} %"
+
+
+def bounds_in_words(field: Field) -> str:
+    facts = field.column.facts()
+    if "low" in facts:
+        return f"{_end(facts['low'])} to {_end(facts['high'])}"
+    return f"{field.low:.6g} to {field.high:.6g}, found privately"
+
+
+def _end(bound: object) -> str:
+    return f"{bound:.10g}" if isinstance(bound, float) else str(bound)

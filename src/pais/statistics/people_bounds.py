@@ -1,0 +1,227 @@
+"""The bound on what a person adds to a total: stated, or chosen from a released histogram of people.
+
+A small bound has little noise, and cuts much off. Noisy counts of people by octave of their norm show how much: tails
+that are fitted to the counts tell what lies beyond each bound and how uncertain that is. The bound with the least noise
+and uncertainty together is taken, and what it is expected to cut off is added back, where that is right. All of it is
+post-processing of released values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pais._base.numerics import FloatArray
+from pais._base.octaves import OCTAVES
+from pais.mechanisms import NoiseLaw
+from pais.mechanisms.people_totals import FIRST_OCTAVE, N_OCTAVES
+from pais.planning.norm_counts import NoisyCounts
+from pais.planning.tails import Beyond, Tail
+
+#: Up to this many groups, people are counted by the number of their groups, and by octaves of it from there on.
+MOST_SIZES = 16
+
+# Possible bounds: this many octaves below and above the largest norm that is seen, in twelfths.
+_BELOW, _ABOVE = 7, 4
+
+# The smallest and the largest bound, in rows.
+_LEAST, _MOST = 2.0**-24, 2.0**31
+
+# Where what is cut off is shared over groups, relative error of the shares: to choose a bound, and in intervals. Chosen
+# on people with a home group and geometric, lognormal and Zipf numbers of rows: docs/theory/notes/totals.md.
+_SPLIT_CHOICE, SPLIT_ERROR = 0.3, 0.7
+
+# Part of the predicted error of what is cut off that counts in the choice of a bound: it is predicted with caution.
+_CAUTION = 0.5
+
+# Sizes of people are seen if as many people as this many deviations of the noise have them or larger ones.
+_SEEN = 3.0
+
+# A tail that falls more slowly than this power of the norm, and of which much is not seen, makes a warning.
+_HEAVY, _MUCH_UNSEEN = 2.5, 0.3
+
+# The bound, in rows, if nothing stands out of the noise.
+_UNSEEN_BOUND = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A bound on the norm of what a person adds to a block, and what it cuts off. Public; amounts are in rows.
+
+    Attributes
+    ----------
+    size : float
+        The bound.
+    cut, cut_deviation : float
+        Expected sum of what is cut off, with its sign, and its standard deviation; both 0 if the bound is stated.
+    added_back : bool
+        Whether the expected sum is added to the released totals. Otherwise it is a bias that widens the intervals.
+    n_people, n_zero : float, optional
+        Released number of people with a norm above 0, and with norm 0; None if they were not counted.
+    concern : str
+        "unseen" if no people stand out of the noise, "heavy" if a few people may hold much of the total.
+    """
+
+    size: float
+    cut: float = 0.0
+    cut_deviation: float = 0.0
+    added_back: bool = False
+    n_people: float | None = None
+    n_zero: float = 0.0
+    concern: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What is public about the totals of a block.
+
+    Attributes
+    ----------
+    n_coordinates : int
+        Number of totals, over all groups.
+    sign : int
+        1 or -1 if a person adds only amounts of this sign, 0 if both are possible.
+    whole : bool
+        Whether a person adds whole numbers of rows.
+    noise : NoiseLaw
+        The noise of a total that a person changes by at most 1.
+    pure : bool
+        Whether norms are l1 norms, the sum of absolute values.
+    """
+
+    n_coordinates: int
+    sign: int
+    whole: bool
+    noise: NoiseLaw
+    pure: bool
+
+    @property
+    def adds_back(self) -> bool:
+        """Whether the excess of a norm over the bound is what the person's total loses."""
+        return self.n_coordinates == 1 or (self.pure and self.sign != 0)  # [note: totals-8]
+
+    @property
+    def per_norm(self) -> float:
+        """What a vector loses in all totals together for each unit of its norm.
+
+        An l2 norm of 1 over k totals is a sum between 1 and the root of k, of which this is the middle.
+        """
+        return 1.0 if self.pure else self.n_coordinates**0.25
+
+    def noise_of(self, bounds: FloatArray) -> FloatArray:
+        """Variance of the noise of all totals together, for each bound."""
+        return np.asarray(self.n_coordinates * (self.noise.deviation(1) * bounds) ** 2)
+
+
+def bound_from_octaves(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bound:
+    """Choose a bound from noisy numbers of people by sign and octave of their norm, of shape (signs, 1 + octaves).
+
+    The first bin of each sign is for people whose norm is 0. With one row of bins, all people have the sign of the
+    totals, or signs are not told apart.
+    """
+    zero, signs = float(counts[0, 0]), [totals.sign or 1] if len(counts) == 1 else [1, -1]
+    sides = [(_tail(side[1:], law), sign) for side, sign in zip(counts, signs, strict=True)]
+    tails = [(tail, sign) for tail, sign in sides if tail is not None and sign * totals.sign >= 0]
+    if not tails:
+        return _unseen(totals, law, zero)
+    bounds = max(tail.top for tail, _ in tails) * np.exp2(np.arange(-12 * _BELOW, 12 * _ABOVE + 1) / 12.0)
+    bounds = np.unique(np.clip(np.maximum(np.rint(bounds), 1.0) if totals.whole else bounds, _LEAST, _MOST))
+    parts = [_beyond(_without_single_rows(tail) if totals.whole else tail, bounds) for tail, _ in tails]
+    cut = np.sum([sign * part.expected for part, (_, sign) in zip(parts, tails, strict=True)], axis=0)
+    variance = np.sum([part.variance for part in parts], axis=0)
+    predicted = np.sum([part.predicted for part in parts], axis=0)
+    if totals.adds_back:
+        error = _CAUTION * (predicted + (_SPLIT_CHOICE * cut) ** 2 * (totals.n_coordinates > 1))
+    else:
+        error = predicted + cut**2
+    best = int(np.argmin(totals.noise_of(bounds) + totals.per_norm**2 * error))
+    much = _MUCH_UNSEEN * totals.noise.deviation(1) * bounds[best]
+    pairs = zip(parts, tails, strict=True)
+    heavy = any(tail.exponent < _HEAVY and part.unseen[best] > much for part, (tail, _) in pairs)
+    return Bound(
+        size=float(bounds[best]),
+        cut=totals.per_norm * float(cut[best]),
+        cut_deviation=totals.per_norm * math.sqrt(variance[best]),
+        added_back=totals.adds_back,
+        n_people=max(sum(float(tail.counts.sum()) for tail, _ in tails), 0.0),
+        n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        concern="heavy" if heavy else "",
+    )
+
+
+def bound_from_sizes(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bound:
+    """Choose a bound from noisy numbers of people by the number of their groups, from 0 to all of them; one row.
+
+    The sizes of people are known, so what a bound cuts off is known up to the noise of the counts. Sizes that are not
+    seen above the noise are taken for empty.
+    """
+    (counts,) = counts
+    deviation, sizes = law.deviation(1), np.arange(1.0, counts.size)
+    outwards = np.cumsum(counts[:0:-1])[::-1]
+    spread = deviation * np.sqrt(sizes[::-1])
+    seen = int(np.flatnonzero(np.append(True, outwards[1:] > _SEEN * spread[1:]))[-1]) + 1
+    norms = sizes if totals.pure else np.sqrt(sizes)
+    lost = sizes * np.maximum(1.0 - norms[:, None] / norms, 0.0)
+    cut = np.maximum(lost[:, :seen] @ counts[1 : seen + 1], 0.0)
+    variance = deviation**2 * np.square(lost[:, :seen]).sum(axis=1)
+    best = int(np.argmin((totals.noise_of(norms) + variance + (_SPLIT_CHOICE * cut) ** 2)[:seen]))
+    # People with more groups than are seen may hide in the noise: their noisy number, with one group more.
+    hidden = 0.0
+    if seen < sizes.size:
+        hidden = math.hypot(spread[seen], max(outwards[seen], 0.0)) * lost[best, seen]
+    n_people = max(float(outwards[0]), 0.0)
+    return Bound(
+        size=float(norms[best]),
+        cut=float(cut[best]),
+        cut_deviation=math.hypot(math.sqrt(variance[best]), hidden),
+        added_back=True,
+        n_people=n_people,
+        concern="unseen" if n_people < 3.0 * spread[0] else "",
+    )
+
+
+def _beyond(tail: Tail, bounds: FloatArray) -> Beyond:
+    """What lies beyond each bound, interpolated between the edges of bins as powers of the bound.
+
+    Most people in a wide bin are at its lower end, so that a bound within it cuts off less than an even spread would
+    tell.
+    """
+    first, last = np.searchsorted(tail.points, [bounds[0], bounds[-1]])
+    points = tail.points[max(first - 1, 1) : last + 1]
+    places, logs = np.log(bounds), np.log(points)
+    return Beyond(*(np.exp(np.interp(places, logs, np.log(np.maximum(each, 1e-9)))) for each in tail.beyond(points)))
+
+
+def _tail(counts: FloatArray, law: NoiseLaw) -> Tail | None:
+    """Tails fitted to the counts of all octaves of the norms of people."""
+    per_octave = counts.size // N_OCTAVES
+    whole = np.zeros(2 * OCTAVES * per_octave)
+    whole[FIRST_OCTAVE * per_octave : (FIRST_OCTAVE + N_OCTAVES) * per_octave] = counts
+    return Tail.of(NoisyCounts(counts=whole, bins_per_octave=per_octave, noise=law))
+
+
+def _without_single_rows(tail: Tail) -> Tail:
+    """The tail without people who have a single row: no bound of one row or more cuts anything off them."""
+    # The points of the bins begin with the edge of the first one.
+    first = int(np.searchsorted(tail.points, 1.0))
+    single, inner = tail.window == first, tail.inner == first
+    return replace(
+        tail,
+        means=np.where(single, 0.0, tail.means),
+        variances=np.where(single, 0.0, tail.variances),
+        inner_counts=np.where(inner, 0.0, tail.inner_counts),
+    )
+
+
+def _unseen(totals: Totals, law: NoiseLaw, zero: float) -> Bound:
+    """A public bound if no people are seen, with room for as many people as noise may hide."""
+    hidden = 10.0 * law.deviation(1)
+    return Bound(
+        size=_UNSEEN_BOUND,
+        cut_deviation=hidden * _UNSEEN_BOUND,
+        n_people=0.0,
+        n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        concern="unseen",
+    )

@@ -1,0 +1,64 @@
+"""What lies beyond a bound, expected from noisy counts by octave, against values that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pais
+from pais._base.octaves import BINS_PER_OCTAVE, edges
+from pais.planning.norm_counts import NoisyCounts
+from pais.planning.tails import Tail
+
+
+def noisy_counts(values: np.ndarray, per_octave: int, scale: float, seed: int) -> NoisyCounts:
+    points = edges()[:: BINS_PER_OCTAVE // per_octave]
+    noise = np.random.default_rng(seed).normal(0.0, scale, points.size - 1)
+    counts = np.histogram(values, points)[0] + noise
+    return NoisyCounts(counts=counts, bins_per_octave=per_octave, noise=pais.GaussianNoise(scale=scale), risk=0.002)
+
+
+@pytest.mark.parametrize(("per_octave", "scale"), [(4, 30.0), (2, 150.0), (1, 300.0)])  # fewer bins for more noise
+@pytest.mark.parametrize("kind", ["lognormal", "exponential", "normal"])
+def test_a_clipped_sum_and_the_expected_excess_are_within_their_error(kind: str, per_octave: int, scale: float) -> None:
+    generator = np.random.default_rng(1)
+    values = {
+        "lognormal": generator.lognormal(2.0, 1.0, 40_000),
+        "exponential": generator.exponential(30.0, 40_000),
+        "normal": np.abs(generator.normal(0.0, 30.0, 40_000)),
+    }[kind]
+    bounds = np.quantile(values, [0.8, 0.95, 0.99, 0.999])
+    truth = np.array([np.maximum(values - bound, 0.0).sum() for bound in bounds])
+    gaps = []
+    for seed in range(20):
+        tail = Tail.of(noisy_counts(values, per_octave, scale, seed))
+        assert tail is not None
+        found = tail.beyond(bounds)
+        # The sum clipped at a bound has noise in proportion to the bound, with the same deviation as a count.
+        noise = scale * bounds * np.random.default_rng(100 + seed).normal(size=4)
+        gaps.append((found.expected - truth + noise) / np.sqrt(found.variance + (scale * bounds) ** 2))
+    assert np.mean(np.abs(gaps) < 1.96, axis=0).min() >= 0.9
+
+
+def test_number_and_moment_follow_from_fine_counts_without_noise() -> None:
+    values = np.random.default_rng(0).exponential(10.0, 100_000)
+    tail = Tail.of(noisy_counts(values, 12, 1e-3, 0))
+    assert tail is not None
+    bounds = np.array([1.0, 10.0, 40.0])
+    assert tail.number_beyond(bounds) == pytest.approx([(values > bound).sum() for bound in bounds], rel=0.01)
+    assert tail.moment == pytest.approx(values.sum(), rel=0.01)
+    squares = [np.maximum(values**2 - bound**2, 0.0).sum() for bound in bounds]
+    assert tail.beyond(bounds, power=2).expected == pytest.approx(squares, rel=0.03)
+
+
+def test_a_far_group_is_seen_and_not_taken_for_a_tail() -> None:
+    values = np.concatenate([np.full(20_000, 3.0), np.full(2_000, 5_000.0)])
+    tail = Tail.of(noisy_counts(values, 1, 10.0, 0))
+    assert tail is not None
+    assert tail.top == 8192.0
+    assert tail.beyond(np.array([8192.0])).expected[0] < 0.05 * values.sum()
+
+
+def test_nothing_is_seen_in_noise_alone() -> None:
+    found = [Tail.of(noisy_counts(np.empty(0), 2, 10.0, seed)) for seed in range(200)]
+    assert sum(tail is not None for tail in found) <= 3

@@ -1,0 +1,199 @@
+"""Sums and counts about people: right totals, bounds, words and refusals."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pais
+from pais.errors import ArgumentError, SurveyWarning
+from tests.unit.cli.test_cli_units import done
+
+REGIONS = ["north", "south", "east", "west", "centre"]
+TABLE = pais.example_people()
+FRAME = TABLE.to_pandas()
+INCOME: dict[str, Any] = {"columns": {"income": (0, 250_000)}}
+BY: dict[str, Any] = {"by": {"region": REGIONS}}
+CLIPPED = FRAME.assign(income=FRAME["income"].clip(0, 250_000))
+LISTED = CLIPPED[CLIPPED["region"].isin(REGIONS)]
+
+QUESTIONS: dict[str, tuple[Any, Any]] = {
+    "sum": (lambda **options: pais.sum(TABLE, **INCOME, **options), CLIPPED["income"].sum()),
+    "sum by group": (
+        lambda **options: pais.sum(TABLE, **INCOME, **BY, **options),
+        LISTED.groupby("region")["income"].sum()[REGIONS],
+    ),
+    "count": (lambda **options: pais.count(TABLE, **options), len(FRAME)),
+    "count by group": (lambda **options: pais.count(TABLE, **BY, **options), LISTED.groupby("region").size()[REGIONS]),
+    "people": (lambda **options: pais.count_people(TABLE, **options), FRAME["customer_id"].nunique()),
+    "people by group": (
+        lambda **options: pais.count_people(TABLE, **BY, **options),
+        LISTED.groupby("region")["customer_id"].nunique()[REGIONS],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:a few customers may hold")
+@pytest.mark.parametrize("what", QUESTIONS)
+def test_totals_of_the_bundled_table_are_right_and_covered(what: str) -> None:
+    ask, truth = QUESTIONS[what]
+    truth = np.atleast_1d(np.asarray(truth, dtype=float))
+    errors, covered = [], []
+    for seed in range(20):
+        result = ask(unit="customer_id", epsilon=1.0, random_state=seed)
+        errors.append(np.abs(result.estimates[:, 0] - truth).mean() / truth.mean())
+        low, high = (np.atleast_1d(np.asarray(end, dtype=float)) for end in result.interval())
+        covered.append(np.mean((low <= truth) & (truth <= high)))
+        assert result.certificate.epsilon <= 1.0
+    assert np.max(errors) < 0.03
+    assert np.mean(errors) < (0.001 if "people" in what else 0.013)
+    assert np.mean(covered) >= 0.93
+
+
+def test_a_person_in_several_groups_counts_in_each() -> None:
+    table = pd.DataFrame({"who": np.repeat(np.arange(3000), 3), "day": ["mon", "tue", "wed"] * 3000})
+    result = pais.count_people(table, unit="who", by={"day": ["mon", "tue", "wed", "thu"]}, epsilon=1.0, random_state=0)
+    assert result.value[["mon", "tue", "wed"]].to_numpy() == pytest.approx(3000, abs=60)
+    assert result.value["thu"] < 60
+    mechanism = result.certificate.mechanism
+    assert mechanism["mechanism"] == "counts of people"
+    assert mechanism["bounds"] == [3.0]
+
+
+def test_signed_columns_have_signed_totals() -> None:
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(4000), rng.integers(1, 9, 4000))
+    table = pd.DataFrame({"who": who, "x": rng.normal(-3, 5, who.size), "g": rng.choice(["a", "b"], who.size)})
+    facts: dict[str, Any] = {"columns": {"x": (-20, 10)}, "unit": "who", "epsilon": 1.0, "random_state": 0}
+    result = pais.sum(table, **facts)
+    assert result.value == pytest.approx(table["x"].sum(), rel=0.03)
+    grouped = pais.sum(table, by={"g": ["a", "b"]}, **facts)
+    assert grouped.value.to_numpy() == pytest.approx(table.groupby("g")["x"].sum().to_numpy(), rel=0.05)
+    assert grouped.about.endswith("and the rest does not count")
+    below = pais.sum(table.assign(x=-table["x"].abs()), **{**facts, "columns": {"x": (-20, 0)}})
+    assert below.value == pytest.approx(-table["x"].clip(-20, 20).abs().sum(), rel=0.03)
+
+
+def test_many_columns_have_gaussian_noise_and_one_price() -> None:
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(5000), rng.integers(1, 6, 5000))
+    table = pd.DataFrame(rng.random((who.size, 30)), columns=[f"x{j}" for j in range(30)]).assign(who=who)
+    columns = {f"x{j}": (0, 1) for j in range(30)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SurveyWarning)
+        result = pais.sum(table, columns=columns, unit="who", epsilon=2.0, delta=1e-6, random_state=0)
+    assert (result.certificate.epsilon, result.certificate.delta) == (2.0, 1e-6)
+    assert result.certificate.survey_shift > 0.0
+    assert result.value.to_numpy() == pytest.approx(table[list(columns)].sum().to_numpy(), rel=0.1)
+
+
+def test_bounds_of_auto_columns_are_found_before_those_of_people() -> None:
+    result = pais.sum(TABLE, columns={"income": "auto"}, unit="customer_id", epsilon=1.0, random_state=0)
+    assert result.value == pytest.approx(FRAME["income"].sum(), rel=0.05)
+    assert [part.what for part in result.certificate.parts] == ["survey", "totals"]
+
+
+def test_a_stated_bound_costs_no_survey_and_cuts_off() -> None:
+    result = pais.count(TABLE, unit="customer_id", max_rows_per_unit=3, epsilon=1.0, random_state=0)
+    assert result.value == pytest.approx(FRAME.groupby("customer_id").size().clip(upper=3).sum(), abs=40)
+    assert [part.what for part in result.certificate.parts] == ["counts of rows"]
+    assert "of a customer with more than 3 rows, 3 count, and the rest does not count" in result.about
+    assert result.certificate.unit == {"column": "customer_id", "max_rows": 3}
+
+
+@pytest.mark.parametrize("what", QUESTIONS)
+def test_every_result_says_what_it_is_about(what: str, tmp_path: Path) -> None:
+    result = QUESTIONS[what][0](unit="customer_id", epsilon=1.0, random_state=0)
+    start = {"s": "total over all rows of about", "c": "number of rows of about", "p": "number of customers"}[what[0]]
+    assert result.about.startswith(start)
+    assert result.about in str(result)
+    assert result.about in result.explain()
+    assert result.about in repr(result._card())
+    assert result.to_frame().attrs["about"] == result.about
+    assert result.certificate.about == result.about
+    assert pais.Certificate.from_dict(json.loads(result.certificate.to_json())) == result.certificate
+    assert result.certificate.matches(result)
+    page = result.write_report(tmp_path / "page.html").read_text()
+    assert start[1:] in page
+
+
+def test_other_statistics_say_what_they_are_about() -> None:
+    age: dict[str, Any] = {"columns": {"age": (18, 100)}, "random_state": 0}
+    assert pais.mean(TABLE, **age).about.startswith("mean over about 58,")
+    assert pais.quantile(TABLE, **age).about.startswith("median over about 58,")
+    assert pais.count(TABLE, random_state=0).about == "number of rows"
+    assert pais.sum(TABLE, **age).about == "total over all rows"
+    people = pais.describe(TABLE, unit="customer_id", **age).about
+    assert people.startswith("description over customers; each customer counts once")
+    assert people.endswith("count adds up these weights")
+    some = pais.variance(TABLE, unit="customer_id", max_rows_per_unit=4, **age).about
+    assert some.endswith("a customer with more than 4 rows counts as 4 rows")
+
+
+def test_few_people_make_a_warning_and_a_wide_interval() -> None:
+    few = TABLE.slice(0, 20)
+    with pytest.warns(SurveyWarning, match="too few customers stand out"):
+        result = pais.count(few, unit="customer_id", epsilon=0.1, random_state=0)
+    low, high = result.interval()
+    assert low <= 20 <= high
+    assert high > 500
+
+
+def test_a_heavy_tail_makes_a_warning() -> None:
+    rows = np.minimum(np.random.default_rng(0).zipf(2.2, 20_000), 100_000)
+    table = pd.DataFrame({"who": np.repeat(np.arange(20_000), rows)})
+    table["x"] = 1.0
+    with pytest.warns(SurveyWarning, match="a few people may hold much"):
+        pais.count(table, unit="who", epsilon=1.0, random_state=0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [
+        (lambda: pais.count_people(TABLE), "needs the column that names people"),
+        (lambda: pais.count_people(pais.source(TABLE, columns={"age": (1, 9)})), "needs the column"),
+        (
+            lambda: pais.sum(TABLE, **INCOME, unit="customer_id", sampling="uniform", sample_size=100),
+            "use all people",
+        ),
+        (lambda: pais.count(TABLE, unit="customer_id", sampling=pais.UniformRule(rate=0.5)), "use all people"),
+        (lambda: pais.count(TABLE, max_rows_per_unit=3), "without a unit"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_refusals(ask: Any, problem: str) -> None:
+    ledger = pais.Ledger(epsilon=5.0)
+    with ledger, pytest.raises(ArgumentError, match=problem):
+        ask()
+    assert ledger.spent.epsilon == 0.0
+
+
+def test_an_open_source_and_a_saved_plan_give_the_same_totals(tmp_path: Path) -> None:
+    rows = pais.source(TABLE, columns=INCOME["columns"], unit="customer_id")
+    result = pais.sum(rows, epsilon=1.0, random_state=0)
+    again = pais.sum(TABLE, **INCOME, unit="customer_id", epsilon=1.0, random_state=0)
+    assert result.about[:29] == again.about[:29]
+    assert result.plan is not None
+    result.plan.save(tmp_path / "plan.json")
+    release = pais.run(pais.Plan.load(tmp_path / "plan.json"), rows, random_state=0)
+    np.testing.assert_array_equal(release.value, result.released)
+
+
+def test_the_command_counts_people(tmp_path: Path) -> None:
+    FRAME.to_csv(tmp_path / "people.csv", index=False)
+    by = "region=[" + "|".join(REGIONS) + "]"
+    out = tmp_path / "people.json"
+    shown = done(
+        "count-people", tmp_path / "people.csv", "--unit", "customer_id", "--by", by, "--epsilon", 1, "--out", out
+    )
+    assert "number of customers by group" in " ".join(shown.stdout.split())
+    content = json.loads(out.read_text())
+    assert content["about"] == content["certificate"]["about"]
+    truth = QUESTIONS["people by group"][1]
+    assert [value["value"] for value in content["values"]] == pytest.approx(list(truth), rel=0.03)
