@@ -56,7 +56,7 @@ wheel: $(VENV)/wheel  ## Sdist and wheel in dist/, checked, and tried on the old
 	$(BIN)/python tests/wheel_build.py
 
 docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 notebook: $(READY)  ## The guide to segments as an executed notebook: examples/segments.ipynb
 	$(BIN)/python -m examples.notebook

@@ -199,7 +199,11 @@ def check(
     *,
     unit: str | Unit | None = None,
     target: str | None = None,
-    **dialect: Any,
+    separator: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    encoding: str | None = None,
+    date_format: str | None = None,
 ) -> Check:
     """Compare a table with what you state about its columns, before you spend any budget.
 
@@ -245,7 +249,9 @@ def check(
         raise ArgumentError(
             f"target={target!r} is not one of the stated columns. State in columns what is public about it."
         )
-    stated = Dialect(**dialect)
+    stated = Dialect(
+        separator=separator, decimal=decimal, thousands=thousands, encoding=encoding, date_format=date_format
+    )
     if isinstance(data, CSVFile):
         stated, data = data.dialect_beside(stated), data.path
     opened = _opened(data, Columns(schema=schema, unit=unit_of(unit, None), dialect=stated))
