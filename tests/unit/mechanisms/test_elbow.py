@@ -66,9 +66,9 @@ def test_merged_centers_are_the_same_each_time_and_move_with_the_data(fit: pais.
     np.testing.assert_array_equal(fit.with_clusters(3).value.centers, fit.with_clusters(3).value.centers)
     far = np.full(6, 30.0)
     there = pais.private_kmeans(ROWS + far, stated(n_clusters=8, center=tuple(far.tolist())), random_state=0)
-    np.testing.assert_allclose(
-        there.with_clusters(5).value.centers, fit.with_clusters(5).value.centers + far, atol=1e-4
-    )
+    # The last bits of the moved rows differ, which may change the order of the centers.
+    moved, here = (np.array(sorted(each.with_clusters(5).value.centers.tolist())) for each in (there, fit))
+    np.testing.assert_allclose(moved, here + far, atol=1e-4)
 
 
 def test_impossible_numbers_of_clusters_are_refused(fit: pais.KMeansFit) -> None:
