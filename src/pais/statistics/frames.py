@@ -60,11 +60,12 @@ def labelled(numbers: NDArray[Any], rows: Axis | None, columns: Axis | None, nam
     except ImportError:
         return flat
 
+    def interval(ends: Bin) -> Any:
+        low, high = (pd.Timestamp(end) if isinstance(end, (np.datetime64, datetime.date)) else end for end in ends)
+        return pd.Interval(low, high, closed="left")
+
     def index(axis: Axis) -> Any:
-        levels = [
-            [pd.Interval(*label, closed="left") if isinstance(label, Bin) else label for label in level]
-            for level in axis.levels
-        ]
+        levels = [[interval(label) if isinstance(label, Bin) else label for label in level] for level in axis.levels]
         if len(levels) == 1:
             return pd.Index(levels[0], name=axis.names[0])
         return pd.MultiIndex.from_arrays(levels, names=axis.names)

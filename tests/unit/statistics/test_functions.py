@@ -390,3 +390,12 @@ def test_ranges_and_periods_are_columns_too() -> None:
     assert shares["age=0 to 40"] == pytest.approx((TABLE["age"] < 40).mean(), rel=1e-3)
     counts = pais.count(TABLE["age"], columns=pais.ranges(0, 40, math.inf), **LARGE).value
     assert counts["age=40 or more"] == (TABLE["age"] >= 40).sum()
+
+
+def test_a_histogram_of_dates_has_bins_of_dates() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"joined": pd.date_range("2020-01-01", "2022-12-31", 2_000)})
+    result = pais.histogram(frame, columns={"joined": ("2020-01-01", "2023-01-01")}, bins=3, random_state=0)
+    assert result.value.index[0].left.year == 2020
+    assert result.value.sum() == pytest.approx(2_000, abs=30)
+    assert len(result.to_frame()) == 3
