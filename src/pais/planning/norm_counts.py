@@ -141,8 +141,6 @@ def sum_bound(noise: NoiseLaw, n_terms: int, log_chance: FloatArray) -> FloatArr
     """Bounds that a sum of `n_terms` independent noise values exceeds with probability at most exp(-log_chance)."""
     if isinstance(noise, GaussianNoise):
         return np.asarray(noise.scale * np.sqrt(2.0 * n_terms * log_chance))
-    if n_terms == 1:
-        return np.asarray(noise.scale * np.maximum(log_chance - math.log(2.0), 0.0))
     # Chernoff's bound for Laplace noise.
     tilt = np.linspace(0.01, 0.99, 99)
     bounds = (log_chance[:, None] - n_terms * np.log1p(-tilt * tilt)) / tilt

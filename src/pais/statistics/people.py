@@ -38,7 +38,7 @@ from pais.statistics.words import only_label
 
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less.
-_NORMS_SHARE = {"octaves": (0.1, 0.15), "sizes": (0.06, 0.1)}
+_NORMS_SHARE = {"octaves": (0.13, 0.15), "sizes": (0.06, 0.1)}
 
 # The same for the numbers of values beyond the bounds of columns, of which each person counts once: pure, Gaussian.
 _ENDS_SHARE = (0.03, 0.04)
