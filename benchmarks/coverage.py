@@ -5,13 +5,17 @@ of a column with its options at one epsilon. Every cell runs with 200 seeds, and
 are covered, because 200 runs of a right interval cover less than 93 % by chance in one cell of twelve. Seeded runs are
 not private; they are here to be repeated. A run counts as warned if the call warned that its answer may miss the truth,
 or marked it as lost in noise.
+
+All cells take hours. With ``--resume cells.jsonl``, every cell is written to this file when it is measured, and a run that
+was stopped goes on where it ended, as long as the sources of the package are the same.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import cache
@@ -26,7 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 import pais
-from benchmarks.state import source_state
+from benchmarks.state import source_state, sources
 from benchmarks.tables import Table
 from pais._base.numerics import FloatArray
 from pais.data.example import REGIONS
@@ -198,12 +202,35 @@ def measured(cell: Cell, n_seeds: int) -> dict[str, Any]:
     }
 
 
+def measured_cells(
+    chosen: Sequence[Cell], n_seeds: int, processes: int, store: Path | None
+) -> Iterator[dict[str, Any]]:
+    """The row of each cell, in order. Rows that a file holds are not measured again, and new ones are added to it."""
+    state = f"{sources()}, {n_seeds} seeds"
+    kept: dict[str, dict[str, Any]] = {}
+    if store is not None and store.exists():
+        entries = [json.loads(line) for line in store.read_text(encoding="utf-8").splitlines()]
+        kept = {entry["cell"]: entry["row"] for entry in entries if entry["state"] == state}
+    missing = [cell for cell in chosen if repr(cell) not in kept]
+    with ProcessPoolExecutor(processes) as pool:
+        fresh = pool.map(measured, missing, [n_seeds] * len(missing))
+        for cell in chosen:
+            row = kept.get(repr(cell))
+            if row is None:
+                row = next(fresh)
+                if store is not None:
+                    with store.open("a", encoding="utf-8") as file:
+                        print(json.dumps({"state": state, "cell": repr(cell), "row": row}), file=file)
+            yield row
+
+
 def _main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--only", default="", help="statistics, tables or columns, separated by commas")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--resume", type=Path, help="file of measured cells, which is written and read")
     options = parser.parse_args()
     wanted = {name for name in options.only.split(",") if name}
     chosen = [
@@ -231,11 +258,10 @@ def _main() -> None:
             "result",
         ),
     )
-    with ProcessPoolExecutor(options.processes) as pool:
-        for number, row in enumerate(pool.map(measured, chosen, [options.seeds] * len(chosen))):
-            table.rows.append(row)
-            if row["result"] == "missed" or number % 50 == 0:
-                console.print(number, len(chosen), {key: row[key] for key in table.shown}, highlight=False)
+    for number, row in enumerate(measured_cells(chosen, options.seeds, options.processes, options.resume)):
+        table.rows.append(row)
+        if row["result"] == "missed" or number % 50 == 0:
+            console.print(number, len(chosen), {key: row[key] for key in table.shown}, highlight=False)
     missed = sum(row["result"] == "missed" for row in table.rows)
     table.remarks += [
         f"{len(table.rows)} cells, {missed} missed. `covered` is the share of runs whose interval holds the answer, "

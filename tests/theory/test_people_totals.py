@@ -204,6 +204,30 @@ def test_what_a_bound_cuts_off_sets_is_known_from_their_sizes() -> None:
         assert bound.n_people == pytest.approx(len(sizes))
 
 
+def test_counts_of_people_cover_those_in_more_groups_than_noise_shows() -> None:
+    """The noise hides how many people are in three or four wards."""
+    rng = np.random.default_rng(0)
+    wards = [rng.choice(4, size, replace=False) for size in np.repeat([1, 2, 3, 4], [984, 1195, 869, 611])]
+    frame = pd.DataFrame({"who": np.repeat(np.arange(len(wards)), [len(own) for own in wards])})
+    frame["ward"] = np.array(list("abcd"))[np.concatenate(wards)]
+    truth = frame["ward"].value_counts().reindex(list("abcd")).to_numpy()
+    held = []
+    for seed in range(100):
+        result = pais.count_people(frame, unit="who", by={"ward": list("abcd")}, epsilon=0.1, random_state=seed)
+        low, high = result.interval(0.95)
+        held.append((low <= truth) & (truth <= high))
+    assert np.mean(held) >= 0.93
+
+
+def test_people_with_one_group_each_need_a_small_bound_and_little_error() -> None:
+    rng, law = np.random.default_rng(0), laplace_noise(16.7)
+    totals = Totals(n_coordinates=4, sign=1, whole=True, noise=laplace_noise(1.06), pure=True)
+    counts = np.array([0.0, 5000.0, 0.0, 0.0, 0.0])
+    bounds = [bound_from_sizes((counts + rng.laplace(0.0, law.scale, 5))[None], law, totals) for _ in range(100)]
+    assert np.mean([bound.size for bound in bounds]) < 2.0
+    assert np.mean([abs(bound.cut) < 2.0 * bound.cut_deviation + 1.0 for bound in bounds]) >= 0.95
+
+
 def test_a_bound_from_exact_octaves_estimates_what_it_cuts_off() -> None:
     norms = np.random.default_rng(0).geometric(1 / 6, 50_000).astype(float)
     octaves = np.bincount(30 + np.log2(norms).astype(int), minlength=64)

@@ -18,7 +18,7 @@ import numpy as np
 from pais._base.numerics import FloatArray
 from pais.mechanisms import GaussianNoise
 from pais.planning.norm_counts import NoisyCounts
-from pais.planning.tails import Beyond, Tail
+from pais.planning.tails import Beyond, Tail, most_unseen
 
 #: Variance of a statistic times its number of values, for noise of variance one on its totals, from low, high and mean.
 NoiseOfBounds = Callable[[FloatArray, FloatArray, float], FloatArray]
@@ -58,6 +58,8 @@ class Cut(NamedTuple):
         The same without signs: what is lost above and below does not cancel out.
     second, second_variance : float
         Expected decrease of the sum of squared distances from the center, and its variance.
+    possible, possible_second : float
+        Deviations for groups of values that noise does not exclude. Their squares are part of the variances.
     """
 
     first: float = 0.0
@@ -65,6 +67,8 @@ class Cut(NamedTuple):
     size: float = 0.0
     second: float = 0.0
     second_variance: float = 0.0
+    possible: float = 0.0
+    possible_second: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -133,6 +137,11 @@ class Spread:
         return self.n_values < least or min(sides, default=least) < _WEAK_SIDE * least
 
     @property
+    def most_unseen(self) -> float:
+        """The number of values far beyond the others, all alike, that noise hides with a probability of 5 %."""
+        return most_unseen(self.sides[1])
+
+    @property
     def mean(self) -> float:
         above, below = (0.0 if side is None else side.moment for side in (self.above, self.below))
         return self.center + (above - below) / self.n_values
@@ -193,6 +202,8 @@ class Spread:
             size=float(abs(up.expected[0]) + abs(down.expected[0])),
             second=float(up_second.expected[0] + down_second.expected[0]),
             second_variance=float(up_second.variance[0] + down_second.variance[0]),
+            possible=float(up.possible[0] + down.possible[0]),
+            possible_second=float(up_second.possible[0] + down_second.possible[0]),
         )
 
     def is_heavy(self, low: float, high: float, noise: float) -> bool:
@@ -211,10 +222,7 @@ class Spread:
 
     def _beyond(self, sign: float, distances: FloatArray, power: int) -> Beyond:
         side = self.below if sign < 0.0 else self.above
-        if side is None:
-            nothing = np.zeros(distances.size)
-            return Beyond(expected=nothing, variance=nothing, predicted=nothing, unseen=nothing)
-        return side.beyond(distances, power)
+        return Beyond(*np.zeros((5, distances.size))) if side is None else side.beyond(distances, power)
 
 
-_NOTHING = Beyond(expected=np.zeros(1), variance=np.zeros(1), predicted=np.zeros(1), unseen=np.zeros(1))
+_NOTHING = Beyond(*np.zeros((5, 1)))

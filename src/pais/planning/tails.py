@@ -14,9 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from pais._base.numerics import FloatArray
 from pais._base.octaves import BINS_PER_OCTAVE, edges
+from pais.mechanisms import GaussianNoise, NoiseLaw
 from pais.planning.norm_counts import NoisyCounts, falling_counts, octave_weights, sum_bound
 
 # The constants of this module were chosen together, for the coverage and the error of means and totals on normal,
@@ -42,8 +44,16 @@ _MISFIT = 0.2
 _BELOW, _USED, _BEYOND = 4, 3, 6
 # The number of values from a bin outwards is clear, or seen, above this many standard deviations of its noise.
 _CLEAR, _SEEN = 5.0, 2.5
-# Relative error of what lies beyond the clear edge, and the exponent below which it grows.
-_UNSEEN_ERROR, _USUAL_EXPONENT = 0.5, 3.0
+# Probability that noise alone shows a group of values beyond those that are seen, and that it makes one seem possible;
+# how many octaves beyond them groups are looked for, with lower thresholds for nearer ones.
+_SEEN_RISK, _POSSIBLE_RISK, _FAR = 0.001, 0.02, 12
+# A possible group has its count and this many deviations of the noise, and its sum as many standard deviations as an
+# interval of 95 % reaches to each side: the interval holds the sums with the group and without it.
+_NOISE_OF_GROUP, _POSSIBLE_DEVIATIONS = 2.0, 1.96
+
+# Relative error of what lies beyond the clear edge: in intervals, with the exponent below which it grows, and in the
+# choice of a bound.
+_UNSEEN_ERROR, _USUAL_EXPONENT, _UNSEEN_CHOICE = 0.5, 3.0, 0.25
 # Error of the place of values in a bin, in widths of the bin: for each bin, and common to all.
 _PLACE_ERROR, _COMMON_PLACE_ERROR = 0.12, 0.03
 
@@ -54,18 +64,22 @@ class Beyond(NamedTuple):
     Attributes
     ----------
     expected, variance : array
-        Expected sum of the excess of the values over the bound, and its variance.
+        Likely sum of the excess of the values over the bound: its median over the tails, since a few heavy tails would
+        decide a mean. The variance is about this value, and contains the heavy tails.
     predicted : array
         The variance for choosing a bound. Rare heavy tails enter it by their absolute deviation, because their variance
         would move every bound far outwards.
     unseen : array
         Part of the expected sum beyond the last clear edge, where the shape of the tail decides.
+    possible : array
+        Deviation for groups of values that noise does not exclude. It is part of the variance; they are not expected.
     """
 
     expected: FloatArray
     variance: FloatArray
     predicted: FloatArray
     unseen: FloatArray
+    possible: FloatArray
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,6 +108,8 @@ class Tail:
         The bins before the window, and their released counts.
     exponent : float
         How fast the number of values falls beyond the clear edge, as a power of their size.
+    possible, possible_counts : arrays
+        Bins far out in which noise does not exclude a group of values, and how many there may be.
     """
 
     points: FloatArray
@@ -109,6 +125,8 @@ class Tail:
     inner: NDArray[np.intp]
     inner_counts: FloatArray
     exponent: float
+    possible: NDArray[np.intp]
+    possible_counts: FloatArray
 
     @classmethod
     def of(cls, noisy: NoisyCounts) -> Tail | None:
@@ -122,6 +140,9 @@ class Tail:
         seen |= largest > sum_bound(noisy.noise, 1, log_chance + math.log(per_octave))
         if not seen.any():
             return None
+        # Groups of values are rather near to those that are seen.
+        last = int(np.flatnonzero(seen)[-1])
+        seen |= largest > far_bounds(noisy, last, _SEEN_RISK)
         # One octave outwards and three inwards belong to an octave that is seen.
         near = seen | np.append(False, seen[:-1])
         for inwards in (1, 2, 3):
@@ -129,17 +150,29 @@ class Tail:
         kept = np.flatnonzero(np.repeat(near, per_octave))
         outwards = np.cumsum(counts[kept][::-1])[::-1]
         spread = deviation * np.sqrt(np.arange(kept.size, 0, -1.0))
-        last = np.flatnonzero(outwards > _SEEN * spread)
-        bins = kept[: (last[-1] if last.size else 0) + 1]
+        far = np.flatnonzero(outwards > _SEEN * spread)
         clear = np.flatnonzero(outwards > _CLEAR * spread)
         place = int(clear[-1]) if clear.size else 0
         # A far octave that stands out by itself is clear too: it holds a group of values.
         alone = np.flatnonzero(np.repeat(seen, per_octave)[kept] & (counts[kept] > _SEEN * deviation))
         if alone.size and kept[alone[-1]] > kept[place] + 2 * per_octave:
             place = int(alone[-1])
+        bins = kept[: max(int(far[-1]) if far.size else 0, place) + 1]
         fitted = _fitted(counts, per_octave, deviation, kept[0], kept[place], max(float(outwards[place]), deviation))
-        points = edges()[:: BINS_PER_OCTAVE // per_octave]
-        return cls(points=points, bins=bins, counts=counts[bins], deviation=deviation, **fitted._asdict())
+        # Where noise does not exclude a group of values beyond what the tails expect.
+        more = counts.copy()
+        more[fitted.window] -= fitted.weights @ fitted.means
+        limits = np.repeat(far_bounds(noisy, int(np.flatnonzero(seen)[-1]), _POSSIBLE_RISK), per_octave)
+        possible = np.flatnonzero((more > limits) & (np.arange(counts.size) > max(bins[-1], kept[place])))
+        return cls(
+            points=edges()[:: BINS_PER_OCTAVE // per_octave],
+            bins=bins,
+            counts=counts[bins],
+            deviation=deviation,
+            possible=possible,
+            possible_counts=more[possible] + _NOISE_OF_GROUP * deviation,
+            **fitted._asdict(),
+        )
 
     @property
     def top(self) -> float:
@@ -163,7 +196,7 @@ class Tail:
         outer, outer_width = self._excess(column, self.window, self.places, power)
         inner, inner_width = self._excess(column, self.inner, np.full(self.inner.size, 0.5), power)
         by_tail = self.means @ outer.T
-        expected = self.weights @ by_tail
+        expected = _median(by_tail, self.weights)
         counts = np.maximum(self.weights @ self.means, 0.0)
         variances = self.weights @ self.variances
         inner_counts = np.maximum(self.inner_counts, 0.0)
@@ -173,14 +206,21 @@ class Tail:
         common = _PLACE_ERROR**2 * ((outer_error**2).sum(axis=1) + (inner_error**2).sum(axis=1))
         common += (_COMMON_PLACE_ERROR * (outer_error.sum(axis=1) + inner_error.sum(axis=1))) ** 2
         common += self.deviation**2 * (inner * inner).sum(axis=1)
-        between = np.maximum(self.weights @ by_tail**2 - expected**2, 0.0)
+        between = self.weights @ (by_tail - expected) ** 2
         shape = _UNSEEN_ERROR * max(1.0, (_USUAL_EXPONENT / max(self.exponent, 1.0)) ** 2)
         variance = common + between + (shape * unseen) ** 2 + (outer * outer) @ variances
+        far, _ = self._excess(column, self.possible, np.ones(self.possible.size), power)
+        possible = far @ self.possible_counts / _POSSIBLE_DEVIATIONS
+        variance += possible**2
         rare = np.where(self.clear, 1.0, np.minimum(counts, 1.0))
-        absolute = self.weights @ np.abs(by_tail - expected) + _UNSEEN_ERROR * unseen
+        absolute = self.weights @ np.abs(by_tail - expected) + _UNSEEN_CHOICE * unseen
         predicted = common + absolute**2 + (outer * outer) @ (variances * rare)
         return Beyond(
-            expected=expected + inner @ self.inner_counts, variance=variance, predicted=predicted, unseen=unseen
+            expected=expected + inner @ self.inner_counts,
+            variance=variance,
+            predicted=predicted,
+            unseen=unseen,
+            possible=possible,
         )
 
     def number_beyond(self, bounds: FloatArray) -> FloatArray:
@@ -208,6 +248,39 @@ class Tail:
         mean = sum(high ** (power - k) * bounds**k for k in steps) / (power + 1.0)
         excess = np.where(bounds <= low, whole, part * (mean - bounds**power))
         return np.where(bounds >= high, 0.0, excess), part * width * power * high ** (power - 1)
+
+
+def _median(numbers: FloatArray, weights: FloatArray) -> FloatArray:
+    """The weighted median of each column."""
+    order = np.argsort(numbers, axis=0)
+    reached = np.argmax(np.cumsum(weights[order], axis=0) >= 0.5 * weights.sum(), axis=0)
+    places = np.take_along_axis(order, reached[None], axis=0)
+    return np.asarray(np.take_along_axis(numbers, places, axis=0)[0])
+
+
+def far_bounds(noisy: NoisyCounts, last: int, risk: float) -> FloatArray:
+    """For each octave, the count of a bin that noise alone exceeds with this risk, in any octave beyond the last one.
+
+    Infinite up to the last octave and far beyond it.
+    """
+    bounds = np.full(noisy.counts.size // noisy.bins_per_octave, np.inf)
+    octaves = np.arange(last + 1, min(last + 1 + _FAR, bounds.size))
+    weights = (1.0 + octaves - last) ** -1.5
+    bounds[octaves] = _exceeded(noisy.noise, risk * weights / (noisy.bins_per_octave * weights.sum()))
+    return bounds
+
+
+def most_unseen(noisy: NoisyCounts) -> float:
+    """The number of values in one bin, as far out as groups are looked for, that noise hides with probability 5 %."""
+    bounds = far_bounds(noisy, 0, _POSSIBLE_RISK)
+    return float(bounds[np.isfinite(bounds)][-1] + _exceeded(noisy.noise, np.array([0.05]))[0])
+
+
+def _exceeded(noise: NoiseLaw, chances: FloatArray) -> FloatArray:
+    """What one noise value exceeds with these probabilities."""
+    if isinstance(noise, GaussianNoise):
+        return np.asarray(-noise.scale * special.ndtri(chances))
+    return np.asarray(-noise.scale * np.log(2.0 * chances))
 
 
 class _Fitted(NamedTuple):

@@ -6,8 +6,9 @@ Shares follow from released counts, so that a warning tells nothing that the rel
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.data.checks import listed
+from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
 from pais.mechanisms import VectorStatistic
 from pais.mechanisms.blocks import Block, Ends
@@ -30,6 +32,9 @@ _PURE_IMPORTANCE, _GAUSSIAN_IMPORTANCE = 0.03, 0.2
 # standard error is at most 0.15 %, and a share below 1 % is reported in about one of 1,000 releases.
 _HARMLESS, _CLEARLY = 0.01, 4.0
 
+# Some values are clipped if their share exceeds this many standard errors, which noise alone does in less than 1 %.
+_SOME = 3.0
+
 # A share is not known if the number of values is below this many standard deviations of its noise.
 _KNOWN = 5.0
 
@@ -37,17 +42,36 @@ _KNOWN = 5.0
 class ClippedShare(NamedTuple):
     """Noisy share of the values of a column below its lower bound and above its upper one.
 
-    The standard error is that of the sum of both. All are NaN if there are too few values for the noise.
+    The standard error is that of the sum of both. All are NaN if there are too few values for the noise. `bounds` are
+    the bounds in words. If an estimate of what lies beyond them was added to the statistic, `unseen` says how many
+    values far beyond them noise could hide, in words.
     """
 
     column: str
     below: float
     above: float
     standard_error: float
+    bounds: str
+    unseen: str = ""
 
     @property
     def share(self) -> float:
         return self.below + self.above
+
+    @property
+    def narrows(self) -> bool:
+        """Whether intervals are of clipped values: clearly some were clipped, and nothing was added for them."""
+        return not self.unseen and self.share > _SOME * self.standard_error
+
+    @property
+    def note(self) -> str:
+        """What a reader of the intervals has to know, in a few words; nothing if there is nothing to say."""
+        if self.narrows:
+            return (
+                f"intervals are for clipped values: about {percent(self.share)} of the values of {self.column} are "
+                f"outside {self.bounds}, and how far is not known"
+            )
+        return self.unseen and f"{self.unseen} ({self.bounds}); intervals do not include them"
 
     @property
     def is_large(self) -> bool:
@@ -98,13 +122,20 @@ class EndCounts:
         variance = noise[:, None] ** 2 + spare * max_rows * np.abs(counts)
         return cls(fields=fields, counts=counts, variance=variance)
 
-    def shares(self) -> tuple[ClippedShare, ...]:
-        """The shares of each column, of all groups together."""
+    def shares(self, spreads: Mapping[str, Spread], unit: Unit | None) -> tuple[ClippedShare, ...]:
+        """The shares of each column, of all groups together. What is beyond the bounds of spreads was added."""
         below, above, error = _shares(self.counts.sum(axis=0), self.variance.sum(axis=0))
         columns = bounded(self.fields)
         return tuple(
-            ClippedShare(field.name, *numbers)
-            for field, *numbers in zip(columns, below.tolist(), above.tolist(), error.tolist(), strict=True)
+            ClippedShare(
+                column=field.name,
+                below=down,
+                above=up,
+                standard_error=spread,
+                bounds=bounds_in_words(field),
+                unseen=_unseen_in_words(field.name, spreads[field.name], unit) if field.name in spreads else "",
+            )
+            for field, down, up, spread in zip(columns, below.tolist(), above.tolist(), error.tolist(), strict=True)
         )
 
     def parts(self, column: int) -> FloatArray:
@@ -152,10 +183,12 @@ class BeyondBounds:
             if one.name in spreads:
                 cut = spreads[one.name].cut(one.low, one.high)
                 parts = parts / parts.size if ends is None else ends.parts(places[one.name])
-            # How much of it belongs to a group is a guess.
-            guess = [cut.size**2, cut.second**2] if fields.groups is not None else [0.0, 0.0]
             variance = np.multiply.outer([cut.first_variance, cut.second_variance], parts**2)
-            deviation = np.sqrt(variance + np.multiply.outer(guess, parts))
+            if fields.groups is not None:
+                # How much of it belongs to a group is a guess, and a possible group of values may belong to one alone.
+                variance += np.multiply.outer([cut.size**2, cut.second**2], parts)
+                variance += np.square([[cut.possible], [cut.possible_second]])
+            deviation = np.sqrt(variance)
             expected = np.multiply.outer([cut.first, cut.second], parts)
             center = spreads[one.name].center if one.name in spreads else 0.0
             columns.extend([(max_rows * expected, max_rows * deviation, center)] * len(one.labels))
@@ -189,20 +222,41 @@ def _shares(counts: FloatArray, variance: FloatArray) -> tuple[FloatArray, Float
     return below, above, error
 
 
-def clipping_in_words(fields: Fields, shares: tuple[ClippedShare, ...] = (), restored: Collection[str] = ()) -> str:
-    """What clipping did, in words. `restored` are the columns to which the part beyond the bounds was added."""
+def clipping_in_words(
+    fields: Fields,
+    shares: tuple[ClippedShare, ...] = (),
+    spreads: Mapping[str, Spread] = MappingProxyType({}),
+    unit: Unit | None = None,
+) -> str:
+    """What clipping did, in words. For the columns of spreads, the part beyond the bounds was added."""
     columns = bounded(fields)
     known = {one.column: one for one in shares if not math.isnan(one.share)}
-    texts = [_share_in_words(field, known[field.name]) for field in columns if field.name in known]
+    texts = [_share_in_words(known[field.name]) for field in columns if field.name in known]
     unknown = [field for field in columns if field.name not in known]
     if unknown:
         bounds = "; ".join(f"{field.name} {bounds_in_words(field)}" for field in unknown)
         texts.append(f"Values outside the bounds were clipped to them ({bounds}); how many is not known.")
-    if restored:
+    narrow = [one.column for one in known.values() if one.narrows]
+    if narrow:
         texts.append(
-            f"An estimate of the part of {listed(list(restored))} beyond the bounds was added. The error includes the "
+            f"Intervals are for clipped values: it is not known how far values of {listed(narrow)} lie outside the "
+            "bounds, and a few can hold much of a mean or a sum."
+        )
+    if spreads:
+        texts.append(
+            f"An estimate of the part of {listed(list(spreads))} beyond the bounds was added. The error includes the "
             "uncertainty of this estimate."
         )
+    for field in columns:
+        if field.name in spreads:
+            spread = spreads[field.name]
+            if spread.cut(field.low, field.high).possible > 0.0:
+                texts.append(
+                    f"The noisy counts do not exclude a group of values of {field.name} far outside the bounds. "
+                    "Intervals include it, so they are wide."
+                )
+            unseen = _unseen_in_words(field.name, spread, unit)
+            texts.append(f"{unseen[0].upper()}{unseen[1:]}; intervals do not include them.")
     every = (*fields.columns, *fields.by)
     if any(field.is_listed and field.intervals is None for field in every):
         texts.append(
@@ -214,13 +268,13 @@ def clipping_in_words(fields: Fields, shares: tuple[ClippedShare, ...] = (), res
     return " ".join(texts) or "No values were clipped."
 
 
-def _share_in_words(field: Field, clipped: ClippedShare) -> str:
+def _share_in_words(clipped: ClippedShare) -> str:
     margin = 2.0 * clipped.standard_error
     if clipped.share > margin:
-        start = f"About {_percent(clipped.share)} (± {_percent(margin)})"
+        start = f"About {percent(clipped.share)} (± {percent(margin)})"
     else:
-        start = f"At most about {_percent(max(clipped.share, 0.0) + margin)}"
-    return f"{start} of the values of {field.name} were clipped to the bounds {bounds_in_words(field)}."
+        start = f"At most about {percent(max(clipped.share, 0.0) + margin)}"
+    return f"{start} of the values of {clipped.column} were clipped to the bounds {clipped.bounds}."
 
 
 def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> None:
@@ -241,12 +295,26 @@ def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: 
 
 
 def _about(share: float) -> str:
-    return "many" if math.isnan(share) else f"about {_percent(share)}"
+    return "many" if math.isnan(share) else f"about {percent(share)}"
 
 
-def _percent(share: float) -> str:
-    percent = 100.0 * share
-    return f"{percent:.0f} %" if percent >= 10.0 else f"{percent:.2g} %"
+def percent(share: float) -> str:
+    """A share in percent, with two digits if it is small."""
+    number = 100.0 * share
+    return f"{number:.0f} %" if number >= 10.0 else f"{number:.2g} %"
+
+
+def _unseen_in_words(name: str, spread: Spread, unit: Unit | None) -> str:
+    """How many values far beyond the bounds noise could hide, with two digits, rounded up."""
+    number = spread.most_unseen
+    step = 10.0 ** max(math.floor(math.log10(max(number, 1.0))) - 1, 0)
+    count = f"{math.ceil(number / step) * step:,.0f}"
+    whose = (
+        f"values of {name} of up to {count} {people_word(unit.column)[1]}"
+        if unit
+        else f"up to {count} values of {name}"
+    )
+    return f"noise could hide {whose} far outside the bounds"
 
 
 def bounds_in_words(field: Field) -> str:

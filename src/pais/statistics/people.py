@@ -38,7 +38,7 @@ from pais.statistics.words import only_label
 
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less.
-_NORMS_SHARE = {"octaves": (0.1, 0.15), "sizes": (0.06, 0.1)}
+_NORMS_SHARE = {"octaves": (0.13, 0.15), "sizes": (0.06, 0.1)}
 
 # The same for the numbers of values beyond the bounds of columns, of which each person counts once: pure, Gaussian.
 _ENDS_SHARE = (0.03, 0.04)
@@ -55,7 +55,14 @@ def released_totals(
         )
     pooled = request.missing != "drop"
     before = _Question.of(engine, recipe, selection.fields(engine.schema, pooled=pooled), price)
-    survey = Survey.of(engine, request, price, recipe, norms=before.norms_share, ends=before.ends_share)
+    survey = Survey.of(
+        engine,
+        request,
+        price,
+        n_exact=len(before.fields.columns) if recipe.power else 0,
+        norms=before.norms_share,
+        ends=before.ends_share,
+    )
     if survey.noise is not None and price.gaussian:
         paid = Part(what=f"survey and {recipe.name_for_people}", epsilon=price.epsilon, delta=price.delta)
         charged = Prepaid(charged, replace(paid, unit=engine.unit_column))
@@ -79,7 +86,7 @@ def released_totals(
     )
     result = run(plan, engine, random_state=request.random_state, ledger=charged)
     _warn_of_bounds(bounds, question)
-    shares = () if ends is None else ends.shares()
+    shares = () if ends is None else ends.shares(found.spreads, engine.unit)
     if ends is not None:
         stated = [name for name in ends.excessive() if name not in found.spreads]
         warn_of_clipped(stated, shares, question.fields, recipe.title)
@@ -89,10 +96,11 @@ def released_totals(
     about = question.about(bounds)
     estimates = values.table(values.estimates)
     fields = question.fields
+    clipped = clipping_in_words(fields, shares, found.spreads, engine.unit)
     return Statistic(
         name=recipe.title,
         about=about,
-        clipping=f"{question.clipping(bounds)} {clipping_in_words(fields, shares, list(found.spreads))}".strip(),
+        clipping=" ".join(filter(None, (question.clipping(bounds), clipped))),
         clipped=shares,
         certificate=replace(result.certificate, about=about),
         estimates=estimates,

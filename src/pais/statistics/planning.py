@@ -148,22 +148,21 @@ class Survey:
         engine: Engine,
         request: Request,
         price: Price,
-        recipe: Recipe | None = None,
         *,
+        n_exact: int = 0,
         norms: float = 0.0,
         ends: float = 0.0,
     ) -> Survey:
-        """The survey for a statistic; None stands for one that needs no more than bounds.
+        """The survey for a statistic.
 
-        `norms` and `ends` are shares of epsilon, or of the squared shift, for norms of people and for values beyond the
-        bounds.
+        `n_exact` is its number of columns if it needs to know what lies beyond their bounds, and 0 otherwise. `norms`
+        and `ends` are shares of epsilon, or of the squared shift, for norms of people and for values beyond the bounds.
         """
         schema, counts = engine.schema, request.sample_size is not None
         bounds = 0.0
         if schema is not None and schema.open:
             least, most = _BOUNDS_GAUSSIAN if price.gaussian else _BOUNDS_PURE
-            exact = recipe is not None and recipe.power > 0
-            bounds = max(least, most * len(schema.open) / len(schema.columns)) if exact else least
+            bounds = max(least, most * len(schema.open) / n_exact) if n_exact else least
         count = counts * (_COUNT_GAUSSIAN if price.gaussian else _COUNT_PURE)
         part = bounds + count + norms + ends
         if part == 0.0:

@@ -52,7 +52,7 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     engine = opened_table(selection, request, by_cell=recipe.by_cell)
     if engine.unit is not None and recipe.name_for_people:
         return released_totals(engine, selection, recipe, request, price, charged)
-    survey = Survey.of(engine, request, price, recipe)
+    survey = Survey.of(engine, request, price, n_exact=len(fields.columns) if recipe.power else 0)
     if survey.noise is not None and price.gaussian:
         paid = Part(what=f"survey and {recipe.name}", epsilon=price.epsilon, delta=price.delta, unit=engine.unit_column)
         charged = Prepaid(charged, paid)
@@ -109,13 +109,13 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release, spre
         warn_of_lost(hidden, fields)
         by_label = np.repeat(hidden, [len(field.labels) for field in fields.columns], axis=1)
         lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
-    shares = () if ends is None else ends.shares()
+    shares = () if ends is None else ends.shares(spreads, plan.unit)
     if ends is not None:
         warn_of_clipped(ends.excessive(), shares, fields, recipe.title)
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(
         name=recipe.title,
-        clipping=clipping_in_words(fields, shares, list(spreads)),
+        clipping=clipping_in_words(fields, shares, spreads, plan.unit),
         clipped=shares,
         about=about,
         certificate=replace(result.certificate, about=about),

@@ -20,7 +20,7 @@ from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning import Fit, Plan
 from pais.report import ReportHeader, StatisticResults, today, write_report
-from pais.statistics.clipping import ClippedShare
+from pais.statistics.clipping import ClippedShare, percent
 from pais.statistics.frames import Axis, aligned, combined, labelled, short, side_by_side, with_error
 
 #: Lower and upper ends of intervals at a level.
@@ -34,6 +34,9 @@ _COUNTS = ("count", "histogram", "number of people")
 
 # What a text says about a value that noise hides.
 _LOST = "lost in the noise"
+
+# What a text says about the interval of a column of which values were clipped to stated bounds.
+_CLIPPED = "of clipped values"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -144,14 +147,16 @@ class Statistic(Carded):
     def to_frame(self, level: float = 0.95) -> Any:
         """Return a pandas frame with one row for each value: value, standard_error, and the interval from low to high.
 
-        ``frame.attrs["about"]`` says what the numbers are about.
+        The column `clipped` is the noisy share of the values of its column that were clipped to bounds, if it was
+        released. ``frame.attrs["about"]`` says what the numbers are about, and ``frame.attrs["clipping"]`` what
+        clipping did to them.
 
         Examples
         --------
         >>> import pais
         >>> people = pais.example_people(5000, random_state=0)
         >>> pais.mean(people, columns={"age": (18, 100), "premium": bool}).to_frame().columns.tolist()
-        ['value', 'standard_error', 'low', 'high']
+        ['value', 'standard_error', 'low', 'high', 'clipped']
         """
         low, high = self._ends(level)
         columns = {
@@ -160,9 +165,12 @@ class Statistic(Carded):
             "low": self._in_units(low),
             "high": self._in_units(high),
         }
+        if self.clipped:
+            shares = {one.column: one.share for one in self.clipped}
+            columns["clipped"] = np.tile([shares.get(label, np.nan) for label in self._columns], len(low))
         axis = combined(self.rows, self.columns) or Axis.of([self.subject or self.name])
         frame = side_by_side({name: numbers.reshape(-1, 1) for name, numbers in columns.items()}, axis)
-        frame.attrs["about"] = self.about
+        frame.attrs |= {"about": self.about, "clipping": self.clipping}
         return frame
 
     def lines(self) -> list[tuple[str, str]]:
@@ -185,16 +193,28 @@ class Statistic(Carded):
         if self.level not in (None, 0.5):
             alone = f"{alone}, {self.level:g}"
         text = _whole if self.name in _COUNTS else short
+        remarks = np.where(self._is_lost, f", {_LOST}", np.where(self._is_clipped, f", {_CLIPPED}", ""))
         lines = [
-            (
-                label or alone,
-                f"{text(value)}  (95 %: {text(least)} to {text(most)}{', ' + _LOST if is_lost else ''})",
-            )
-            for label, value, least, most, is_lost in zip(
-                labels, values.flat, low.flat, high.flat, self._is_lost.flat, strict=True
+            (label or alone, f"{text(value)}  (95 %: {text(least)} to {text(most)}{remark})")
+            for label, value, least, most, remark in zip(
+                labels, values.flat, low.flat, high.flat, remarks.flat, strict=True
             )
         ]
         return _first(lines, "values")
+
+    @property
+    def _columns(self) -> list[str]:
+        """The labels of the columns of the estimates."""
+        return [self.subject] if self.columns is None else self.columns.texts()
+
+    @property
+    def _is_clipped(self) -> NDArray[np.bool_]:
+        """Which intervals are of clipped values; of a covariance, those of both columns."""
+        narrow = [one.column for one in self.clipped if one.narrows]
+        clipped = np.tile(np.isin(self._columns, narrow), (len(self.estimates), 1))
+        if self.name == "covariance" and self.rows is not None:
+            clipped |= np.isin(self.rows.levels[-1], narrow)[:, None]
+        return clipped
 
     @property
     def _is_lost(self) -> NDArray[np.bool_]:
@@ -254,15 +274,8 @@ class Statistic(Carded):
         table = "\n".join(aligned(self._description() if self._is_description else self.lines()))
         note = "\nvalue ± standard error" if self._is_description else ""
         alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
-        clipped = "".join(f"\n{text}" for text in self._clipped_lines())
-        return f"{table}{note}\n{self.about}{clipped}\n{self._guarantee}{alarm}"
-
-    def _clipped_lines(self) -> list[str]:
-        """Columns of which some values were clipped, as far as noise lets one tell."""
-        seen = [one for one in self.clipped if one.share > 2.0 * one.standard_error]
-        return [
-            f"about {100.0 * one.share:.2g} % of the values of {one.column} were clipped to its bounds" for one in seen
-        ]
+        notes = "".join(f"\n{one.note}" for one in self.clipped if one.note)
+        return f"{table}{note}\n{self.about}{notes}\n{self._guarantee}{alarm}"
 
     def write_report(
         self,
@@ -315,15 +328,19 @@ class Statistic(Carded):
             return ()
         columns = self.plan.schema.columns
         shares = {label for one in columns if isinstance(one, (Boolean, Categories)) for label in one.labels}
-        return tuple(name in shares for name in ([self.subject] if self.columns is None else self.columns.texts()))
+        return tuple(name in shares for name in self._columns)
 
     @property
     def _caution(self) -> str | None:
         """What the page says first if noise hides values, or if many values were clipped."""
         n, total = int(self._is_lost.sum()), self._is_lost.size
         if n == 0:
-            clipped = [f"{one.share:.0%} of the values of {one.column}" for one in self.clipped if one.is_large]
-            return f"about {listed(clipped)} lie outside the bounds and were clipped to them." if clipped else None
+            clipped = [
+                f"about {percent(one.share)} of the values of {one.column} are outside {one.bounds}"
+                for one in self.clipped
+                if one.is_large or one.narrows
+            ]
+            return f"{listed(clipped)}. Intervals are for values clipped to the bounds." if clipped else None
         which = "the value is" if total == 1 else f"{n} of {total} values {'is' if n == 1 else 'are'}"
         return f"{which} {_LOST}. There are too few rows for this epsilon, or cells could not be read as stated."
 

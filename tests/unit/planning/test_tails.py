@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 import pais
 from pais._base.octaves import BINS_PER_OCTAVE, edges
 from pais.planning.norm_counts import NoisyCounts
-from pais.planning.tails import Tail
+from pais.planning.tails import Tail, most_unseen
 
 
 def noisy_counts(values: np.ndarray, per_octave: int, scale: float, seed: int) -> NoisyCounts:
@@ -62,3 +65,59 @@ def test_a_far_group_is_seen_and_not_taken_for_a_tail() -> None:
 def test_nothing_is_seen_in_noise_alone() -> None:
     found = [Tail.of(noisy_counts(np.empty(0), 2, 10.0, seed)) for seed in range(200)]
     assert sum(tail is not None for tail in found) <= 3
+
+
+def laplace_counts(values: np.ndarray, per_octave: int, scale: float, seed: int) -> NoisyCounts:
+    points = edges()[:: BINS_PER_OCTAVE // per_octave]
+    noise = np.random.default_rng(seed).laplace(0.0, scale, points.size - 1)
+    counts = np.histogram(values, points)[0] + noise
+    return NoisyCounts(counts=counts, bins_per_octave=per_octave, noise=pais.LpNoise(scale=scale), risk=0.0005)
+
+
+MANY = np.random.default_rng(2).lognormal(3.0, 0.6, 40_000)
+
+
+@pytest.mark.parametrize("far", [8.0, 500.0])
+@pytest.mark.parametrize("counts_of", [laplace_counts, noisy_counts], ids=["laplace", "gaussian"])
+def test_a_group_is_seen_or_possible_unless_it_is_so_small_that_a_result_calls_it_unseen(
+    counts_of: Any, far: float
+) -> None:
+    scale, top = 10.0, float(MANY.max())
+    size = round(most_unseen(counts_of(MANY, 4, scale, 0)))
+    values = np.concatenate([MANY, np.full(size, far * top)])
+    truth, found, held = size * (far - 1.0) * top, 0, 0
+    for seed in range(100):
+        tail = Tail.of(counts_of(values, 4, scale, seed))
+        assert tail is not None
+        seen, beyond = tail.top > far * top, tail.beyond(np.array([top]))
+        found += seen or tail.possible.size > 0
+        held += seen or abs(truth - beyond.expected[0]) < 1.96 * beyond.variance[0] ** 0.5
+    assert found >= 93
+    assert held >= 93
+
+
+@pytest.mark.parametrize("counts_of", [laplace_counts, noisy_counts], ids=["laplace", "gaussian"])
+def test_noise_seldom_makes_a_group_possible_and_hardly_ever_shows_one(counts_of: Any) -> None:
+    tails = [Tail.of(counts_of(MANY, 4, 10.0, seed)) for seed in range(400)]
+    possible = [tail is not None and tail.possible.size > 0 for tail in tails]
+    # Two percent are expected.
+    assert np.mean(possible) <= 0.04
+    assert sum(tail is not None and tail.top > 4.0 * MANY.max() for tail in tails) <= 2
+
+
+def test_a_possible_group_is_not_expected() -> None:
+    """It widens intervals, and moves neither the value nor the best bound."""
+    counts = noisy_counts(MANY, 4, 10.0, 0)
+    place = int(np.searchsorted(edges()[::3], 8.0 * MANY.max()))
+    more = counts.counts.copy()
+    more[place] = 40.0
+    before, after = Tail.of(counts), Tail.of(replace(counts, counts=more))
+    assert before is not None
+    assert after is not None
+    assert after.possible.tolist() == [place]
+    bounds = np.array([MANY.max()])
+    first, second = before.beyond(bounds), after.beyond(bounds)
+    assert second.expected == pytest.approx(first.expected, rel=0.05)
+    assert second.predicted == pytest.approx(first.predicted, rel=0.05)
+    assert 1.96 * second.possible[0] >= 40.0 * 7.0 * MANY.max()
+    assert second.variance[0] >= second.possible[0] ** 2

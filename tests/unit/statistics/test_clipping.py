@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +67,41 @@ def test_two_percent_are_always_found_in_enough_rows() -> None:
     for seed in range(40):
         with pytest.warns(QualityWarning, match="outside the bounds 0 to 1"):
             pais.mean(values, columns=(0, 1), epsilon=1.0, random_state=seed)
+
+
+def test_every_text_says_that_intervals_are_of_clipped_values() -> None:
+    """1.3 % of the values are beyond a bound, too few to warn of, and hold 12 % of the mean."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"pay": np.where(rng.random(80_000) < 0.013, 10.0, 1.0), "age": rng.uniform(20, 60, 80_000)})
+    columns = {"pay": (0, 2), "age": (18, 100)}
+    for seed in range(20):
+        result, texts = concerns(lambda seed=seed: pais.mean(table, columns=columns, epsilon=1.0, random_state=seed))
+        assert not texts
+        (_, pay), (_, age) = result.lines()
+        assert pay.endswith("of clipped values)")
+        assert "clipped" not in age
+        assert "intervals are for clipped values: about" in str(result)
+        assert "of the values of pay are outside 0 to 2, and how far is not known" in str(result)
+        assert "Intervals are for clipped values" in result.explain()
+        frame = result.to_frame()
+        assert frame.loc["pay", "clipped"] == pytest.approx(0.013, abs=0.008)
+        assert frame.attrs["clipping"] == result.clipping
+    grouped = pais.sum(table, columns=columns, epsilon=1.0, random_state=0)
+    assert grouped.lines()[0][1].endswith("of clipped values)")
+    both = pais.covariance(table, columns=columns, epsilon=1.0, random_state=0)
+    assert ["clipped" in text for _, text in both.lines()] == [True, True, True, False]
+
+
+def test_the_page_says_first_that_intervals_are_of_clipped_values(tmp_path: Path) -> None:
+    values = pd.Series(np.where(np.random.default_rng(0).random(50_000) < 0.013, 10.0, 1.0), name="pay")
+    page = pais.mean(values, columns=(0, 2), random_state=0).write_report(tmp_path / "page.html").read_text("utf-8")
+    assert "Intervals are for values clipped to the bounds." in page
+
+
+def test_no_clipped_values_by_chance() -> None:
+    values = np.random.default_rng(0).random(20_000)
+    texts = [str(pais.mean(values, columns=(0, 1), epsilon=1.0, random_state=seed)) for seed in range(200)]
+    assert sum("clipped" in text for text in texts) <= 3
 
 
 def test_one_group_with_many_clipped_values_is_found() -> None:
@@ -244,6 +281,32 @@ def test_a_far_group_is_inside_the_bounds() -> None:
         low, high = result.interval()
         hits.append(low <= values.mean() <= high)
     assert np.mean(hits) >= 0.9
+
+
+def test_a_far_group_of_half_a_percent_is_inside_the_bounds_with_groups() -> None:
+    """Groups take nothing from the survey of the bounds."""
+    rng = np.random.default_rng(0)
+    values = rng.lognormal(8.5, 0.6, 48_000) * (rng.random(48_000) < 0.08)
+    values[:240] = 99_999.0
+    table = pd.DataFrame({"x": values, "g": rng.choice(["a", "b"], 48_000, p=[0.3, 0.7])})
+    truth, hits = table.groupby("g")["x"].mean(), []
+    for seed in range(20):
+        result = pais.mean(table, columns={"x": "auto"}, by={"g": ["a", "b"]}, epsilon=0.5, random_state=seed)
+        low, high = result.interval()
+        hits.append((low <= truth) & (truth <= high))
+    assert np.mean(hits) >= 0.9
+
+
+@pytest.mark.parametrize("unit", [None, "customer_id"])
+def test_a_result_with_auto_says_how_many_values_noise_could_hide(unit: str | None) -> None:
+    result = pais.mean(PEOPLE, columns={"income": "auto"}, unit=unit, epsilon=1.0, random_state=0)
+    # The counts about the center have 70 % of 29 % of epsilon.
+    scale = 1.0 / (0.7 * 0.29)
+    number = int(re.search(r"up to (\d+) (values|customers)", str(result)).group(1))
+    assert 9.0 * scale <= number <= 13.0 * scale
+    assert ("customers" in result.clipping) is (unit is not None)
+    assert "intervals do not include them" in result.clipping
+    assert "of clipped values" not in str(result)
 
 
 @pytest.mark.parametrize("name", ["mean", "sum", "variance", "describe", "histogram", "quantile"])

@@ -118,7 +118,7 @@ def test_intervals_of_descriptions_stay_within_the_bounds() -> None:
 def test_values_and_errors_side_by_side() -> None:
     result = pais.mean(TABLE, columns=COLUMNS, by={"region": REGIONS}, random_state=0)
     frame = result.to_frame()
-    assert frame.columns.tolist() == ["value", "standard_error", "low", "high"]
+    assert frame.columns.tolist() == ["value", "standard_error", "low", "high", "clipped"]
     assert frame.loc[("south", "age"), "value"] == result.value.loc["south", "age"]
     assert frame.loc[("south", "age"), "low"] == result.interval()[0].loc["south", "age"]
     assert (result.to_frame(0.5)["high"] <= frame["high"]).all()
