@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base.cards import Card, Carded
+from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, without_sizes
 from pais.data import typed
 from pais.data.cells import MISSING_WORDS, trimmed
@@ -26,7 +27,7 @@ from pais.data.engines.streams import stream_of
 from pais.data.hints import hint_of_values, hints_of, percent
 from pais.data.ids import ids_of_objects, normalised
 from pais.data.kinds import Categories, Column
-from pais.data.scales import Bounds, Dates
+from pais.data.scales import Auto, Bounds, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.tables import as_table, holds_objects, is_frame, require_table
 from pais.data.units import Unit, unit_of
@@ -355,15 +356,11 @@ class _Tally:
         self._count("missing", missing)
         self._count("unlisted" if is_listed and fits else "unreadable", wrong)
         _remember(self.unlisted if is_listed and fits else self.unreadable, cells, wrong)
-        if fits and not is_listed and column.form != "text":
-            self._count_values(plain, cells)
+        if fits and isinstance(column, (Auto, Bounds, Scale)):
+            self._count_values(column.numbers(plain), cells)
         return known
 
-    def _count_values(self, plain: pa.Array, cells: pa.Array) -> None:
-        is_null = pa.types.is_null(plain.type)
-        if is_null or self.column.cells not in ("numbers", "dates or times"):
-            return
-        values = typed.days_of(plain) if isinstance(self.column, Dates) else typed.numbers_of(plain)
+    def _count_values(self, values: FloatArray, cells: pa.Array) -> None:
         whole = values[np.isfinite(values)]
         if whole.size:
             self.low, self.high = min(self.low, float(whole.min())), max(self.high, float(whole.max()))

@@ -59,7 +59,11 @@ class _Affine(Column):
         return pa.array(numbers_of_objects(cells))
 
     def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
-        return [self.scaled(typed.numbers_of(cells), marked=marked)]
+        return [self.scaled(self.numbers(cells), marked=marked)]
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        """Return cells as finite numbers in own units, not clipped; NaN where the value is missing."""
+        return typed.numbers_of(cells)
 
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         """Return finite numbers or NaN as coordinates. If `marked`, those that are clipped become `BEYOND`."""
@@ -73,7 +77,10 @@ class _Affine(Column):
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds(_Affine):
-    """Numbers within stated bounds: clipped, and mapped to [-1, 1], or [-factor, factor]."""
+    """Numbers within stated bounds: clipped, and mapped to [-1, 1], or [-factor, factor].
+
+    Bounds of 0 and 1 may stand for truth values, so words for true and false are 1 and 0 between them.
+    """
 
     kind: ClassVar[str] = "bounds"
 
@@ -103,6 +110,18 @@ class Bounds(_Affine):
     @property
     def unit_scale(self) -> float:
         return (self.high / 2.0 - self.low / 2.0) / self.factor
+
+    @property
+    def has_truths(self) -> bool:
+        """Whether words for true and false are numbers of this column."""
+        return (self.low, self.high) == (0.0, 1.0)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells) if self.has_truths else super().cells_of_objects(cells)
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        numbers = super().numbers(cells)
+        return np.where(np.isnan(numbers), typed.truths_of(cells), numbers) if self.has_truths else numbers
 
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         inside = (np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale
@@ -137,10 +156,8 @@ class Dates(Bounds):
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return typed.texts_of_objects(cells)
 
-    def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
-        if pa.types.is_null(cells.type):
-            return [np.full(len(cells), np.nan)]
-        return [self.scaled(typed.days_of(cells), marked=marked)]
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else typed.days_of(cells)
 
     def times(self, days: FloatArray) -> NDArray[Any]:
         """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
-from pais.data.cells import numbers_of_objects
+from pais.data.scales import Auto, Bounds, Scale
 from pais.data.schema import Schema
 from pais.estimators.frames import coefficients_frame
-from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
+from pais.estimators.supervised import Labelled, SupervisedEstimator, cells_of, targets_of, weights_of
 from pais.planning import Fit
 from pais.planning.coefficients import LinearFit
 from pais.planning.linear import LinearSettings, regression_schema
@@ -244,7 +244,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         """
         predicted = self.predict(X)
         truth = self._target_cells(X) if y is None else targets_of(y, len(predicted))
-        truth = truth if truth.dtype.kind in "biuf" else numbers_of_objects(truth)
+        if truth.dtype.kind not in "biuf":
+            assert isinstance(self._target_column, (Auto, Bounds, Scale))
+            truth = self._target_column.numbers(cells_of(truth, self._target_column))
         weights = weights_of(sample_weight, len(predicted))
         whole = np.isfinite(predicted) & np.isfinite(truth)
         if not whole.any():
