@@ -59,7 +59,7 @@ def people_hint(wanted: options.Rows, data: object, stated: Collection[str]) -> 
     if wanted.unit is not None or wanted.separator is not None:
         # A stated separator may be one that the names of the header cannot be read without.
         return None
-    return people_concern(header_of(data), stated, option="--unit {}")
+    return people_concern(header_of(data), stated)
 
 
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:

@@ -30,7 +30,7 @@ from pais.data.kinds import Categories, Column
 from pais.data.scales import Auto, Bounds, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.tables import as_table, holds_objects, is_frame, require_table
-from pais.data.units import Unit, unit_of
+from pais.data.units import Unit, people_word, unit_of
 from pais.errors import ArgumentError, DataError
 
 Mask = NDArray[np.bool_]
@@ -53,6 +53,8 @@ class ColumnCheck:
         that are none of the categories. Each cell counts once.
     n_cells : int
         Number of all cells.
+    n_used : int
+        Cells that a statistic uses: they have a value, and their row has an id if `unit` is stated.
     low, high : str, optional
         The smallest and the largest number or date.
     hints : tuple of str
@@ -62,6 +64,7 @@ class ColumnCheck:
     name: str
     kind: str
     n_cells: int
+    n_used: int
     missing: int
     unreadable: int
     below: int
@@ -96,11 +99,20 @@ class PeopleCheck:
     rows_of_most: float
     most_rows: int
 
-    def line(self) -> str:
-        return (
-            f"{self.column}: {self.n_people:,} people; {self.without_id:,} rows without an id; rows of a person: "
-            f"median {self.median_rows:g}, at most {self.rows_of_most:g} for 95 % of them, {self.most_rows:,} for one"
+    @property
+    def words(self) -> tuple[str, str]:
+        """What one of them and several are called."""
+        return people_word(self.column)
+
+    def lines(self) -> Iterator[str]:
+        one, many = self.words
+        yield (
+            f"{self.column}: {self.n_people:,} {many}; rows of a {one}: median {self.median_rows:g}, at most "
+            f"{self.rows_of_most:g} for 95 % of them, {self.most_rows:,} for one"
         )
+        if self.without_id:
+            has = "row has" if self.without_id == 1 else "rows have"
+            yield f"{self.column}: {self.without_id:,} {has} no id, so no release counts them: they name no {one}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,6 +129,8 @@ class Check(Carded):
         Lines of CSV files that are no rows: the number of cells is not that of the header, or a quote is not closed.
     n_kept : int
         Rows that a model uses with ``missing="drop"``: an id, and no number, date or truth value that is missing.
+    n_filled : int
+        Rows that a model uses with ``missing="midpoint"``: an id, and a target if there is one.
     target : str, optional
         The column that a model predicts. Rows without a known target are not kept.
     people : PeopleCheck, optional
@@ -127,6 +141,7 @@ class Check(Carded):
     n_rows: int
     n_skipped: int | None
     n_kept: int
+    n_filled: int
     target: str | None
     people: PeopleCheck | None
 
@@ -134,23 +149,20 @@ class Check(Carded):
         """The findings, one on each line, each marked as not private."""
         skipped = f"; {self.n_skipped:,} lines are no rows (number of cells, open quote)" if self.n_skipped else ""
         lines = [f"{self.n_rows:,} rows{skipped}"]
-        lines += [] if self.people is None else [self.people.line()]
+        lines += [] if self.people is None else self.people.lines()
         lines += [line for column in self.columns for line in column.lines()]
         return [MARK + line for line in [*lines, *self._uses()]]
 
     def _uses(self) -> Iterator[str]:
-        with_id = self.n_rows - (0 if self.people is None else self.people.without_id)
-        people = "" if self.people is None else f" of {self.people.n_people_kept:,} people"
+        people = "" if self.people is None else f" of {self.people.n_people_kept:,} {self.people.words[1]}"
         words = "a model" if self.target is None else f"a model of {self.target}"
         yield (
             f'{words} uses {self.n_kept:,} rows{people} ({percent(self.n_kept, self.n_rows)}) with missing="drop"; '
-            f'with missing="midpoint", missing features are filled in, and up to {with_id:,} rows are used'
+            f'with missing="midpoint", it fills in missing features and uses {self.n_filled:,} rows'
         )
-        counts = ", ".join(
-            f"{column.name} {column.n_cells - column.missing - column.unreadable - column.unlisted:,}"
-            for column in self.columns
-        )
-        yield f"a statistic uses the cells that have a value: {counts}"
+        counts = ", ".join(f"{column.name} {column.n_used:,}" for column in self.columns)
+        with_id = "" if self.people is None else ", in rows with an id"
+        yield f"a statistic uses the cells that have a value{with_id}: {counts}"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -178,6 +190,7 @@ class Check(Carded):
             "rows": self.n_rows,
             "lines_skipped": self.n_skipped,
             "rows_kept": self.n_kept,
+            "rows_filled": self.n_filled,
             "target": self.target,
             "people": None if self.people is None else vars(self.people),
             "columns": [{**vars(column), "hints": list(column.hints)} for column in self.columns],
@@ -343,8 +356,11 @@ class _Tally:
     low: float = np.inf
     high: float = -np.inf
 
-    def add(self, cells: pa.Array, dialect: Dialect) -> Mask:
-        """Count the cells of a batch, and return which of them have a value that is stated."""
+    def add(self, cells: pa.Array, dialect: Dialect, counts: Mask) -> Mask:
+        """Count the cells of a batch, and return which of them have a value that is stated.
+
+        `counts` says whose rows a release uses.
+        """
         column = self.column
         plain = dialect.cells(cells, column.form) if typed.is_text(cells.type) else cells
         fits = column.accepts(plain.type)
@@ -353,6 +369,7 @@ class _Tally:
         known = np.any([part > 0.0 for part in encoded], axis=0) if is_listed and fits else np.isfinite(encoded[0])
         missing = _is_missing(cells) & ~known
         wrong = ~known & ~missing
+        self._count("used", known & counts)
         self._count("missing", missing)
         self._count("unlisted" if is_listed and fits else "unreadable", wrong)
         _remember(self.unlisted if is_listed and fits else self.unreadable, cells, wrong)
@@ -381,6 +398,7 @@ class _Tally:
             name=self.column.name,
             kind=self.column.kind,
             n_cells=n_cells,
+            n_used=self.counts["used"],
             **numbers,
             low=self._shown(self.low) if has_values else None,
             high=self._shown(self.high) if has_values else None,
@@ -399,29 +417,29 @@ class _Counted:
     def __init__(self, *, columns: Schema, unit: str | None, target: str | None) -> None:
         self._tallies = [_Tally(column=column) for column in columns.columns]
         self._unit, self._target = unit, target
-        self.n_rows = self._n_kept = self._without_id = 0
+        self.n_rows = self._n_kept = self._n_filled = self._without_id = 0
         self._people: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch, dialect: Dialect) -> None:
-        kept = np.ones(batch.num_rows, dtype=bool)
+        ids = None if self._unit is None else normalised(batch.column(self._unit), "the data")
+        has_id = np.ones(batch.num_rows, dtype=bool)
+        if ids is not None:
+            has_id = np.asarray(ids.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        kept, filled = has_id.copy(), has_id.copy()
         for tally in self._tallies:
-            known = tally.add(batch.column(tally.column.name), dialect)
+            known = tally.add(batch.column(tally.column.name), dialect, has_id)
+            is_target = tally.column.name == self._target
             # A category that is missing or not listed is none of those listed, and keeps its row.
-            if not isinstance(tally.column, Categories) or tally.column.name == self._target:
+            if not isinstance(tally.column, Categories) or is_target:
                 kept &= known
+            if is_target:
+                filled &= known
         self.n_rows += batch.num_rows
-        if self._unit is not None:
-            kept &= self._add_people(batch.column(self._unit), kept)
         self._n_kept += int(np.count_nonzero(kept))
-
-    def _add_people(self, cells: pa.Array, kept: Mask) -> Mask:
-        ids = normalised(cells, "the data")
-        has_id = np.asarray(ids.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
-        self._without_id += int(np.count_nonzero(~has_id))
-        names = ids if pa.types.is_large_binary(ids.type) else ids.cast(pa.large_string()).cast(pa.large_binary())
-        table = pa.table({"id": names, "n": np.ones(len(ids), np.int64), "kept": kept.astype(np.int64)})
-        self._people.append(_by_person(table.filter(pa.array(has_id))))
-        return has_id
+        self._n_filled += int(np.count_nonzero(filled))
+        if ids is not None:
+            self._without_id += int(np.count_nonzero(~has_id))
+            self._people.append(_by_person(_rows_of_people(ids, kept).filter(pa.array(has_id))))
 
     def result(self, *, n_skipped: int | None, dialect: Dialect | None) -> Check:
         return Check(
@@ -429,6 +447,7 @@ class _Counted:
             n_rows=self.n_rows,
             n_skipped=n_skipped,
             n_kept=self._n_kept,
+            n_filled=self._n_filled,
             target=self._target,
             people=self._people_check(),
         )
@@ -451,6 +470,12 @@ class _Counted:
             rows_of_most=float(np.quantile(rows, 0.95, method="inverted_cdf")),
             most_rows=int(rows.max()),
         )
+
+
+def _rows_of_people(ids: pa.Array, kept: Mask) -> pa.Table:
+    """One row for each row, with its id as bytes, whatever the type of the ids."""
+    names = ids if pa.types.is_large_binary(ids.type) else ids.cast(pa.large_string()).cast(pa.large_binary())
+    return pa.table({"id": names, "n": np.ones(len(ids), np.int64), "kept": kept.astype(np.int64)})
 
 
 def _by_person(table: pa.Table) -> pa.Table:

@@ -34,10 +34,12 @@ _ROUNDING_OF_SCALE, _ROUNDING_OF_CENTER = 1e-9, 1e-13
 class _Affine(Column):
     """A column of numbers that is shifted and scaled: ``factor * (x - center) / scale``.
 
-    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public.
+    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public. If `is_target`, no
+    number stands in for a missing one: a made-up target would bias a regression.
     """
 
     factor: float = 1.0
+    is_target: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,7 +55,15 @@ class _Affine(Column):
     def unit_scale(self) -> float: ...
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() if self.factor == 1.0 else {**super().to_dict(), "factor": self.factor}
+        own = {
+            **({} if self.factor == 1.0 else {"factor": self.factor}),
+            **({"is_target": True} if self.is_target else {}),
+        }
+        return {**super().to_dict(), **own}
+
+    @property
+    def fills_missing(self) -> bool:
+        return self.has_midpoint and not self.is_target
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return pa.array(numbers_of_objects(cells))

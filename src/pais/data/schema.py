@@ -173,9 +173,9 @@ class Schema:
         return centers
 
     @cached_property
-    def has_midpoint(self) -> NDArray[np.bool_]:
+    def fills_missing(self) -> NDArray[np.bool_]:
         """For each coordinate, whether 0 is a public midpoint that can stand in for a missing value."""
-        return np.array([column.has_midpoint for column in self.columns for _ in column.labels])
+        return np.array([column.fills_missing for column in self.columns for _ in column.labels])
 
     def __getitem__(self, name: str) -> Column:
         """Return what is known about one column."""
