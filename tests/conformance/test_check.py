@@ -160,6 +160,20 @@ def test_rows_without_an_id_are_not_among_those_that_are_used(kind: str, target:
     assert f"in rows with an id: stay {found.columns[0].n_used:,}" in str(found)
 
 
+def test_a_unit_that_is_left_out_is_hinted_at(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"patient_id": ["a", "b"], "age": [30, 40]})
+    frame.to_csv(tmp_path / "rows.csv", index=False, sep="^")
+    for data in (frame, pa.table(frame), pl.from_pandas(frame), pais.CSVFile(tmp_path / "rows.csv", separator="^")):
+        hint = "not private: hint: column 'patient_id' looks like the id of a patient, and unit is left out"
+        assert hint in str(pais.check(data, {"age": (0, 100)}))
+        assert "hint" not in str(pais.check(data, {"age": (0, 100)}, unit="patient_id"))
+        assert "hint" not in str(pais.check(data, {"age": (0, 100), "patient_id": ["a", "b"]}))
+    shown = command("check", tmp_path / "rows.csv", "--separator", "^", "--columns", "age=0:100")
+    assert "pass --unit patient_id to protect" in shown.stdout
+    released = command("mean", tmp_path / "rows.csv", "--separator", "^", "--columns", "age=0:100", "--epsilon", 1)
+    assert "pass --unit patient_id to protect" in released.stderr
+
+
 def test_a_fit_uses_the_rows_that_the_check_counts(tmp_path: Path) -> None:
     for missing, name in (("drop", "n_kept"), ("midpoint", "n_filled")):
         columns = {"stay": (0, 50), "again": bool, "ward": ["north", "south"]}

@@ -217,6 +217,7 @@ def _print(result: statistics.Statistic, out: Path | None) -> None:
     parts = [(f"  {part.what}", show.price(part.to_dict())) for part in certificate.parts]
     facts = [
         *result.lines(),
+        *([("±", "standard errors")] if result.name == "description" else []),
         ("about", result.about),
         ("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"),
         *(parts if len(parts) > 1 else []),

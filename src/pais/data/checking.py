@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from pais.data.cells import MISSING_WORDS, trimmed
 from pais.data.checks import similar_names
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile, Dialect
-from pais.data.engines.files import DataFile, open_file
+from pais.data.engines.files import DataFile, names_in, open_file
 from pais.data.engines.paths import files_of
 from pais.data.engines.streams import stream_of
 from pais.data.hints import hint_of_values, hints_of, percent
+from pais.data.identifiers import people_concern
 from pais.data.ids import ids_of_objects, normalised
 from pais.data.kinds import Categories, Column
 from pais.data.scales import Auto, Bounds, Dates, Scale
@@ -135,6 +136,8 @@ class Check(Carded):
         The column that a model predicts. Rows without a known target are not kept.
     people : PeopleCheck, optional
         The units of the rows.
+    concern : str, optional
+        A warning if `unit` is left out although the name of a column looks like the id of people.
     """
 
     columns: tuple[ColumnCheck, ...]
@@ -144,12 +147,14 @@ class Check(Carded):
     n_filled: int
     target: str | None
     people: PeopleCheck | None
+    concern: str | None = None
 
     def lines(self) -> list[str]:
         """The findings, one on each line, each marked as not private."""
         skipped = f"; {self.n_skipped:,} lines are no rows (number of cells, open quote)" if self.n_skipped else ""
         lines = [f"{self.n_rows:,} rows{skipped}"]
         lines += [] if self.people is None else self.people.lines()
+        lines += [] if self.concern is None else [f"hint: {self.concern}"]
         lines += [line for column in self.columns for line in column.lines()]
         return [MARK + line for line in [*lines, *self._uses()]]
 
@@ -272,8 +277,11 @@ def check(
     counted = _Counted(columns=schema, unit=None if opened.unit is None else opened.unit.column, target=target)
     for batch in opened.batches():
         counted.add(batch, opened.dialect)
-    n_skipped = opened.n_skipped(counted.n_rows)
-    return counted.result(n_skipped=n_skipped, dialect=opened.dialect if opened.files else None)
+    return counted.result(
+        n_skipped=opened.n_skipped(counted.n_rows),
+        dialect=opened.dialect if opened.files else None,
+        concern=people_concern(opened.names, schema.names) if opened.unit is None else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,6 +290,7 @@ class _Opened:
 
     files: tuple[DataFile, ...] = ()
     tables: Any = ()
+    names: tuple[str, ...]
     unit: Unit | None
     dialect: Dialect
 
@@ -303,7 +312,9 @@ def _opened(data: Any, columns: Columns) -> _Opened:
     assert columns.schema is not None
     own: dict[str, Any] = {"unit": columns.unit, "dialect": columns.dialect}
     if isinstance(data, (str, Path)):
-        return _Opened(files=tuple(open_file(*place, columns) for place in files_of(data)), **own)
+        places = files_of(data)
+        own["names"] = tuple(names_in(*places[0], columns.dialect))
+        return _Opened(files=tuple(open_file(*place, columns) for place in places), **own)
     if is_frame(data, "pyspark.sql"):
         raise DataError("a Spark DataFrame is not checked. Pass a part of it, such as frame.limit(100_000).toPandas().")
     require_table(data)
@@ -312,22 +323,25 @@ def _opened(data: Any, columns: Columns) -> _Opened:
     names = [*columns.schema.names, *(() if columns.unit is None else (columns.unit.column,))]
     stream = stream_of(data)
     if stream is not None:
-        _require_names(names, stream.schema.names)
-        return _Opened(tables=stream.tables(names), **own)
+        known = _known(names, stream.schema.names)
+        return _Opened(tables=stream.tables(names), names=known, **own)
     if is_frame(data, "pandas"):
-        _require_names(names, [str(name) for name in data.columns])
-        return _Opened(tables=[_pandas_cells(data, names, columns.unit)], **own)
+        known = _known(names, data.columns)
+        return _Opened(tables=[_pandas_cells(data, names, columns.unit)], names=known, **own)
     if not hasattr(data, "__arrow_c_stream__"):
         raise DataError("an array has no column names. Pass a table or a file.")
     table = as_table(data, Columns())
-    _require_names(names, table.column_names)
-    return _Opened(tables=[table.select(names)], **own)
+    known = _known(names, table.column_names)
+    return _Opened(tables=[table.select(names)], names=known, **own)
 
 
-def _require_names(names: list[str], known: list[str]) -> None:
+def _known(names: list[str], columns: Iterable[object]) -> tuple[str, ...]:
+    """The names of the columns of a table. Raise if some of those needed are not among them."""
+    known = tuple(map(str, columns))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise DataError(f"column(s) {', '.join(unknown)} do not exist in the data. {similar_names(unknown, known)}")
+    return known
 
 
 def _pandas_cells(frame: Any, names: list[str], unit: Unit | None) -> pa.Table:
@@ -441,7 +455,7 @@ class _Counted:
             self._without_id += int(np.count_nonzero(~has_id))
             self._people.append(_by_person(_rows_of_people(ids, kept).filter(pa.array(has_id))))
 
-    def result(self, *, n_skipped: int | None, dialect: Dialect | None) -> Check:
+    def result(self, *, n_skipped: int | None, dialect: Dialect | None, concern: str | None) -> Check:
         return Check(
             columns=tuple(tally.result(self.n_rows, dialect) for tally in self._tallies),
             n_rows=self.n_rows,
@@ -450,6 +464,7 @@ class _Counted:
             n_filled=self._n_filled,
             target=self._target,
             people=self._people_check(),
+            concern=concern,
         )
 
     def _people_check(self) -> PeopleCheck | None:

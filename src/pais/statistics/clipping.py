@@ -215,12 +215,15 @@ def clipping_in_words(fields: Fields, shares: tuple[ClippedShare, ...] = (), res
 
 
 def _share_in_words(field: Field, clipped: ClippedShare) -> str:
-    margin = 2.0 * clipped.standard_error
+    margin, bounds = 2.0 * clipped.standard_error, bounds_in_words(field)
     if clipped.share > margin:
-        start = f"About {_percent(clipped.share)} (± {_percent(margin)})"
-    else:
-        start = f"At most about {_percent(max(clipped.share, 0.0) + margin)}"
-    return f"{start} of the values of {field.name} were clipped to the bounds {bounds_in_words(field)}."
+        share = f"{_percent(clipped.share)} (± {_percent(margin)})"
+        return f"About {share} of the values of {field.name} were clipped to the bounds {bounds}."
+    # "At most 8 % were clipped" reads as if some were, although mostly none are.
+    most = _percent(max(clipped.share, 0.0) + margin)
+    return (
+        f"No clipped values of {field.name} stand out of the noise, which hides up to about {most} (bounds {bounds})."
+    )
 
 
 def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> None:
