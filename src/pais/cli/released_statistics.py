@@ -227,4 +227,4 @@ def _print(result: statistics.Statistic, out: Path | None) -> None:
         ("clipping", result.clipping),
         *([] if out is None else [("file", str(out))]),
     ]
-    show.facts_table(f"Private {result.name}", facts)
+    show.facts_table(f"Private {result.name}" + (f" of {result.subject}" if result.subject else ""), facts)

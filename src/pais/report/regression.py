@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -47,10 +48,15 @@ class Step:
     words: str = "one unit"
 
     @classmethod
+    def of_truth(cls) -> Step:
+        """The step of a boolean or a category."""
+        return cls(1.0, "no to yes")
+
+    @classmethod
     def of(cls, column: Column) -> tuple[Step, ...]:
         """Steps of the coordinates of a column: its range, two deviations, or from false to true."""
         if isinstance(column, (Boolean, Categories)):
-            return (cls(1.0, "no to yes"),) * len(column.labels)
+            return (cls.of_truth(),) * len(column.labels)
         if isinstance(column, Bounds):
             return (cls(column.high - column.low, "its range"),)
         if isinstance(column, Auto) and column.scale is not None:
@@ -196,12 +202,36 @@ class RegressionResults(Results):
                 "coefficients",
                 "Coefficients",
                 paragraph(self._introduction()),
+                self._in_words(),
                 self._grid() if by_class else self._bars_table(0, range(len(self.names)), "Coefficients"),
                 paragraph(self._key(), "soft"),
                 paragraph(escaped(self.penalty), "soft") if self.penalty else "",
             ),
             self._pictures() if by_class else "",
         ]
+
+    def _in_words(self) -> str:
+        """The clear coefficients of a single line, each in a sentence, the largest effect first."""
+        if len(self.values) > 1:
+            return ""
+        clear = [j for j in self._order(0) if self.clear[0, j]][:_STRONGEST]
+        lines = "".join(f"<li>{escaped(self.sentence(j))}</li>" for j in clear)
+        return f"<ul>{lines}</ul>" if lines else ""
+
+    def sentence(self, place: int) -> str:
+        """What a coefficient of a single line says, in a sentence, with its interval."""
+        value, error = float(self.values[0, place]), float(self.standard_errors[0, place])
+        name, reach = self.names[place], CLEAR * error
+        holds = bool(self.steps) and self.steps[place] == Step.of_truth()
+        step = f"If {name} holds" if holds else f"For one more unit of {name}"
+        if self.classes:
+            odds, *ends = (number(math.exp(min(logit, 700.0)), 3) for logit in (value, value - reach, value + reach))
+            return (
+                f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times as high ({' to '.join(ends)})."
+            )
+        low, high = sorted(abs(end) for end in (value - reach, value + reach))
+        size, *ends = (value_text(amount, error) for amount in (abs(value), low, high))
+        return f"{step}, {self.target} is {'higher' if value > 0.0 else 'lower'} by {size} ({' to '.join(ends)})."
 
     def _introduction(self) -> str:
         target = f"<b>{escaped(self.target)}</b>"
