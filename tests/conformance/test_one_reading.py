@@ -155,10 +155,10 @@ def test_other_categories_are_compared_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stated", ["bool", "numbers", "words"])
+@pytest.mark.parametrize("stated", ["bool", "numbers", "words", "bounds"])
 def test_a_logistic_regression_reads_every_spelling_of_its_target(spelling: str, stated: str, tmp_path: Path) -> None:
     cells = written(spelling)
-    columns = {"age": (0, 100), "flag": STATED[stated]}
+    columns = {"age": (0, 100), "flag": {**STATED, "bounds": (0, 1)}[stated]}
     truths = written("booleans")
 
     def fitted(data: Any, y: Any = None) -> DPLogisticRegression:

@@ -19,6 +19,7 @@ from pais._base.validate import as_array, without_sizes
 from pais.accounting import accounts
 from pais.data.intervals import Intervals
 from pais.data.kinds import Boolean, Categories
+from pais.data.scales import Bounds
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError
@@ -218,6 +219,8 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             raise ArgumentError(f"the target {name!r} is stated as {column.kind}, which are no classes. List classes.")
         if isinstance(column, Boolean):
             return np.array([False, True])
+        if isinstance(column, Bounds) and column.has_truths:
+            return np.array([0, 1])
         return _in_order(np.array(column.values)) if isinstance(column, Categories) else None
 
     def _adapted(self, schema: Schema) -> Schema:
