@@ -154,7 +154,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         ----------
         X : array, table, path or Spark DataFrame
             The features, or a table with the features and the column `target`. Files and Spark DataFrames are streamed.
-            A row in which a feature or the target is missing contributes nothing.
+            A row in which a feature or the target is missing contributes nothing. ``missing="midpoint"`` fills in
+            missing features, and never a missing target.
         y : array, optional
             The target of each row, if it is not a column of X.
         """
