@@ -13,7 +13,7 @@ from benchmarks.house import crossed, static, table
 
 # Public front doors, whose arguments a user reads in one place.
 STATISTICS = {"count", "covariance", "describe", "histogram", "mean", "quantile", "sum", "variance"}
-FRONT_DOORS = {"audit", "calibrate", "kmeans", "source", "survey", "__init__"} | STATISTICS
+FRONT_DOORS = {"audit", "calibrate", "check", "kmeans", "source", "survey", "__init__"} | STATISTICS
 HEAVY = ("numpy", "scipy", "sklearn", "pyarrow", "pandas", "mpmath")
 
 

@@ -54,8 +54,9 @@ class Schema:
     them are numbers, as numbers. Among other categories, ``"5"`` is also the number 5 and the text ``"5.0"``, but not
     ``"05"``; ``"True"`` is also the boolean. Truth values are booleans, the numbers 0 and 1, or the words true, false,
     yes and no in any case. This holds for ``bool``, for two categories that stand for false and true, ``[0, 1]`` or
-    ``["no", "yes"]``, and for the bounds ``(0, 1)``, between which they are 1 and 0. Dates are `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times
-    with a zone count in UTC, and times without a zone as they are.
+    ``["no", "yes"]``, and for the bounds ``(0, 1)``, between which they are 1 and 0. Dates are `datetime.date` or
+    `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count in UTC, and times without a
+    zone as they are.
 
     A cell has the same coordinates whatever the type of its column: number, text, object or dictionary. In a pandas
     frame, whose types depend on all cells, a cell that does not fit the kind of its column is missing. Other tables
