@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.data.checks import all_of
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Scale
 from pais.planning.readability import CLEAR
@@ -151,7 +152,7 @@ class RegressionResults(Results):
     def verdict(self) -> str:
         n_hidden, total = int(self._hidden.sum()), self.values.size
         if n_hidden == total:
-            return "the coefficient is hidden by noise" if total == 1 else f"all {total} coefficients are {HIDDEN}"
+            return "the coefficient is hidden by noise" if total == 1 else f"{all_of(total)} coefficients are {HIDDEN}"
         hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
         return self._clear_in_words() + hidden
 
@@ -162,7 +163,7 @@ class RegressionResults(Results):
         if n_clear == 0:
             return f"not one of the {total} coefficients is clearly different from zero"
         if n_clear == total:
-            return f"all {total} coefficients are clearly different from zero"
+            return f"{all_of(total)} coefficients are clearly different from zero"
         return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
 
     @property

@@ -100,6 +100,7 @@ def test_a_page_has_the_title_of_its_kind_or_the_stated_one() -> None:
         ((True, False, False), "1 of 3 coefficients is clearly different from zero"),
         ((False, False, False), "not one of the 3 coefficients is clearly different from zero"),
         ((True, True, True), "all 3 coefficients are clearly different from zero"),
+        ((True, True), "both coefficients are clearly different from zero"),
         ((False,), "the coefficient is not clearly different from zero"),
     ],
 )
