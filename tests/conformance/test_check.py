@@ -135,6 +135,55 @@ def test_the_target_decides_which_rows_a_classification_keeps() -> None:
         pais.check(TABLE, features, target="other")
 
 
+@pytest.mark.parametrize("target", [None, "ward", "stay", "again"])
+@pytest.mark.parametrize("kind", ["objects", "parquet", "german"])
+def test_rows_without_an_id_are_not_among_those_that_are_used(kind: str, target: str | None, tmp_path: Path) -> None:
+    cells, data = TABLE.to_pydict(), stored(tmp_path)[kind]
+    found = pais.check(data, COLUMNS, unit="person", target=target)
+    listed = {"ward": ("north", "south"), "code": (1, 2)}
+    known = {
+        name: [cell is not None and (name not in listed or cell in listed[name]) for cell in cells[name]]
+        for name in COLUMNS
+    }
+    with_id = [person is not None for person in cells["person"]]
+    without = with_id.count(False)
+    for column in found.columns:
+        assert column.n_used == sum(a and b for a, b in zip(known[column.name], with_id, strict=True))
+    needed = [name for name in COLUMNS if name not in listed or name == target]
+    whole = [all(known[name][row] for name in needed) and with_id[row] for row in range(N)]
+    assert found.n_kept == sum(whole)
+    assert found.n_filled == sum(with_id[row] and (target is None or known[target][row]) for row in range(N))
+    assert found.people is not None
+    assert found.people.n_people_kept == len({cells["person"][row] for row in range(N) if whole[row]})
+    assert f"person: {without} rows have no id, so no release counts them: they name no person" in str(found)
+    assert f"it fills in missing features and uses {found.n_filled:,} rows" in str(found)
+    assert f"in rows with an id: stay {found.columns[0].n_used:,}" in str(found)
+
+
+def test_a_unit_that_is_left_out_is_hinted_at(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"patient_id": ["a", "b"], "age": [30, 40]})
+    frame.to_csv(tmp_path / "rows.csv", index=False, sep="^")
+    for data in (frame, pa.table(frame), pl.from_pandas(frame), pais.CSVFile(tmp_path / "rows.csv", separator="^")):
+        hint = "not private: hint: column 'patient_id' looks like the id of a patient, and unit is left out"
+        assert hint in str(pais.check(data, {"age": (0, 100)}))
+        assert "hint" not in str(pais.check(data, {"age": (0, 100)}, unit="patient_id"))
+        assert "hint" not in str(pais.check(data, {"age": (0, 100), "patient_id": ["a", "b"]}))
+    shown = command("check", tmp_path / "rows.csv", "--separator", "^", "--columns", "age=0:100")
+    assert "pass --unit patient_id to protect" in shown.stdout
+    released = command("mean", tmp_path / "rows.csv", "--separator", "^", "--columns", "age=0:100", "--epsilon", 1)
+    assert "pass --unit patient_id to protect" in released.stderr
+
+
+def test_a_fit_uses_the_rows_that_the_check_counts(tmp_path: Path) -> None:
+    for missing, name in (("drop", "n_kept"), ("midpoint", "n_filled")):
+        columns = {"stay": (0, 50), "again": bool, "ward": ["north", "south"]}
+        found = pais.check(TABLE, columns, unit="person")
+        rows = source(TABLE, columns=columns, unit="person", missing=missing)  # type: ignore[arg-type]  # a word
+        whole = pais.UniformRule(rate=1.0)
+        sampled = pais.sample(rows, ball=pais.Ball(radius=1e9), rule=whole).spend("a test").rows
+        assert len(sampled) == getattr(found, name)
+
+
 HINTS: dict[str, tuple[Any, list[str], str]] = {
     "decimal commas": ((0, 9), ["1,5", "2,25", "7"], "decimal commas: pass decimal=','"),
     "thousands": ((0, 9), ["1,234", "2,500", "7"], "marks of thousands .*pass thousands=','"),
@@ -225,7 +274,9 @@ def test_the_command(tmp_path: Path) -> None:
     shown = command(*arguments)
     assert shown.exit_code == 0, shown.stderr
     expected_lines = pais.check(path, COLUMNS, unit="person", target="again").lines()
-    assert shown.stdout.split("\n")[:-1] == expected_lines
+    options = [line.replace('missing="drop"', "--missing drop") for line in expected_lines]
+    options = [line.replace('missing="midpoint"', "--missing midpoint") for line in options]
+    assert shown.stdout.split("\n")[:-1] == options
     assert sorted(file.name for file in tmp_path.iterdir()) == ["german.csv", "rows.csv", "rows.parquet", "rows.txt"]
     out = tmp_path / "check.json"
     written = command(*arguments, "--out", out, "--json")

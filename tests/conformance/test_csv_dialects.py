@@ -306,3 +306,18 @@ def test_groups_by_ranges_and_periods_are_read_in_the_dialect_of_the_file(tmp_pa
     for one in by:
         with pytest.raises(pais.DataError, match=r"decimal commas|dates"):
             pais.count(tmp_path / "other.csv", by={one: by[one]}, random_state=0)
+
+
+def test_one_message_names_all_forms(tmp_path: Path) -> None:
+    path = tmp_path / "visits.csv"
+    lines = [f"{n},5;{1 + n % 28:02d}.12.2024;Pädiatrie" for n in range(60)]
+    path.write_bytes("\n".join(["stay;day;ward", *lines]).encode("cp1252"))
+    columns = {"stay": (0, 100), "day": ("2024-01-01", "2024-12-31"), "ward": ["Pädiatrie", "Chirurgie"]}
+    forms = "decimal commas, text that is not UTF-8 and dates such as 31.12.2025"
+    stated = "pass decimal=',', encoding='cp1252', date_format='%d.%m.%Y'"
+    with pytest.raises(pais.DataError) as caught:
+        pais.source(path, columns=columns)
+    assert str(caught.value).endswith(f"has {forms}: {stated}.")
+    assert len(rows_of(path, columns=columns, decimal=",", encoding="cp1252", date_format="%d.%m.%Y")) == 60
+    with pytest.raises(pais.DataError, match=r"has dates such as 31\.12\.2025: pass date_format='%d\.%m\.%Y'\.$"):
+        pais.source(path, columns=columns, decimal=",", encoding="cp1252")

@@ -96,6 +96,38 @@ def test_truth_values_have_the_same_vectors(spelling: str, stored: str, tmp_path
 
 
 @pytest.mark.parametrize("spelling", TRUTHS)
+@pytest.mark.parametrize("stored", STORED)
+def test_bounds_of_0_and_1_read_truth_values_as_numbers(spelling: str, stored: str, tmp_path: Path) -> None:
+    data = STORED[stored](written(spelling), tmp_path)
+    expected = pa.table({"age": AGE, "flag": written("floats")})
+    columns = {"age": (0, 100), "flag": (0, 1)}
+    assert vectors(data, columns) == vectors(expected, columns)
+    found = pais.check(data, columns).columns[1]
+    assert (found.missing, found.unreadable, found.low, found.high) == (written("floats").count(None), 0, "0", "1")
+
+
+def test_only_bounds_of_0_and_1_read_words_for_truth_values() -> None:
+    cells = pa.array(["yes", "No ", "0.25", "7", "maybe", None])
+    marks = {(0, 1): [1.0, -1.0, -0.5, 1.0, None, None], (0, 2): [None, None, -0.75, 1.0, None, None]}
+    for bounds, expected in marks.items():
+        column = Schema.of({"c": bounds})["c"]
+        objects = np.array(["yes", "No ", 0.25, 7, "maybe", None], dtype=object)
+        for read in (cells, column.cells_of_objects(objects)):
+            [numbers] = column.encode(read)
+            assert [None if np.isnan(number) else float(number) for number in numbers] == expected
+
+
+def test_a_linear_regression_scores_a_target_of_words() -> None:
+    columns = {"age": (0, 100), "flag": (0, 1)}
+    words, numbers = (pd.DataFrame({"age": AGE, "flag": written(name)}) for name in ("Yes and NO", "floats"))
+    model = DPLinearRegression(epsilon=5.0, columns=columns, target="flag", random_state=0).fit(words)
+    expected = DPLinearRegression(epsilon=5.0, columns=columns, target="flag", random_state=0).fit(numbers)
+    assert model.coef_.tolist() == expected.coef_.tolist()
+    assert model.score(words) == expected.score(numbers)
+    assert model.score(words[["age"]], words["flag"]) == expected.score(numbers[["age"]], numbers["flag"])
+
+
+@pytest.mark.parametrize("spelling", TRUTHS)
 @pytest.mark.parametrize("stated", [name for name in STATED if name != "bool"])
 def test_two_words_for_true_and_false_are_truth_values(spelling: str, stated: str) -> None:
     column = Schema.of({"c": STATED[stated]})["c"]
@@ -123,10 +155,10 @@ def test_other_categories_are_compared_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("spelling", TRUTHS)
-@pytest.mark.parametrize("stated", ["bool", "numbers", "words"])
+@pytest.mark.parametrize("stated", ["bool", "numbers", "words", "bounds"])
 def test_a_logistic_regression_reads_every_spelling_of_its_target(spelling: str, stated: str, tmp_path: Path) -> None:
     cells = written(spelling)
-    columns = {"age": (0, 100), "flag": STATED[stated]}
+    columns = {"age": (0, 100), "flag": {**STATED, "bounds": (0, 1)}[stated]}
     truths = written("booleans")
 
     def fitted(data: Any, y: Any = None) -> DPLogisticRegression:

@@ -7,6 +7,7 @@ from pathlib import Path
 from pais.cli import files, options, show
 from pais.cli.columns import columns_of
 from pais.cli.rows import found
+from pais.cli.spelling import spelled
 from pais.data.checking import MARK, check as compared
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
@@ -34,4 +35,4 @@ def check(wanted: options.Checked, out: Path | None, *, as_json: bool, overwrite
         show.print_json(result.to_dict())
         return
     for line in result.lines():
-        show.say(line)
+        show.say(spelled(line))

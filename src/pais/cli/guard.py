@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import typer
 
+from pais.cli.spelling import spelled
 from pais.errors import (
     ArgumentError,
     AssumptionError,
@@ -59,7 +60,7 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
         except (typer.Exit, typer.Abort):
             raise
         except PaisError as error:
-            code, line = exit_code(error), f"error: {' '.join(str(error).split())}"
+            code, line = exit_code(error), f"error: {spelled(' '.join(str(error).split()))}"
         except MemoryError:
             # Do not print its message, which reveals how many rows there are or were kept.
             code, line = BAD_ARGUMENT, "error: memory ran out. Choose a smaller sample, or fewer clusters or columns."

@@ -24,6 +24,7 @@ from pais.data.checks import listed
 from pais.data.sources import Opening
 from pais.errors import ArgumentError
 from pais.report import ComponentResults, RegressionResults
+from pais.report.regression import HIDDEN
 from pais.statistics.frames import with_error
 
 #: Standard errors from a coefficient to each end of its interval.
@@ -167,16 +168,17 @@ def _print(model: Any, paths: dict[str, str]) -> None:
 
 def _print_coefficients(shown: RegressionResults, paths: dict[str, str]) -> None:
     header = ["feature", *(shown.classes if len(shown.values) > 1 else ("coefficient",))]
+    hidden = np.zeros(shown.values.shape, dtype=bool) if shown.hidden is None else shown.hidden
+    arrays = (shown.values.T, shown.standard_errors.T, shown.clear.T, hidden.T)
     rows = [
-        [label, *(_cell(value, error, clear) for value, error, clear in zip(*numbers, strict=True))]
-        for label, numbers in zip(
-            shown.names, zip(shown.values.T, shown.standard_errors.T, shown.clear.T, strict=True), strict=True
-        )
+        [label, *(_cell(*numbers) for numbers in zip(*several, strict=True))]
+        for label, several in zip(shown.names, zip(*arrays, strict=True), strict=True)
     ]
     if shown.intercepts is not None and shown.intercept_errors is not None:
         pairs = zip(shown.intercepts, shown.intercept_errors, strict=True)
         rows.append(["intercept", *(_cell(value, error, True) for value, error in pairs)])
-    note = "value ± standard error" + ("" if shown.clear.all() else "; in parentheses: within two of them of zero")
+    is_weak = not (shown.clear | hidden).all()
+    note = "value ± standard error" + ("; in parentheses: within two of them of zero" if is_weak else "")
     if len(shown.classes) == 1:
         note += f"\nA coefficient is the change of the log odds of {shown.target} = {shown.classes[0]}."
     show.values_table("Coefficients", header, rows, note, paths["coefficients.csv"])
@@ -202,6 +204,8 @@ def _print_components(shown: ComponentResults, paths: dict[str, str]) -> None:
     show.values_table("Components", header, rows, note, paths["components.csv"])
 
 
-def _cell(value: float, error: float, clear: bool) -> str:
+def _cell(value: float, error: float, clear: bool, hidden: bool = False) -> str:
+    if hidden:
+        return HIDDEN
     text = with_error(float(value), float(error))
     return text if clear else f"({text})"

@@ -217,6 +217,7 @@ def _print(result: statistics.Statistic, out: Path | None) -> None:
     parts = [(f"  {part.what}", show.price(part.to_dict())) for part in certificate.parts]
     facts = [
         *result.lines(),
+        *([("±", "standard errors")] if result.name == "description" else []),
         ("about", result.about),
         ("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"),
         *(parts if len(parts) > 1 else []),
@@ -226,4 +227,4 @@ def _print(result: statistics.Statistic, out: Path | None) -> None:
         ("clipping", result.clipping),
         *([] if out is None else [("file", str(out))]),
     ]
-    show.facts_table(f"Private {result.name}", facts)
+    show.facts_table(f"Private {result.name}" + (f" of {result.subject}" if result.subject else ""), facts)

@@ -56,10 +56,7 @@ def open_rows(wanted: options.Rows, bar: Watch, carry: str | None = None, *, def
 
 def people_hint(wanted: options.Rows, data: object, stated: Collection[str]) -> str | None:
     """A warning text if --unit is left out although the header has a name like that of an id of people."""
-    if wanted.unit is not None or wanted.separator is not None:
-        # A stated separator may be one that the names of the header cannot be read without.
-        return None
-    return people_concern(header_of(data), stated, option="--unit {}")
+    return None if wanted.unit is not None else people_concern(header_of(data), stated)
 
 
 def found(place: options.Place) -> tuple[object, dict[str, Any]]:

@@ -29,6 +29,7 @@ from rich.text import Text
 
 from pais._base.numerics import raised
 from pais.accounting.words import person_of, units_of
+from pais.cli.spelling import spelled
 from pais.data.checks import listed, with_article
 from pais.planning import Fit, KMeansFit, Plan, Survey
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
@@ -64,8 +65,8 @@ def plain(text: str, style: str = "") -> Text:
 
 
 def warn(text: str, console: Console | None = None) -> None:
-    """Print a warning on stderr; with the console of a progress bar, above the bar."""
-    (console or Console(stderr=True)).print(plain(f"warning: {text}", "bold red"), soft_wrap=True)
+    """Print a warning on stderr, which names options; with the console of a progress bar, above the bar."""
+    (console or Console(stderr=True)).print(plain(f"warning: {spelled(text)}", "bold red"), soft_wrap=True)
 
 
 def note(text: str) -> None:

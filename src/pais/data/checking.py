@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,24 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pais._base.cards import Card, Carded
+from pais._base.numerics import FloatArray
 from pais._base.validate import attempt, without_sizes
 from pais.data import typed
 from pais.data.cells import MISSING_WORDS, trimmed
 from pais.data.checks import similar_names
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile, Dialect
-from pais.data.engines.files import DataFile, open_file
+from pais.data.engines.files import DataFile, names_in, open_file
 from pais.data.engines.paths import files_of
 from pais.data.engines.streams import stream_of
 from pais.data.hints import hint_of_values, hints_of, percent
+from pais.data.identifiers import people_concern
 from pais.data.ids import ids_of_objects, normalised
 from pais.data.kinds import Categories, Column
-from pais.data.scales import Bounds, Dates
+from pais.data.scales import Auto, Bounds, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.tables import as_table, holds_objects, is_frame, require_table
-from pais.data.units import Unit, unit_of
+from pais.data.units import Unit, people_word, unit_of
 from pais.errors import ArgumentError, DataError
 
 Mask = NDArray[np.bool_]
@@ -52,6 +54,8 @@ class ColumnCheck:
         that are none of the categories. Each cell counts once.
     n_cells : int
         Number of all cells.
+    n_used : int
+        Cells that a statistic uses: they have a value, and their row has an id if `unit` is stated.
     low, high : str, optional
         The smallest and the largest number or date.
     hints : tuple of str
@@ -61,6 +65,7 @@ class ColumnCheck:
     name: str
     kind: str
     n_cells: int
+    n_used: int
     missing: int
     unreadable: int
     below: int
@@ -95,11 +100,20 @@ class PeopleCheck:
     rows_of_most: float
     most_rows: int
 
-    def line(self) -> str:
-        return (
-            f"{self.column}: {self.n_people:,} people; {self.without_id:,} rows without an id; rows of a person: "
-            f"median {self.median_rows:g}, at most {self.rows_of_most:g} for 95 % of them, {self.most_rows:,} for one"
+    @property
+    def words(self) -> tuple[str, str]:
+        """What one of them and several are called."""
+        return people_word(self.column)
+
+    def lines(self) -> Iterator[str]:
+        one, many = self.words
+        yield (
+            f"{self.column}: {self.n_people:,} {many}; rows of a {one}: median {self.median_rows:g}, at most "
+            f"{self.rows_of_most:g} for 95 % of them, {self.most_rows:,} for one"
         )
+        if self.without_id:
+            has = "row has" if self.without_id == 1 else "rows have"
+            yield f"{self.column}: {self.without_id:,} {has} no id, so no release counts them: they name no {one}"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -116,40 +130,44 @@ class Check(Carded):
         Lines of CSV files that are no rows: the number of cells is not that of the header, or a quote is not closed.
     n_kept : int
         Rows that a model uses with ``missing="drop"``: an id, and no number, date or truth value that is missing.
+    n_filled : int
+        Rows that a model uses with ``missing="midpoint"``: an id, and a target if there is one.
     target : str, optional
         The column that a model predicts. Rows without a known target are not kept.
     people : PeopleCheck, optional
         The units of the rows.
+    concern : str, optional
+        A warning if `unit` is left out although the name of a column looks like the id of people.
     """
 
     columns: tuple[ColumnCheck, ...]
     n_rows: int
     n_skipped: int | None
     n_kept: int
+    n_filled: int
     target: str | None
     people: PeopleCheck | None
+    concern: str | None = None
 
     def lines(self) -> list[str]:
         """The findings, one on each line, each marked as not private."""
         skipped = f"; {self.n_skipped:,} lines are no rows (number of cells, open quote)" if self.n_skipped else ""
         lines = [f"{self.n_rows:,} rows{skipped}"]
-        lines += [] if self.people is None else [self.people.line()]
+        lines += [] if self.people is None else self.people.lines()
+        lines += [] if self.concern is None else [f"hint: {self.concern}"]
         lines += [line for column in self.columns for line in column.lines()]
         return [MARK + line for line in [*lines, *self._uses()]]
 
     def _uses(self) -> Iterator[str]:
-        with_id = self.n_rows - (0 if self.people is None else self.people.without_id)
-        people = "" if self.people is None else f" of {self.people.n_people_kept:,} people"
+        people = "" if self.people is None else f" of {self.people.n_people_kept:,} {self.people.words[1]}"
         words = "a model" if self.target is None else f"a model of {self.target}"
         yield (
             f'{words} uses {self.n_kept:,} rows{people} ({percent(self.n_kept, self.n_rows)}) with missing="drop"; '
-            f'with missing="midpoint", missing features are filled in, and up to {with_id:,} rows are used'
+            f'with missing="midpoint", it fills in missing features and uses {self.n_filled:,} rows'
         )
-        counts = ", ".join(
-            f"{column.name} {column.n_cells - column.missing - column.unreadable - column.unlisted:,}"
-            for column in self.columns
-        )
-        yield f"a statistic uses the cells that have a value: {counts}"
+        counts = ", ".join(f"{column.name} {column.n_used:,}" for column in self.columns)
+        with_id = "" if self.people is None else ", in rows with an id"
+        yield f"a statistic uses the cells that have a value{with_id}: {counts}"
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -177,6 +195,7 @@ class Check(Carded):
             "rows": self.n_rows,
             "lines_skipped": self.n_skipped,
             "rows_kept": self.n_kept,
+            "rows_filled": self.n_filled,
             "target": self.target,
             "people": None if self.people is None else vars(self.people),
             "columns": [{**vars(column), "hints": list(column.hints)} for column in self.columns],
@@ -258,8 +277,11 @@ def check(
     counted = _Counted(columns=schema, unit=None if opened.unit is None else opened.unit.column, target=target)
     for batch in opened.batches():
         counted.add(batch, opened.dialect)
-    n_skipped = opened.n_skipped(counted.n_rows)
-    return counted.result(n_skipped=n_skipped, dialect=opened.dialect if opened.files else None)
+    return counted.result(
+        n_skipped=opened.n_skipped(counted.n_rows),
+        dialect=opened.dialect if opened.files else None,
+        concern=people_concern(opened.names, schema.names) if opened.unit is None else None,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +290,7 @@ class _Opened:
 
     files: tuple[DataFile, ...] = ()
     tables: Any = ()
+    names: tuple[str, ...]
     unit: Unit | None
     dialect: Dialect
 
@@ -289,7 +312,9 @@ def _opened(data: Any, columns: Columns) -> _Opened:
     assert columns.schema is not None
     own: dict[str, Any] = {"unit": columns.unit, "dialect": columns.dialect}
     if isinstance(data, (str, Path)):
-        return _Opened(files=tuple(open_file(*place, columns) for place in files_of(data)), **own)
+        places = files_of(data)
+        own["names"] = tuple(names_in(*places[0], columns.dialect))
+        return _Opened(files=tuple(open_file(*place, columns) for place in places), **own)
     if is_frame(data, "pyspark.sql"):
         raise DataError("a Spark DataFrame is not checked. Pass a part of it, such as frame.limit(100_000).toPandas().")
     require_table(data)
@@ -298,22 +323,25 @@ def _opened(data: Any, columns: Columns) -> _Opened:
     names = [*columns.schema.names, *(() if columns.unit is None else (columns.unit.column,))]
     stream = stream_of(data)
     if stream is not None:
-        _require_names(names, stream.schema.names)
-        return _Opened(tables=stream.tables(names), **own)
+        known = _known(names, stream.schema.names)
+        return _Opened(tables=stream.tables(names), names=known, **own)
     if is_frame(data, "pandas"):
-        _require_names(names, [str(name) for name in data.columns])
-        return _Opened(tables=[_pandas_cells(data, names, columns.unit)], **own)
+        known = _known(names, data.columns)
+        return _Opened(tables=[_pandas_cells(data, names, columns.unit)], names=known, **own)
     if not hasattr(data, "__arrow_c_stream__"):
         raise DataError("an array has no column names. Pass a table or a file.")
     table = as_table(data, Columns())
-    _require_names(names, table.column_names)
-    return _Opened(tables=[table.select(names)], **own)
+    known = _known(names, table.column_names)
+    return _Opened(tables=[table.select(names)], names=known, **own)
 
 
-def _require_names(names: list[str], known: list[str]) -> None:
+def _known(names: list[str], columns: Iterable[object]) -> tuple[str, ...]:
+    """The names of the columns of a table. Raise if some of those needed are not among them."""
+    known = tuple(map(str, columns))
     unknown = [name for name in names if name not in known]
     if unknown:
         raise DataError(f"column(s) {', '.join(unknown)} do not exist in the data. {similar_names(unknown, known)}")
+    return known
 
 
 def _pandas_cells(frame: Any, names: list[str], unit: Unit | None) -> pa.Table:
@@ -342,8 +370,11 @@ class _Tally:
     low: float = np.inf
     high: float = -np.inf
 
-    def add(self, cells: pa.Array, dialect: Dialect) -> Mask:
-        """Count the cells of a batch, and return which of them have a value that is stated."""
+    def add(self, cells: pa.Array, dialect: Dialect, counts: Mask) -> Mask:
+        """Count the cells of a batch, and return which of them have a value that is stated.
+
+        `counts` says whose rows a release uses.
+        """
         column = self.column
         plain = dialect.cells(cells, column.form) if typed.is_text(cells.type) else cells
         fits = column.accepts(plain.type)
@@ -352,18 +383,15 @@ class _Tally:
         known = np.any([part > 0.0 for part in encoded], axis=0) if is_listed and fits else np.isfinite(encoded[0])
         missing = _is_missing(cells) & ~known
         wrong = ~known & ~missing
+        self._count("used", known & counts)
         self._count("missing", missing)
         self._count("unlisted" if is_listed and fits else "unreadable", wrong)
         _remember(self.unlisted if is_listed and fits else self.unreadable, cells, wrong)
-        if fits and not is_listed and column.form != "text":
-            self._count_values(plain, cells)
+        if fits and isinstance(column, (Auto, Bounds, Scale)):
+            self._count_values(column.numbers(plain), cells)
         return known
 
-    def _count_values(self, plain: pa.Array, cells: pa.Array) -> None:
-        is_null = pa.types.is_null(plain.type)
-        if is_null or self.column.cells not in ("numbers", "dates or times"):
-            return
-        values = typed.days_of(plain) if isinstance(self.column, Dates) else typed.numbers_of(plain)
+    def _count_values(self, values: FloatArray, cells: pa.Array) -> None:
         whole = values[np.isfinite(values)]
         if whole.size:
             self.low, self.high = min(self.low, float(whole.min())), max(self.high, float(whole.max()))
@@ -384,6 +412,7 @@ class _Tally:
             name=self.column.name,
             kind=self.column.kind,
             n_cells=n_cells,
+            n_used=self.counts["used"],
             **numbers,
             low=self._shown(self.low) if has_values else None,
             high=self._shown(self.high) if has_values else None,
@@ -402,38 +431,40 @@ class _Counted:
     def __init__(self, *, columns: Schema, unit: str | None, target: str | None) -> None:
         self._tallies = [_Tally(column=column) for column in columns.columns]
         self._unit, self._target = unit, target
-        self.n_rows = self._n_kept = self._without_id = 0
+        self.n_rows = self._n_kept = self._n_filled = self._without_id = 0
         self._people: list[pa.Table] = []
 
     def add(self, batch: pa.RecordBatch, dialect: Dialect) -> None:
-        kept = np.ones(batch.num_rows, dtype=bool)
+        ids = None if self._unit is None else normalised(batch.column(self._unit), "the data")
+        has_id = np.ones(batch.num_rows, dtype=bool)
+        if ids is not None:
+            has_id = np.asarray(ids.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
+        kept, filled = has_id.copy(), has_id.copy()
         for tally in self._tallies:
-            known = tally.add(batch.column(tally.column.name), dialect)
+            known = tally.add(batch.column(tally.column.name), dialect, has_id)
+            is_target = tally.column.name == self._target
             # A category that is missing or not listed is none of those listed, and keeps its row.
-            if not isinstance(tally.column, Categories) or tally.column.name == self._target:
+            if not isinstance(tally.column, Categories) or is_target:
                 kept &= known
+            if is_target:
+                filled &= known
         self.n_rows += batch.num_rows
-        if self._unit is not None:
-            kept &= self._add_people(batch.column(self._unit), kept)
         self._n_kept += int(np.count_nonzero(kept))
+        self._n_filled += int(np.count_nonzero(filled))
+        if ids is not None:
+            self._without_id += int(np.count_nonzero(~has_id))
+            self._people.append(_by_person(_rows_of_people(ids, kept).filter(pa.array(has_id))))
 
-    def _add_people(self, cells: pa.Array, kept: Mask) -> Mask:
-        ids = normalised(cells, "the data")
-        has_id = np.asarray(ids.is_valid().to_numpy(zero_copy_only=False), dtype=bool)
-        self._without_id += int(np.count_nonzero(~has_id))
-        names = ids if pa.types.is_large_binary(ids.type) else ids.cast(pa.large_string()).cast(pa.large_binary())
-        table = pa.table({"id": names, "n": np.ones(len(ids), np.int64), "kept": kept.astype(np.int64)})
-        self._people.append(_by_person(table.filter(pa.array(has_id))))
-        return has_id
-
-    def result(self, *, n_skipped: int | None, dialect: Dialect | None) -> Check:
+    def result(self, *, n_skipped: int | None, dialect: Dialect | None, concern: str | None) -> Check:
         return Check(
             columns=tuple(tally.result(self.n_rows, dialect) for tally in self._tallies),
             n_rows=self.n_rows,
             n_skipped=n_skipped,
             n_kept=self._n_kept,
+            n_filled=self._n_filled,
             target=self._target,
             people=self._people_check(),
+            concern=concern,
         )
 
     def _people_check(self) -> PeopleCheck | None:
@@ -454,6 +485,12 @@ class _Counted:
             rows_of_most=float(np.quantile(rows, 0.95, method="inverted_cdf")),
             most_rows=int(rows.max()),
         )
+
+
+def _rows_of_people(ids: pa.Array, kept: Mask) -> pa.Table:
+    """One row for each row, with its id as bytes, whatever the type of the ids."""
+    names = ids if pa.types.is_large_binary(ids.type) else ids.cast(pa.large_string()).cast(pa.large_binary())
+    return pa.table({"id": names, "n": np.ones(len(ids), np.int64), "kept": kept.astype(np.int64)})
 
 
 def _by_person(table: pa.Table) -> pa.Table:

@@ -29,6 +29,11 @@ def with_article(noun: str) -> str:
     return f"an {noun}" if noun[:1] in "aeio" else f"a {noun}"
 
 
+def all_of(number: int) -> str:
+    """The start of a sentence about several things: "both", or "all 3"."""
+    return "both" if number == 2 else f"all {number}"
+
+
 def require_columns(names: Sequence[str], where: str) -> None:
     if not names:
         raise DataError(f"{where} has no columns. Pass at least one feature.")

@@ -129,7 +129,7 @@ class Columns:
         """Put midpoints, or `MISSING`, in the place of missing values if so stated. Columns with open scales wait."""
         if self.schema is None or (self.missing != "midpoint" and not self.by_cell):
             return list(coordinates)
-        pairs = zip(coordinates, self.schema.has_midpoint, strict=True)
+        pairs = zip(coordinates, self.schema.fills_missing, strict=True)
         stand_in = 0.0 if self.missing == "midpoint" else MISSING
         return [np.where(np.isnan(numbers), stand_in, numbers) if has else numbers for numbers, has in pairs]
 

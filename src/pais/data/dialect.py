@@ -63,6 +63,9 @@ _DATE_FORMS = tuple(
     )
 )
 
+# What a form of each kind of cells states.
+_FORMS = {"numbers": ("decimal", "thousands"), "dates": ("date_format",)}
+
 # A form is recognised if this many cells have it, and at most one cell that does not in this many that do.
 _CELLS_THAT_SHOW, _PER_OTHER = 20, 20
 
@@ -293,10 +296,11 @@ def is_read(cells: pa.Array, kind: str, dialect: Dialect) -> NDArray[np.bool_]:
 
 
 def recognised(columns: Mapping[str, Sequence[pa.Array]], dialect: Dialect) -> Dialect | None:
-    """Return a dialect that the first cells of a file show, if it is not the stated one; None if they show none.
+    """Return the dialect that the first cells of a file show, if it is not the stated one; None if they show none.
 
     `columns` has the columns of text cells by kind: "numbers", "dates" and "text".
     """
+    shown = dialect
     for kind, is_stated in (
         ("numbers", dialect.decimal is not None or dialect.thousands is not None),
         ("dates", dialect.date_format is not None),
@@ -308,13 +312,13 @@ def recognised(columns: Mapping[str, Sequence[pa.Array]], dialect: Dialect) -> D
             continue
         forms, read = likely_forms(others, kind, dialect)
         if forms and _shows(read.sum(), (usual & ~is_read(cells, kind, forms[0])).sum()):
-            return forms[0]
+            shown = replace(shown, **{name: getattr(forms[0], name) for name in _FORMS[kind]})
     texts = pa.concat_arrays([pa.nulls(0, pa.large_string()), *columns.get("text", ())])
     damaged = int(pc.sum(pc.match_substring(texts, "\ufffd")).as_py() or 0)
     other = int(pc.sum(pc.match_substring_regex(texts, "[^\\x00-\\x7f]")).as_py() or 0)
     if dialect.encoding is None and _shows(damaged, other - damaged):
-        return replace(dialect, encoding="cp1252")
-    return None
+        shown = replace(shown, encoding="cp1252")
+    return None if shown == dialect else shown
 
 
 def _shows(n_cells: int, n_others: int) -> bool:
@@ -331,6 +335,7 @@ def in_words(form: Dialect, dialect: Dialect) -> str:
         "encoding": "text that is not UTF-8",
         "date_format": f"dates such as {date}",
     }
-    shown = " and ".join(words[name] for name in differ)
+    *others, last = [words[name] for name in differ]
+    shown = f"{', '.join(others)} and {last}" if others else last
     stated = ", ".join(f"{name}={value!r}" for name, value in differ.items())
     return f"{shown}: pass {stated}"

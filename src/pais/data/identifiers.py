@@ -36,18 +36,17 @@ def id_concern(names: Sequence[str]) -> str | None:
     )
 
 
-def people_concern(names: Sequence[str], stated: Collection[str] = (), *, option: str = "unit={!r}") -> str | None:
+def people_concern(names: Sequence[str], stated: Collection[str] = ()) -> str | None:
     """Return a warning text if a column looks like the id of people and is not a stated feature, or None.
 
-    For calls that leave out `unit`; `option` is how the text spells it. The text contains column names only, and no
-    cell of the table decides about it.
+    For calls that leave out `unit`. The text contains column names only, and no cell of the table decides about it.
     """
     for name in names:
         if name not in stated and is_person(name):
             one = with_article(people_word(name)[0])
             return (
                 f"column {name!r} looks like the id of {one}, and unit is left out, so the guarantee is for single "
-                f"rows. If {one} may have several rows, pass {option.format(name)} to protect all of them together."
+                f"rows. If {one} may have several rows, pass unit={name!r} to protect all of them together."
             )
     return None
 

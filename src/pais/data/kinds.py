@@ -64,8 +64,13 @@ class Column(ABC):
 
     @property
     def has_midpoint(self) -> bool:
-        """Whether coordinate 0 is a public midpoint that can stand in for a missing value."""
+        """Whether coordinate 0 is a public midpoint."""
         return True
+
+    @property
+    def fills_missing(self) -> bool:
+        """Whether the midpoint can stand in for a missing value."""
+        return self.has_midpoint
 
     @property
     def form(self) -> str:

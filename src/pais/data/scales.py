@@ -34,10 +34,12 @@ _ROUNDING_OF_SCALE, _ROUNDING_OF_CENTER = 1e-9, 1e-13
 class _Affine(Column):
     """A column of numbers that is shifted and scaled: ``factor * (x - center) / scale``.
 
-    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public.
+    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public. If `is_target`, no
+    number stands in for a missing one: a made-up target would bias a regression.
     """
 
     factor: float = 1.0
+    is_target: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,13 +55,25 @@ class _Affine(Column):
     def unit_scale(self) -> float: ...
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() if self.factor == 1.0 else {**super().to_dict(), "factor": self.factor}
+        own = {
+            **({} if self.factor == 1.0 else {"factor": self.factor}),
+            **({"is_target": True} if self.is_target else {}),
+        }
+        return {**super().to_dict(), **own}
+
+    @property
+    def fills_missing(self) -> bool:
+        return self.has_midpoint and not self.is_target
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return pa.array(numbers_of_objects(cells))
 
     def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
-        return [self.scaled(typed.numbers_of(cells), marked=marked)]
+        return [self.scaled(self.numbers(cells), marked=marked)]
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        """Return cells as finite numbers in own units, not clipped; NaN where the value is missing."""
+        return typed.numbers_of(cells)
 
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         """Return finite numbers or NaN as coordinates. If `marked`, those that are clipped become `BEYOND`."""
@@ -73,7 +87,10 @@ class _Affine(Column):
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds(_Affine):
-    """Numbers within stated bounds: clipped, and mapped to [-1, 1], or [-factor, factor]."""
+    """Numbers within stated bounds: clipped, and mapped to [-1, 1], or [-factor, factor].
+
+    Bounds of 0 and 1 may stand for truth values, so words for true and false are 1 and 0 between them.
+    """
 
     kind: ClassVar[str] = "bounds"
 
@@ -103,6 +120,18 @@ class Bounds(_Affine):
     @property
     def unit_scale(self) -> float:
         return (self.high / 2.0 - self.low / 2.0) / self.factor
+
+    @property
+    def has_truths(self) -> bool:
+        """Whether words for true and false are numbers of this column."""
+        return (self.low, self.high) == (0.0, 1.0)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells) if self.has_truths else super().cells_of_objects(cells)
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        numbers = super().numbers(cells)
+        return np.where(np.isnan(numbers), typed.truths_of(cells), numbers) if self.has_truths else numbers
 
     def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
         inside = (np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale
@@ -137,10 +166,8 @@ class Dates(Bounds):
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return typed.texts_of_objects(cells)
 
-    def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
-        if pa.types.is_null(cells.type):
-            return [np.full(len(cells), np.nan)]
-        return [self.scaled(typed.days_of(cells), marked=marked)]
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else typed.days_of(cells)
 
     def times(self, days: FloatArray) -> NDArray[Any]:
         """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""

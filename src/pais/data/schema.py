@@ -53,9 +53,10 @@ class Schema:
     that is unknown or missing is none of those listed. Categories are compared without blanks at their ends; if all of
     them are numbers, as numbers. Among other categories, ``"5"`` is also the number 5 and the text ``"5.0"``, but not
     ``"05"``; ``"True"`` is also the boolean. Truth values are booleans, the numbers 0 and 1, or the words true, false,
-    yes and no in any case. This holds for ``bool``, and for two categories that stand for false and true: ``[0, 1]``,
-    ``["no", "yes"]``. Dates are `datetime.date` or `datetime.datetime` objects or text such as ``"2025-01-31"``. Times
-    with a zone count in UTC, and times without a zone as they are.
+    yes and no in any case. This holds for ``bool``, for two categories that stand for false and true, ``[0, 1]`` or
+    ``["no", "yes"]``, and for the bounds ``(0, 1)``, between which they are 1 and 0. Dates are `datetime.date` or
+    `datetime.datetime` objects or text such as ``"2025-01-31"``. Times with a zone count in UTC, and times without a
+    zone as they are.
 
     A cell has the same coordinates whatever the type of its column: number, text, object or dictionary. In a pandas
     frame, whose types depend on all cells, a cell that does not fit the kind of its column is missing. Other tables
@@ -173,9 +174,9 @@ class Schema:
         return centers
 
     @cached_property
-    def has_midpoint(self) -> NDArray[np.bool_]:
+    def fills_missing(self) -> NDArray[np.bool_]:
         """For each coordinate, whether 0 is a public midpoint that can stand in for a missing value."""
-        return np.array([column.has_midpoint for column in self.columns for _ in column.labels])
+        return np.array([column.fills_missing for column in self.columns for _ in column.labels])
 
     def __getitem__(self, name: str) -> Column:
         """Return what is known about one column."""

@@ -14,10 +14,10 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting import accounts
-from pais.data.cells import numbers_of_objects
+from pais.data.scales import Auto, Bounds, Scale
 from pais.data.schema import Schema
 from pais.estimators.frames import coefficients_frame
-from pais.estimators.supervised import Labelled, SupervisedEstimator, targets_of, weights_of
+from pais.estimators.supervised import Labelled, SupervisedEstimator, cells_of, targets_of, weights_of
 from pais.planning import Fit
 from pais.planning.coefficients import LinearFit
 from pais.planning.linear import LinearSettings, regression_schema
@@ -154,7 +154,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         ----------
         X : array, table, path or Spark DataFrame
             The features, or a table with the features and the column `target`. Files and Spark DataFrames are streamed.
-            A row in which a feature or the target is missing contributes nothing.
+            A row in which a feature or the target is missing contributes nothing. ``missing="midpoint"`` fills in
+            missing features, and never a missing target.
         y : array, optional
             The target of each row, if it is not a column of X.
         """
@@ -244,7 +245,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         """
         predicted = self.predict(X)
         truth = self._target_cells(X) if y is None else targets_of(y, len(predicted))
-        truth = truth if truth.dtype.kind in "biuf" else numbers_of_objects(truth)
+        if truth.dtype.kind not in "biuf":
+            assert isinstance(self._target_column, (Auto, Bounds, Scale))
+            truth = self._target_column.numbers(cells_of(truth, self._target_column))
         weights = weights_of(sample_weight, len(predicted))
         whole = np.isfinite(predicted) & np.isfinite(truth)
         if not whole.any():

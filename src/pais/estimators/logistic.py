@@ -18,7 +18,8 @@ from pais._base.numerics import FloatArray
 from pais._base.validate import as_array, without_sizes
 from pais.accounting import accounts
 from pais.data.intervals import Intervals
-from pais.data.kinds import Boolean, Categories, Column
+from pais.data.kinds import Boolean, Categories
+from pais.data.scales import Bounds
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError, DataError
@@ -218,6 +219,8 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             raise ArgumentError(f"the target {name!r} is stated as {column.kind}, which are no classes. List classes.")
         if isinstance(column, Boolean):
             return np.array([False, True])
+        if isinstance(column, Bounds) and column.has_truths:
+            return np.array([0, 1])
         return _in_order(np.array(column.values)) if isinstance(column, Categories) else None
 
     def _adapted(self, schema: Schema) -> Schema:
@@ -328,11 +331,6 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
     def _classes_of(self, y: NDArray[Any]) -> NDArray[Any]:
         """The class that each target stands for, as in a fit, or None."""
         return self._named(np.column_stack(self._target_column.encode(cells_of(y, self._target_column))))
-
-    @property
-    def _target_column(self) -> Column:
-        assert self.fit_.schema is not None
-        return self.fit_.schema.columns[-1]
 
     def _named(self, rows: FloatArray) -> NDArray[Any]:
         classes = self.classes_.astype(object)[rows.argmax(axis=1)]

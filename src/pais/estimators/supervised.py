@@ -20,6 +20,7 @@ from pais.data.columns import Columns
 from pais.data.engines import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.kinds import Column
+from pais.data.scales import Bounds
 from pais.data.schema import Schema
 from pais.data.sources import is_streamed, source
 from pais.data.tables import as_table, is_frame, read
@@ -165,6 +166,11 @@ class SupervisedEstimator(PrivateEstimator):
         assert self.fit_.schema is not None
         return Schema(self.fit_.schema.columns[:-1])
 
+    @property
+    def _target_column(self) -> Column:
+        assert self.fit_.schema is not None
+        return self.fit_.schema.columns[-1]
+
     def _vectors_of(self, X: Any) -> Iterator[FloatArray]:
         """Yield scaled vectors of the features of all rows, in order; NaN where a value is missing."""
         if self._by_position:
@@ -184,7 +190,10 @@ class SupervisedEstimator(PrivateEstimator):
 
     def _target_cells(self, X: Any) -> FloatArray:
         """The target of each row of a table or file, as a number."""
-        return np.asarray(read(self._table(X), columns=[self._target_name(None)]).rows, dtype=np.float64)[:, 0]
+        column = self._target_column
+        if isinstance(column, Bounds) and column.has_truths:
+            return column.decode(np.asarray(read(self._table(X), columns=Schema((column,))).rows)[:, 0])
+        return np.asarray(read(self._table(X), columns=[column.name]).rows, dtype=np.float64)[:, 0]
 
 
 def _places(n_features: int) -> tuple[str, ...]:

@@ -181,11 +181,12 @@ def regression_schema(schema: Schema) -> Schema:
     ]
     if not isinstance(target, (Auto, Bounds, Scale)):
         raise ArgumentError(
-            f"the target {target.name!r} is not a column of numbers. State (low, high) or 'auto' for it."
+            f"the target {target.name!r} is not a column of numbers. State (low, high) or 'auto' for it; for true "
+            "and false, state (0, 1), or use DPLogisticRegression."
         )
     width = schema.width - len(target.labels)
     square = (_FACTOR + _FACTOR_PER_FEATURE * width) * (1.0 if isinstance(target, Bounds) else _STANDARDIZED)
-    return Schema((*features, replace(target, factor=math.sqrt(square))))
+    return Schema((*features, replace(target, factor=math.sqrt(square), is_target=True)))
 
 
 def _square_constant(schema: Schema | None, d: int) -> float:

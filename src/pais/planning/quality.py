@@ -54,7 +54,7 @@ class Quality:
     sampling : float
         Part of the rows that are not in the sample.
     clipping : float, optional
-        Part of the rows that are clipped to the ball. None if the user chose the radius: then it is not predicted.
+        Part of the rows that are clipped to the ball. None if the plan did not choose the radius.
     search : float
         Part of the local optimum in which k-means ends, private or not.
     """
@@ -88,7 +88,7 @@ class Quality:
 
 def _percent(share: float | None) -> str:
     if share is None:
-        return "not predicted, since the radius was chosen by you"
+        return "not predicted, since the plan did not choose the radius"
     return f"{100.0 * share:.0f} %" if share >= 0.01 else "below 1 %"
 
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from pais._base.numerics import FloatArray
+from pais.data.checks import all_of
 from pais.mechanisms import KMeansValue
 
 #: A single number is readable if it differs from another by more than this many standard errors.
@@ -131,5 +132,5 @@ def _share(readable: tuple[bool, ...], noun: str) -> str:
     n, total = sum(readable), len(readable)
     nouns = noun if total == 1 else f"{noun}s"
     if n == total:
-        return f"all {total} {nouns}" if total > 1 else f"the only {noun}"
+        return f"{all_of(total)} {nouns}" if total > 1 else f"the only {noun}"
     return f"{n} of {total} {nouns}" if n else f"none of {total} {nouns}"

@@ -131,9 +131,9 @@ def structure_concern(n_clusters: int, effective_centers: int, *, predicted_rati
             "Raise epsilon, ask for fewer clusters, use fewer columns, or collect more rows."
         )
     centers = (
-        f"all n_clusters={n_clusters} centers are the same noisy mean"
+        f"all {n_clusters} centers are the same noisy mean"
         if effective_centers <= 1
-        else f"only {effective_centers} of n_clusters={n_clusters} centers are above the noise; the others repeat them"
+        else f"only {effective_centers} of {n_clusters} centers are above the noise; the others repeat them"
     )
     return (
         f"noise hides the clusters: {centers}. Raise epsilon, ask for fewer clusters, use fewer columns, or collect "

@@ -169,7 +169,7 @@ def bars_table(caption: str, head: Sequence[str], lines: Sequence[str], *, words
         f'<th scope="col"{" class=drawn" if place == 1 else ""}>{cell}</th>' for place, cell in enumerate(head)
     )
     columns += f'<th scope="col" class="words">{escaped(words)}</th>' if words else ""
-    table = table_of(caption, columns, lines, len(head), " with-bars")
+    table = table_of(caption, columns, lines, len(head), " with-bars with-words" if words else " with-bars")
     return f'<div class="scroll" role="region" tabindex="0" aria-label="{escaped(caption)}">\n{table}\n</div>'
 
 

@@ -72,7 +72,7 @@ class HeatMap:
         names = self.view.names
         upright = len(names) >= _UPRIGHT_FROM or any(len(names[j]) > _LONG_NAME for j in features)
         head = "".join(self._feature_head(j, upright=upright) for j in features)
-        cells, noise, sizes = [self._cells(j) for j in features], noise_cells(self.view), self._sizes()
+        cells, noise, sizes = [self._cells(j) for j in features], _noise_cells(self.view), self._sizes()
         lines = []
         for index in self._order():
             around = noise[index] if noise else ""
@@ -90,7 +90,7 @@ class HeatMap:
 
     def _by_feature(self, centers: Sequence[int]) -> str:
         """One row for each feature: for tables with many features and few centers."""
-        noise = noise_cells(self.view)
+        noise = _noise_cells(self.view)
         head = "".join(self._center_head(index, "col") for index in centers)
         lines = [self._counts_line(escaped(name), centers, column.__getitem__) for name, column in self._sizes()]
         if noise:
@@ -158,18 +158,11 @@ def _size(text: str, error: str, doubt: str = "") -> str:
     return f'<td class="count">{text}<small>\u00b1{error}</small>{mark}</td>'
 
 
-def noise_cells(view: View) -> list[str]:
-    """The cells of the column with the noise of each center; empty if there is no such column."""
-    if view.errors is None:
+def _noise_cells(view: View) -> list[str]:
+    """The cells of the column with the noise of each center, if all values of a center have one standard error."""
+    if view.errors is None or not view.has_one_error:
         return []
-    if view.has_one_error:
-        return [f'<td class="count">\u00b1{error_text(error)}</td>' for error in view.errors[:, 0].tolist()]
-    spread = view.values.std(axis=0)
-    varied = spread > 1e-12 * np.maximum(np.abs(view.values).max(axis=0), 1e-300)
-    if not varied.any():
-        return []
-    noise = np.median(view.errors[:, varied] / spread[varied], axis=1)
-    return [f'<td class="count">{_share(share)}</td>' for share in noise.tolist()]
+    return [f'<td class="count">\u00b1{error_text(error)}</td>' for error in view.errors[:, 0].tolist()]
 
 
 def heat_map(view: View, sizes: Sizes) -> str:
@@ -202,10 +195,6 @@ def table_of(caption: str, head: str, lines: Sequence[str], n_columns: int, kind
         f'<table class="heat{wide}{kind}"><caption><span>{escaped(caption)}</span></caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     )
-
-
-def _share(noise: float) -> str:
-    return f"{100.0 * noise:.0f}%" if noise < 9.995 else "> 999%"
 
 
 def _legend() -> str:

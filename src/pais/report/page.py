@@ -52,12 +52,12 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
         *results.sections(),
         sections.guarantee(fit, results),
         sections.columns(fit, results),
-        results.quality(),
         sections.budget(fit.certificate),
-        sample.sampling(fit, results),
         sections.limits(fit, results),
         sections.APPENDIX,
-        results.noise() or sections.plan_in_words(fit.plan),
+        results.quality(),
+        sample.sampling(fit, results),
+        results.noise() or sections.plan_in_words(fit.plan, results),
         sample.curves(fit) if results.by_norm else "",
         sections.certificate_json(fit.certificate),
     ]
@@ -130,10 +130,10 @@ def _results(fit: Fit, feature_names: Sequence[str] | None) -> Results:
 def _subtitle(fit: Fit, results: Results) -> str:
     certificate, norms = fit.certificate, fit.plan.norms
     seen = fit.survey is None or fit.survey.above_noise
-    rows = (
-        f" {results.of_rows} about {whole(norms.n_rows)} {escaped(units_of(certificate.neighbours))}"
-        if norms is not None and seen
-        else ""
-    )
+    rows = ""
+    if norms is not None and seen:
+        # The last digits of a noisy number are noise.
+        n_rows = norms.n_rows if fit.survey is None else float(f"{norms.n_rows:.1e}")
+        rows = f" {results.of_rows} about {whole(n_rows)} {escaped(units_of(certificate.neighbours))}"
     cost = f"at epsilon {price(certificate.epsilon)}, delta {price(certificate.delta)}"
     return f"{escaped(results.in_words())}{rows}, {cost}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.data.checks import all_of
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Scale
 from pais.planning.readability import CLEAR
@@ -47,10 +49,15 @@ class Step:
     words: str = "one unit"
 
     @classmethod
+    def of_truth(cls) -> Step:
+        """The step of a boolean or a category."""
+        return cls(1.0, "no to yes")
+
+    @classmethod
     def of(cls, column: Column) -> tuple[Step, ...]:
         """Steps of the coordinates of a column: its range, two deviations, or from false to true."""
         if isinstance(column, (Boolean, Categories)):
-            return (cls(1.0, "no to yes"),) * len(column.labels)
+            return (cls.of_truth(),) * len(column.labels)
         if isinstance(column, Bounds):
             return (cls(column.high - column.low, "its range"),)
         if isinstance(column, Auto) and column.scale is not None:
@@ -145,7 +152,7 @@ class RegressionResults(Results):
     def verdict(self) -> str:
         n_hidden, total = int(self._hidden.sum()), self.values.size
         if n_hidden == total:
-            return "the coefficient is hidden by noise" if total == 1 else f"all {total} coefficients are {HIDDEN}"
+            return "the coefficient is hidden by noise" if total == 1 else f"{all_of(total)} coefficients are {HIDDEN}"
         hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
         return self._clear_in_words() + hidden
 
@@ -156,7 +163,7 @@ class RegressionResults(Results):
         if n_clear == 0:
             return f"not one of the {total} coefficients is clearly different from zero"
         if n_clear == total:
-            return f"all {total} coefficients are clearly different from zero"
+            return f"{all_of(total)} coefficients are clearly different from zero"
         return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
 
     @property
@@ -196,12 +203,36 @@ class RegressionResults(Results):
                 "coefficients",
                 "Coefficients",
                 paragraph(self._introduction()),
+                self._in_words(),
                 self._grid() if by_class else self._bars_table(0, range(len(self.names)), "Coefficients"),
                 paragraph(self._key(), "soft"),
                 paragraph(escaped(self.penalty), "soft") if self.penalty else "",
             ),
             self._pictures() if by_class else "",
         ]
+
+    def _in_words(self) -> str:
+        """The clear coefficients of a single line, each in a sentence, the largest effect first."""
+        if len(self.values) > 1:
+            return ""
+        clear = [j for j in self._order(0) if self.clear[0, j]][:_STRONGEST]
+        lines = "".join(f"<li>{escaped(self.sentence(j))}</li>" for j in clear)
+        return f"<ul>{lines}</ul>" if lines else ""
+
+    def sentence(self, place: int) -> str:
+        """What a coefficient of a single line says, in a sentence, with its interval."""
+        value, error = float(self.values[0, place]), float(self.standard_errors[0, place])
+        name, reach = self.names[place], CLEAR * error
+        holds = bool(self.steps) and self.steps[place] == Step.of_truth()
+        step = f"If {name} holds" if holds else f"For one more unit of {name}"
+        if self.classes:
+            odds, *ends = (number(math.exp(min(logit, 700.0)), 3) for logit in (value, value - reach, value + reach))
+            return (
+                f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times as high ({' to '.join(ends)})."
+            )
+        low, high = sorted(abs(end) for end in (value - reach, value + reach))
+        size, *ends = (value_text(amount, error) for amount in (abs(value), low, high))
+        return f"{step}, {self.target} is {'higher' if value > 0.0 else 'lower'} by {size} ({' to '.join(ends)})."
 
     def _introduction(self) -> str:
         target = f"<b>{escaped(self.target)}</b>"

@@ -30,6 +30,9 @@ class Results(ABC):
     #: Whether the norm of a row decides about its probability and loss.
     by_norm: ClassVar[bool] = True
 
+    #: What the noise was, in a sentence for the appendix; empty if the plan says enough.
+    noise_in_words: str = ""
+
     #: The sentence that ends with `noisy_count`.
     count_in_words: ClassVar[str] = "The release itself counts about"
 

@@ -208,7 +208,7 @@ def columns(fit: Fit, results: Results) -> str:
     )
 
 
-def plan_in_words(plan: Plan) -> str:
+def plan_in_words(plan: Plan, results: Results) -> str:
     """Render what is computed with which noise, and the stages of the plan."""
     mechanism, words = plan.mechanism, ""
     if isinstance(mechanism, MomentSum):
@@ -220,6 +220,7 @@ def plan_in_words(plan: Plan) -> str:
             f"The release is: <strong>{escaped(mechanism.name)}</strong>{words}. Everything in the plan was "
             "decided before the rows were sampled, and all of it is public."
         ),
+        paragraph(escaped(results.noise_in_words)) if results.noise_in_words else "",
         details("Plan in words", f"<pre>{escaped(plan.explain())}</pre>"),
     )
 

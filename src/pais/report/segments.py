@@ -12,7 +12,7 @@ from pais.data.kinds import Categories
 from pais.planning import Fit
 from pais.planning.readability import CLEAR
 from pais.report.grid import Bars, Cell, bars_table, row_head
-from pais.report.heat import heat_map, noise_cells
+from pais.report.heat import heat_map
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
 from pais.report.quality import quality
@@ -25,12 +25,7 @@ from pais.report.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, Sizes, View, siz
 # With more released cells than this, the estimated costs take too long to compute for a page.
 _MOST_CELLS = 90
 
-# What the column "Noise" holds: if the values of a center have different standard errors, or all the same.
-_NOISE = {
-    False: "typical standard error of a segment's values, over how much the segments differ.",
-    True: "standard error of each value of the segment due to noise; sampling and clipping add further error.",
-}
-_AROUND = " <b>\u00b1</b>: standard error of a value due to noise; sampling and clipping add further error."
+_NOISE = " <b>{}</b>: standard error of {} due to noise; sampling and clipping add further error."
 
 _SIZES = "<b>\u00b1</b>: standard error of a share; lines show two of them to each side."
 
@@ -209,11 +204,10 @@ def _key(view: View, sizes: Sizes) -> str:
         text += " <b>Not distinct</b>: no feature separates the segment from every other by more than the noise."
     if not all(view.features):
         text += " <b>Italics</b>: a feature in which no two segments differ by more than the noise."
-    if noise_cells(view):
-        text += f" <b>Noise</b>: {_NOISE[view.has_one_error]}"
-    if view.errors is not None and not view.has_one_error:
-        text += _AROUND
-    return text
+    if view.errors is None:
+        return text
+    is_one = view.has_one_error
+    return text + _NOISE.format(*(("Noise", "each value of the segment") if is_one else ("\u00b1", "a value")))
 
 
 def pictures(fit: Fit, view: View) -> str:

@@ -239,6 +239,11 @@ footer { padding-top: .25rem; padding-bottom: 2.5rem; font-size: .88rem; }
   table:not(.heat) td.words, table:not(.heat) th { white-space: normal; }
   table:not(.heat) td.words { min-width: 6rem; }
   svg text, .map text.center { font-size: 15px; }
+  .heat thead th.drawn .ends span:nth-child(2) { display: none; }
+  .with-words thead th.words { display: none; }
+  .with-words tbody tr { display: grid; grid-template-columns: 5rem 7rem 1fr; align-items: center; }
+  .with-words thead tr { display: grid; grid-template-columns: 5rem 7rem 1fr; align-items: end; }
+  .with-words tbody td.words { grid-column: 1 / -1; padding: .1rem 0 .8rem; min-width: 0; }
   .verdict { padding: .8rem 1rem; }
   .verdict .answer { font-size: 1.15rem; }
 }"""
@@ -248,7 +253,8 @@ _PAPER = """@media print {
   :root { font-size: 10.5pt; }
   body { background: #fff; }
   main, header, footer { max-width: none; padding-left: 0; padding-right: 0; }
-  section { border: 0; padding: .25rem 0; margin: .5rem 0 1rem; }
+  section { border: 0; padding: .25rem 0; margin: .4rem 0 .7rem; }
+  h2.appendix { margin-top: 1rem; }
   .facts, figure, tr, svg, .banner { break-inside: avoid; }
   h2, h3, caption, p:has(+ .scroll) { break-after: avoid; }
   details:not([open]), section[aria-labelledby=certificate] { display: none; }

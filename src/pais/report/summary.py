@@ -42,7 +42,9 @@ class StatisticResults(Results):
     rows : tuple of tuples of str
         Labels of each row of the table, from the outer to the inner level.
     columns : tuple of str
-        Labels of the columns; empty if there is one column without a name.
+        Labels of the columns; empty if there is one column.
+    subject : str
+        The name of that column; empty if it has none.
     values, lows, highs : array of shape (rows, columns)
         Values in own units and the ends of their 95 % intervals; NaN where there is none.
     is_date : array of bool, optional
@@ -77,6 +79,7 @@ class StatisticResults(Results):
     name: str
     rows: tuple[tuple[str, ...], ...]
     columns: tuple[str, ...]
+    subject: str = ""
     values: FloatArray
     lows: FloatArray
     highs: FloatArray
@@ -89,7 +92,12 @@ class StatisticResults(Results):
 
     @property
     def title(self) -> str:  # type: ignore[override]  # depends on the statistic
-        return f"Private {self.name}"
+        return f"Private {self._what}"
+
+    @property
+    def _what(self) -> str:
+        """The statistic and its column, if there is one: "mean of age"."""
+        return f"{self.name} of {self.subject}" if self.subject else self.name
 
     def in_words(self) -> str:
         n = int(np.isfinite(self.values).sum())
@@ -155,7 +163,7 @@ class StatisticResults(Results):
                 f'<div class="charts wide-charts">\n{charts}\n</div>' if len(drawn) > 1 else charts,
                 self._table(others) if others and self.values.size > 1 else "",
                 paragraph(self._key(drawn=bool(drawn)), "soft") if self.values.size > 1 else "",
-                *(paragraph(escaped(text), "soft") for text in (self.noise_in_words, self.clipping) if text),
+                paragraph(escaped(self.clipping), "soft") if self.clipping else "",
             )
         ]
 
@@ -192,7 +200,7 @@ class StatisticResults(Results):
     def _single(self) -> str:
         """One value in large type."""
         cell = self._cell(0, 0)
-        facts = ((self.name, cell.text), ("95 % interval", " ".join(cell.small)))
+        facts = ((self._what, cell.text), ("95 % interval", " ".join(cell.small)))
         boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>" for label, text in facts)
         return f'<dl class="facts">{boxes}</dl>'
 
@@ -204,7 +212,7 @@ class StatisticResults(Results):
         if len(columns) > _MOST_COLUMNS and len(rows) <= _FEW_ROWS:
             rows, columns, cells = columns, rows, [list(line) for line in zip(*cells, strict=True)]
             corner = "Column"
-        return Grid(caption=as_sentence(self.name), corner=corner, rows=rows, columns=columns, cells=cells).html()
+        return Grid(caption=as_sentence(self._what), corner=corner, rows=rows, columns=columns, cells=cells).html()
 
     def _bars(self, column: int) -> str:
         """One table of bars of a column for each outer label, all on one axis."""
@@ -213,11 +221,11 @@ class StatisticResults(Results):
         # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
         filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
         bars = Bars.over(0.0 if filled else low, high, filled=filled)
-        what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self.name)
+        what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self._what)
         tables = []
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
             lines = [self._line(row, column, bars) for row in group]
-            caption = ", ".join((what, *outer) if self.columns else outer) or what
+            caption = ", ".join((what, *outer) if self.columns or self.subject else outer) or what
             head = ("", bars.axis("%" * self._is_share(column)), escaped(self.name))
             tables.append(bars_table(caption, head, lines))
         return "<div>" + "\n".join(tables) + "</div>"

@@ -271,10 +271,14 @@ def clipping_in_words(
 def _share_in_words(clipped: ClippedShare) -> str:
     margin = 2.0 * clipped.standard_error
     if clipped.share > margin:
-        start = f"About {percent(clipped.share)} (± {percent(margin)})"
-    else:
-        start = f"At most about {percent(max(clipped.share, 0.0) + margin)}"
-    return f"{start} of the values of {clipped.column} were clipped to the bounds {clipped.bounds}."
+        share = f"{percent(clipped.share)} (± {percent(margin)})"
+        return f"About {share} of the values of {clipped.column} were clipped to the bounds {clipped.bounds}."
+    # "At most 8 % were clipped" reads as if some were, although mostly none are.
+    most = percent(max(clipped.share, 0.0) + margin)
+    return (
+        f"No clipped values of {clipped.column} stand out of the noise, which hides up to about {most} (bounds "
+        f"{clipped.bounds})."
+    )
 
 
 def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> None:

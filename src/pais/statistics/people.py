@@ -27,7 +27,7 @@ from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import UniformRule
 from pais.statistics.clipping import EndCounts, bounded, clipping_in_words, warn_of_clipped
 from pais.statistics.estimates import largest
-from pais.statistics.frames import combined, short
+from pais.statistics.frames import combined, short, with_error
 from pais.statistics.people_bounds import MOST_SIZES, SPLIT_ERROR, Bound, Totals, bound_from_octaves, bound_from_sizes
 from pais.statistics.planning import Aim, Price, Request, Survey, is_whole, scaled_blocks, wide_ball, with_noise
 from pais.statistics.recipes import Recipe
@@ -292,7 +292,10 @@ class _Question:
         values = self.recipe.estimate([np.full((1, 1, block.size), 1.0) for block in self.blocks], self.fields)[0, 0]
         places = np.cumsum([0, *(block.size for block in self.blocks)])[:-1]
         for bound, unit in zip(bounds, values[places], strict=True):
-            amount = f"{bound.cut * unit:,.4g} ± {bound.cut_deviation * unit:,.2g}"
+            amount = with_error(float(bound.cut * unit), float(bound.cut_deviation * unit))
+            if bound.cut == bound.cut_deviation == 0.0:
+                texts.append("they cut nothing off")
+                continue
             texts.append(
                 f"an estimated {amount} in all was cut off and is added to the values"
                 if bound.added_back

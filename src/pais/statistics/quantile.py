@@ -124,9 +124,9 @@ def _released(
     charged, epsilon = accounts(request.ledger), validate.target_epsilon(request.epsilon)
     charged.check(Part(what=_NAME, epsilon=epsilon))
     warn(epsilon_concern(epsilon))
+    engine = opened_table(selection, request, by_cell=True)
     if charged.empty and request.random_state is None:
         warn(ledger_concern(epsilon))
-    engine = opened_table(selection, request, by_cell=True)
     survey = Survey.of(engine, request, Price(epsilon=epsilon, delta=0.0, basis=PURE_NOISE))
     engine = survey.run(engine, charged, request.random_state).engine
     fields = selection.fields(engine.schema, pooled=False)

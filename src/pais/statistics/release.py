@@ -44,12 +44,13 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     price = Price.of(request, recipe.blocks(fields))
     charged.check(Part(what=recipe.name, epsilon=price.epsilon, delta=price.delta))
     warn(epsilon_concern(price.epsilon))
-    if charged.empty and request.random_state is None:
-        warn(ledger_concern(price.epsilon))
     unit = selection.rows.unit if isinstance(selection.rows, Engine) else request.unit
     if recipe.presence and unit is None:
         raise ArgumentError("count_people needs the column that names people. Pass it, such as unit='customer_id'.")
     engine = opened_table(selection, request, by_cell=recipe.by_cell)
+    if charged.empty and request.random_state is None:
+        # A table that cannot be opened is no release.
+        warn(ledger_concern(price.epsilon))
     if engine.unit is not None and recipe.name_for_people:
         return released_totals(engine, selection, recipe, request, price, charged)
     survey = Survey.of(engine, request, price, n_exact=len(fields.columns) if recipe.power else 0)

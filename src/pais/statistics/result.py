@@ -306,6 +306,7 @@ class Statistic(Carded):
             if self.rows is None
             else tuple(tuple(map(str, row)) for row in zip(*self.rows.levels, strict=True)),
             columns=() if self.columns is None else tuple(self.columns.texts()),
+            subject=self.subject,
             values=self.estimates,
             lows=low,
             highs=high,

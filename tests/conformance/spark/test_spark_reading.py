@@ -18,11 +18,11 @@ from tests.conftest import SPARK
 pytestmark = SPARK
 
 
-@pytest.mark.parametrize("stated", ["bool", "numbers", "words"])
-def test_truth_values_in_every_spelling(spark: Any, stated: str) -> None:
+@pytest.mark.parametrize("stated", [STATED["bool"], STATED["numbers"], STATED["words"], (0, 1)])
+def test_truth_values_in_every_spelling(spark: Any, stated: Any) -> None:
     cells = {name.replace(" ", "_"): truths for name, truths in TRUTHS.items()}
     table = pa.table(cells)
-    columns = dict.fromkeys(cells, STATED[stated])
+    columns = dict.fromkeys(cells, stated)
     expected = every_row(source(table, columns=columns, missing="midpoint"))
     assert np.array_equal(
         every_row(source(spark.createDataFrame(table), columns=columns, missing="midpoint")), expected

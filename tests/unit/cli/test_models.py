@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -182,3 +183,18 @@ def test_an_earlier_release_is_kept_unless_it_may_be_replaced(done: dict[str, tu
     assert pais("label", people, "--model", out, "--to", out / "labels.parquet").exit_code == 2
     assert pais("pca", *arguments, "--overwrite").exit_code == 0
     assert (out / "certificate.json").read_text() != before
+
+
+def test_a_coefficient_that_noise_hides_is_not_shown_as_a_number(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=2000)
+    frame = pd.DataFrame({"a": x, "b": x + rng.normal(scale=1e-3, size=len(x)), "c": rng.uniform(size=len(x))})
+    frame.assign(y=x + 5.0 * frame["c"]).to_csv(tmp_path / "rows.csv", index=False)
+    stated = "a=0:1,b=0:1,c=0:1,y=0:6"
+    arguments = ["--target", "y", "--columns", stated, "--epsilon", 2, "--seed", 0, "--out", tmp_path / "out"]
+    result = pais("regression", tmp_path / "rows.csv", *arguments)
+    assert result.exit_code == 0, result.stderr
+    lines = {line.split()[0]: line for line in result.stdout.split("\n") if line.startswith((" a ", " b ", " c "))}
+    assert "hidden by noise" in lines["a"]
+    assert "hidden by noise" in lines["b"]
+    assert "±" in lines["c"]

@@ -464,3 +464,20 @@ def test_columns_of_zeros_and_of_extreme_numbers_have_a_plan(size):
     rows = np.random.default_rng(0).normal(size=(2000, 3)) * size
     model = DPLinearRegression(epsilon=10.0, random_state=0).fit(rows[:, :2], rows[:, 2])
     assert np.all(np.isfinite(model.coef_))
+
+
+@pytest.mark.parametrize("stated", [(-20, 30), "auto"])
+def test_a_missing_target_is_never_filled_in(stated: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0.0, 1.0, 20_000)
+    y = 10.0 * x + rng.normal(0.0, 0.5, len(x))
+    y[rng.random(len(x)) < 0.5] = np.nan
+    x[rng.random(len(x)) < 0.1] = np.nan
+    rows = pd.DataFrame({"x": x, "y": y})
+    columns = {"x": (0, 1), "y": stated}
+    # With midpoints, the guess 0.5 for a missing x has no effect on the slope of the other rows.
+    model = DPLinearRegression(epsilon=5, columns=columns, target="y", missing="midpoint", random_state=0).fit(rows)
+    assert model.coef_[0] == pytest.approx(10.0, abs=0.3)
+    assert model.intercept_ == pytest.approx(0.0, abs=0.3)
+    kept = DPLinearRegression(epsilon=5, columns=columns, target="y", missing="midpoint", random_state=0)
+    assert kept.fit(rows[np.isfinite(y)]).coef_.tolist() == pytest.approx(model.coef_.tolist(), abs=0.05)

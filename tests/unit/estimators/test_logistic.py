@@ -333,7 +333,7 @@ def test_missing_classes_do_not_decide_whether_a_fit_succeeds() -> None:
         ({"columns": FEATURES}, "List them in classes"),
         ({"classes": ["yes"]}, "only one class"),
         ({"classes": "yes"}, "flat list"),
-        ({"columns": {**FEATURES, "premium": (0, 1)}}, "List them in classes"),
+        ({"columns": {**FEATURES, "premium": (0, 2)}}, "List them in classes"),
     ],
 )
 def test_classes_that_cannot_be_used_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -16,7 +16,7 @@ from pais.report import report_html
 from pais.report.text import number
 from tests.kmeans_cases import ROWS, stated
 
-CONCERN = "noise hides the clusters: only 2 of n_clusters=5 centers are above the noise"
+CONCERN = "noise hides the clusters: only 2 of 5 centers are above the noise"
 
 
 def repeated(value: pais.KMeansValue, distinct: int) -> pais.KMeansValue:
@@ -32,7 +32,7 @@ def fit() -> KMeansFit:
 
 def test_concern_says_how_many_centers_are_above_the_noise_and_what_to_do() -> None:
     assert structure_concern(5, 5) is None
-    assert "all n_clusters=5 centers are the same noisy mean" in (structure_concern(5, 1) or "")
+    assert "all 5 centers are the same noisy mean" in (structure_concern(5, 1) or "")
     text = structure_concern(5, 2) or ""
     assert text.startswith(CONCERN)
     for advice in ("Raise epsilon", "fewer clusters", "fewer columns", "more rows"):
@@ -49,12 +49,12 @@ def test_a_drowned_fit_has_a_concern_and_its_report_shows_it(fit: KMeansFit) -> 
     drowned = dataclasses.replace(fit, value=repeated(fit.value, 2))
     assert drowned.value.effective_centers == 2
     assert (drowned.concern or "").startswith(CONCERN)
-    assert "Noise hides the clusters: only 2 of n_clusters=5 centers" in report_html(drowned)
+    assert "Noise hides the clusters: only 2 of 5 centers" in report_html(drowned)
 
 
 def test_a_fit_of_too_few_rows_is_one_repeated_center_and_no_good_quality() -> None:
     model = pais.DPKMeans(n_clusters=5, epsilon=0.05, random_state=0)
-    with pytest.warns(pais.QualityWarning, match="all n_clusters=5 centers are the same noisy mean"):
+    with pytest.warns(pais.QualityWarning, match="all 5 centers are the same noisy mean"):
         model.fit(ROWS[:300])
     assert model.effective_centers_ == 1
     assert model.quality_.ratio > 2.0

@@ -13,6 +13,7 @@ from typing import Any
 
 import mpmath
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
 from sklearn.base import clone
@@ -268,6 +269,19 @@ def test_fits_with_a_ledger_or_a_seed_and_refused_ones_do_not_count() -> None:
                 stated().fit(rows())
             with pytest.raises(pais.PaisError):
                 stated(sampling="all").fit(rows())
+        stated().fit(rows())
+
+    assert concerns(work) == []
+
+
+@pytest.mark.parametrize("function", [pais.mean, pais.quantile, pais.count])
+def test_a_statistic_of_a_table_that_cannot_be_opened_does_not_count(function: Any) -> None:
+    table = pd.DataFrame({"age": [30.0, 40.0]})
+
+    def work() -> None:
+        for _ in range(4):
+            with pytest.raises(pais.DataError):
+                function(table, columns={"agee": (0, 100)}, epsilon=1.0)
         stated().fit(rows())
 
     assert concerns(work) == []

@@ -81,8 +81,8 @@ def test_errors_are_in_the_units_of_the_column() -> None:
     shown = re.findall(r'<td class="(?:heat-\d|weak)"[^>]*>[^<]*<small>\u00b1([^<]*)</small>', page)
     assert shown == ["1.3%", "3 days", "41", "2%", "4 days", "52"]
     assert texts(page) == ["25%", "2024-10-04", "1,234", "50%", "2024-11-04", "4,321"]
-    # The column of the noise compares the errors with the spread of the centers.
-    assert re.findall(r'<td class="count">(\d+%)</td>', page) == ["10%", "16%"]
+    # Each value has its error, so there is no further column about noise.
+    assert "Noise" not in page
 
 
 def test_one_error_for_all_features_is_shown_once() -> None:

@@ -119,6 +119,8 @@ document.getElementById("page").addEventListener("load", (event) => {{
     wide: [...page.querySelectorAll("section > *, header > *")].filter(shown)
       .filter((node) => node.getBoundingClientRect().right > page.documentElement.clientWidth + 1)
       .map((node) => node.className),
+    words: [...page.querySelectorAll(".with-words td.words")].filter(shown).map((node) =>
+      node.getBoundingClientRect().right / page.documentElement.clientWidth),
   }});
 }});
 </script></body></html>"""
@@ -144,6 +146,14 @@ def test_page_fits_the_screen_and_cuts_no_name(pages: dict[str, str], tmp_path: 
     assert LONG in layout["names"]
     assert layout["smallest"] >= 11.0
     assert layout["smallest_in_pictures"] >= 11.0
+
+
+@pytest.mark.parametrize("width", [1200, 400])
+def test_the_sentences_about_segments_are_seen_without_scrolling(tmp_path: Path, width: int) -> None:
+    page = report_html(fitted(3, 4), feature_names=["age", "stay_days", "cost", LONG], header=HEADER)
+    words = measured(page, tmp_path, width)["words"]
+    assert len(words) == 3
+    assert max(words) <= 1.0
 
 
 @pytest.mark.parametrize("shape", SHAPES)

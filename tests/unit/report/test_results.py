@@ -100,6 +100,7 @@ def test_a_page_has_the_title_of_its_kind_or_the_stated_one() -> None:
         ((True, False, False), "1 of 3 coefficients is clearly different from zero"),
         ((False, False, False), "not one of the 3 coefficients is clearly different from zero"),
         ((True, True, True), "all 3 coefficients are clearly different from zero"),
+        ((True, True), "both coefficients are clearly different from zero"),
         ((False,), "the coefficient is not clearly different from zero"),
     ],
 )
@@ -356,3 +357,39 @@ def test_the_page_of_another_value_names_it() -> None:
 def test_a_header_title_is_text() -> None:
     with pytest.raises(pais.ArgumentError, match="title"):
         ReportHeader(title=3)  # type: ignore[arg-type]  # on purpose
+
+
+def test_technical_sections_are_in_the_appendix() -> None:
+    for results in every_kind().values():
+        ids = check(page_of(results)).ids
+        assert ids.index("limits") < ids.index("appendix") < ids.index("sampling") < ids.index("noise")
+    # What the noise was is for readers who check the method.
+    before, after = page_of(description()).split('id="appendix"')
+    assert "Laplace noise of scale 2" not in before
+    assert "Laplace noise of scale 2" in after
+
+
+def test_clear_coefficients_are_said_in_sentences() -> None:
+    names, steps = ("age", "ward=north", "visits"), (Step(82.0, "its range"), Step.of_truth(), Step())
+    values, errors = np.array([[-20.0, 1500.0, 1.0]]), np.array([[2.0, 100.0, 1.0]])
+    linear = RegressionResults(target="cost", names=names, values=values, standard_errors=errors, steps=steps)
+    said = re.findall(r"<li>(For one more|If )(.*?)</li>", page_of(linear))
+    assert ["".join(parts) for parts in said] == [
+        "For one more unit of age, cost is lower by 20.0 (16.0 to 24.0).",
+        "If ward=north holds, cost is higher by 1,500 (1,300 to 1,700).",
+    ]
+    logits = dataclasses.replace(linear, values=values / 1000.0, standard_errors=errors / 1000.0, classes=("yes",))
+    assert logits.sentence(1) == "If ward=north holds, the odds of cost = yes are 4.48 times as high (3.67 to 5.47)."
+    hidden = dataclasses.replace(linear, hidden=np.array([[True, True, False]]))
+    assert "<li>For one more" not in page_of(hidden)
+
+
+def test_a_statistic_of_one_column_names_it() -> None:
+    page = page_of(histogram(name="mean", subject="stay", rows=tuple((f"2024-0{j}",) for j in range(1, 6))))
+    assert "<h1>Private mean of stay</h1>" in page
+    assert "<caption><span>Mean of stay</span></caption>" in page
+
+
+def test_a_noisy_number_of_rows_has_two_digits() -> None:
+    page = page_of(regression())
+    assert re.search(r"from about [1-9](,\d|\d)00 rows, at epsilon 1", page)

@@ -113,6 +113,12 @@ def test_one_group_with_many_clipped_values_is_found() -> None:
     assert any("'x' are outside the bounds" in text for text in texts)
 
 
+def test_noise_that_hides_clipping_does_not_read_as_clipping() -> None:
+    text = pais.mean(PEOPLE, columns={"age": (18, 110)}, epsilon=1.0, unit="customer_id", random_state=0).clipping
+    assert text.startswith("No clipped values of age stand out of the noise, which hides up to about ")
+    assert text.endswith("(bounds 18 to 110).")
+
+
 def test_a_source_opened_before_does_not_know_what_was_clipped() -> None:
     opened = pais.source(PEOPLE, columns={"age": (18, 100)})
     result = pais.mean(opened, random_state=0)

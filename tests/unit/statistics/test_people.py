@@ -197,3 +197,14 @@ def test_the_command_counts_people(tmp_path: Path) -> None:
     assert content["about"] == content["certificate"]["about"]
     truth = QUESTIONS["people by group"][1]
     assert [value["value"] for value in content["values"]] == pytest.approx(list(truth), rel=0.03)
+
+
+def test_what_bounds_cut_off_is_said_in_plain_numbers() -> None:
+    rows = pd.DataFrame({"who": np.repeat(np.arange(3000), 4), "size": 1000.0, "ward": ["a", "b", "c", "d"] * 3000})
+    one = pais.count_people(rows, unit="who", by={"ward": list("abcd")}, epsilon=1.0, random_state=0)
+    assert "found privately: they cut nothing off." in one.clipping
+    for seed in range(10):
+        for function, columns in ((pais.sum, {"size": (0, 5000)}), (pais.count, None)):
+            result = function(rows, columns=columns, unit="who", epsilon=0.5, random_state=seed)
+            assert "e+" not in result.clipping
+            assert "e+" not in result.about

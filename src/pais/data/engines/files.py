@@ -174,9 +174,7 @@ def require_dialect(file: DataFile) -> None:
     cells = attempt(first_cells)
     form = None if cells is None else recognised(cells, file.dialect)
     if form is not None:
-        raise DataError(
-            f"{file.where} has {in_words(form, file.dialect)}. The options of the command line have the same names."
-        )
+        raise DataError(f"{file.where} has {in_words(form, file.dialect)}.")
 
 
 def names_in(filesystem: pa_fs.FileSystem, path: str, dialect: Dialect) -> list[str]:
