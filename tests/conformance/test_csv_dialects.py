@@ -321,3 +321,19 @@ def test_one_message_names_all_forms(tmp_path: Path) -> None:
     assert len(rows_of(path, columns=columns, decimal=",", encoding="cp1252", date_format="%d.%m.%Y")) == 60
     with pytest.raises(pais.DataError, match=r"has dates such as 31\.12\.2025: pass date_format='%d\.%m\.%Y'\.$"):
         pais.source(path, columns=columns, decimal=",", encoding="cp1252")
+
+
+def test_an_error_about_the_first_lines_leaves_no_thread_that_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow reads ahead in a thread that calls Python, which aborts a process that ends with an error."""
+    path = written(tmp_path / "rows.csv", ";", ",")
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("opened for reading ahead")
+
+    monkeypatch.setattr(files.open_csv.__globals__["pa"], "PythonFile", refused)
+    with pytest.raises(pais.DataError, match="decimal commas"):
+        pais.source(path, columns={"a": (0, 1)})
+    assert pais.source(path, columns=["a"], decimal=",").names == ("a",)
+    assert pais.source(path, decimal=",").names == ("a", "b", "c")

@@ -290,7 +290,7 @@ class Run(Output):
 
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release."),
+        typer.Option("--seed", min=0, help="Reproducible and NOT PRIVATE: for rehearsals. Leave it out for a release."),
     ] = None
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 
@@ -52,8 +51,11 @@ def spelled(text: str) -> str:
     if not options:
         return text
     names = "|".join(sorted(options, key=len, reverse=True))
+    # Options follow each other without commas.
     text = re.sub(
-        rf"{_BEFORE}({names})=({_VALUE})", lambda match: _assigned(options, match[1], match[2]) or match[0], text
+        rf"{_BEFORE}({names})=({_VALUE})(, (?=(?:{names})=))?",
+        lambda match: _assigned(options, match) or match[0],
+        text,
     )
     text = re.sub(rf"\b({names})\[({_QUOTED})\]", lambda match: f"{options[match[1]]} {_word(match[2])}", text)
     text = re.sub(rf"`({names})`", lambda match: options[match[1]], text)
@@ -85,15 +87,16 @@ def _bare(text: str, options: Mapping[str, str], *, is_first: bool) -> str:
     return re.sub(rf"\bpais\.({_STATISTICS})\b(?!\()", lambda match: f"`pais {match[1].replace('_', '-')}`", text)
 
 
-def _assigned(options: Mapping[str, str], name: str, value: str) -> str | None:
+def _assigned(options: Mapping[str, str], match: re.Match[str]) -> str | None:
     """Return an argument and its value as they are written on a command line; None if they are a quantity."""
+    name, value, more = match.groups()
     if name in _QUANTITIES:
         return None
     if value[0] in "'\"":
-        return f"{options[name]} {_word(value)}"
-    if value[0] in "{[":
-        return f"{options[name]} {_quoted(_facts(value[1:-1]))}"
-    return f"{options[name]} {value}"
+        value = _word(value)
+    elif value[0] in "{[":
+        value = _quoted(_facts(value[1:-1]))
+    return f"{options[name]} {value}{' ' if more else ''}"
 
 
 def _facts(text: str) -> str:
@@ -119,7 +122,9 @@ def _word(literal: str) -> str:
 
 
 def _quoted(word: str) -> str:
-    """Return a word with the quotes that a shell needs."""
+    """Return a word in quotes, unless neither a shell nor a reader needs them to see where it ends."""
     if word == "\t":
         return "tab"
-    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else shlex.quote(word)
+    if re.fullmatch(r"[\w:=-]+", word):
+        return word
+    return f'"{word}"' if "'" in word and not set(word) & set('"$`\\!') else f"'{word}'"

@@ -20,9 +20,14 @@ def in_command(name: str, text: str) -> str:
 
 
 CASES = [
+    (
+        "mean",
+        "pass decimal=',', encoding='cp1252', date_format='%d.%m.%Y'.",
+        "pass --decimal ',' --encoding cp1252 --date-format '%d.%m.%Y'.",
+    ),
     ("mean", "pass unit='customer_id' to protect", "pass --unit customer_id to protect"),
-    ("mean", "has decimal commas: pass decimal=','.", "has decimal commas: pass --decimal ,."),
-    ("mean", "pass date_format='%d.%m.%Y'.", "pass --date-format %d.%m.%Y."),
+    ("mean", "has decimal commas: pass decimal=','.", "has decimal commas: pass --decimal ','."),
+    ("mean", "pass date_format='%d.%m.%Y'.", "pass --date-format '%d.%m.%Y'."),
     ("mean", "Pass separator='\\t', if", "Pass --separator tab, if"),
     ("mean", "Pass separator=';', if", "Pass --separator ';', if"),
     ("mean", 'thousands="\'" is not', '--thousands "\'" is not'),
@@ -38,7 +43,7 @@ CASES = [
         "for example columns={'my age': (low, high), ...}, or",
         "for example --columns 'my age=low:high,...', or",
     ),
-    ("mean", "with columns={name: (low, high), ...}.", "with --columns name=low:high,...."),
+    ("mean", "with columns={name: (low, high), ...}.", "with --columns 'name=low:high,...'."),
     ("mean", 'such as columns={"age": (18, 100)}, or', "such as --columns age=18:100, or"),
     (
         "mean",
@@ -149,14 +154,14 @@ def test_errors_warnings_and_checks_name_options(tmp_path: Path) -> None:
     file.write_text("patient_id;age;cost;day;again\n" + rows)
 
     failed = pais("mean", file, "--columns", "cost=0:100", "--epsilon", 1)
-    assert failed.stderr.strip().endswith("has decimal commas: pass --decimal ,.")
+    assert failed.stderr.strip().endswith("has decimal commas: pass --decimal ','.")
     failed = pais("count", file, "--by", "day=months(2024-01-01,2024-12-31)", "--epsilon", 1)
-    assert failed.stderr.strip().endswith("pass --date-format %d.%m.%Y.")
+    assert failed.stderr.strip().endswith("pass --date-format '%d.%m.%Y'.")
     done = pais("mean", file, "--columns", "age=0:100", "--epsilon", 1)
     assert "--unit is left out" in done.stderr
     assert "pass --unit patient_id to protect" in done.stderr
     done = pais("check", file, "--columns", "cost=0:100,age=0:100")
-    assert "decimal commas: pass --decimal ," in done.stdout
+    assert "decimal commas: pass --decimal ','" in done.stdout
     assert "with --missing drop; with --missing midpoint" in done.stdout
     for text in ("decimal=", "missing="):
         assert text not in done.stdout

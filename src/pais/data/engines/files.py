@@ -88,7 +88,7 @@ class DataFile:
         """Yield the batches of a CSV file with all cells as text."""
         columns = self.layout.columns
         # A word such as NA may be a category, so with a schema only an empty cell counts as missing here.
-        words = {} if columns.schema is None else {"null_values": [""]}
+        words: dict[str, Any] = {} if columns.schema is None else {"null_values": [""]}
         reader = self._guarded(
             lambda: open_csv(
                 self.filesystem,
@@ -163,7 +163,7 @@ def require_dialect(file: DataFile) -> None:
     size = min(_FIRST_BYTES, _CSV_BLOCK_BYTES)
 
     def first_cells() -> dict[str, list[pa.Array]]:
-        with open_csv(file.filesystem, file.path, size, file.dialect, **options) as reader:
+        with open_csv(file.filesystem, file.path, size, file.dialect, whole=False, **options) as reader:
             first: Any = next(iter(reader), None)
         cells: dict[str, list[pa.Array]] = {"numbers": [], "dates": [], "text": []}
         for name in () if first is None else file.layout.to_read:
@@ -207,7 +207,7 @@ def _schema(
     dialect = stated if header is None else _shown_by(header, stated, where)
 
     def names_of() -> list[str]:
-        with open_csv(filesystem, path, _CSV_BLOCK_BYTES, dialect, check_utf8=False) as reader:
+        with open_csv(filesystem, path, _CSV_BLOCK_BYTES, dialect, whole=False, check_utf8=False) as reader:
             # A name that is not valid text raises here.
             return [reader.schema.field(position).name for position in range(len(reader.schema.names))]
 
@@ -252,7 +252,8 @@ def _csv_types(
         types |= dict.fromkeys(columns.features, pa.float64() if columns.schema is None else pa.string())
         return pa.schema([(name, types[name]) for name in names])
     as_text = dict.fromkeys(names, pa.string())
-    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, dialect, column_types=as_text, check_utf8=False) as reader:
+    options: dict[str, Any] = {"whole": False, "column_types": as_text, "check_utf8": False}
+    with open_csv(filesystem, path, _CSV_BLOCK_BYTES, dialect, **options) as reader:
         first = next(iter(reader), None)
     for position, name in enumerate(names):
         cells = pa.nulls(0, pa.string()) if first is None else first.column(position)

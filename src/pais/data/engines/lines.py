@@ -40,22 +40,33 @@ def n_lines(filesystem: pa_fs.FileSystem, path: str) -> int:
 
 
 def open_csv(
-    filesystem: pa_fs.FileSystem, path: str, block_bytes: int, dialect: Dialect, **convert: Any
+    filesystem: pa_fs.FileSystem, path: str, block_bytes: int, dialect: Dialect, *, whole: bool = True, **convert: Any
 ) -> pa_csv.CSVStreamingReader:
     """Open a CSV file with a known separator for reading block by block.
 
     The reader skips lines whose number of cells differs from the header's, lines with an unclosed quoted cell, and
     lines longer than a quarter of a block. Whether a line is skipped depends on that line alone. Bytes that the
-    encoding does not have become replacement characters.
+    encoding does not have become replacement characters. Unless `whole`, the file ends with its first block.
     """
     separator = dialect.separator or ","
     lines = _ClosedLines(filesystem.open_input_stream(path), block_bytes // 4, separator, dialect.codec)
     return pa_csv.open_csv(
-        pa.PythonFile(lines, mode="r"),
+        pa.PythonFile(lines, mode="r") if whole else _first_block(lines, block_bytes),
         read_options=pa_csv.ReadOptions(block_size=block_bytes, use_threads=False),
         parse_options=pa_csv.ParseOptions(delimiter=separator, invalid_row_handler=lambda line: "skip"),
         convert_options=pa_csv.ConvertOptions(**convert),
     )
+
+
+def _first_block(lines: _ClosedLines, block_bytes: int) -> pa.BufferReader:
+    """The whole lines of the first block, in memory.
+
+    Arrow reads ahead in a thread that calls Python. A process that ends with an error about the first lines would be
+    aborted, if that thread were still reading.
+    """
+    with lines:
+        block = lines.read(block_bytes)
+    return pa.BufferReader(block[: max(block.rfind(b"\n"), block.rfind(b"\r")) + 1])
 
 
 class _ClosedLines(io.RawIOBase):
