@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.all --list`` prints the tables and about how long each takes. Tables with times come first, one
 after the other, and need an otherwise idle machine; the others run two at a time, with one thread each. A stopped run
-goes on where it was, as long as the commit is the same.
+goes on where it was, as long as the commit is the same. A table that takes about as long as all others together is
+measured only if `--only` names it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ MOST_LOAD = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """A command, the tables that it writes, and about how many minutes it takes on two cores."""
+    """A command, the tables that it writes, and about how many minutes it takes on two cores.
+
+    A `long` one runs only if it is named.
+    """
 
     name: str
     module: str
@@ -41,12 +45,13 @@ class Entry:
     minutes: float
     arguments: tuple[str, ...] = ()
     timed: bool = False
+    long: bool = False
 
     def command(self) -> list[str]:
         return [sys.executable, "-m", self.module, *self.arguments]
 
     def words(self) -> str:
-        return f"{self.name:15} about {self.minutes:4.1f} min  {'time' if self.timed else 'other':6}"
+        return f"{self.name:19} about {self.minutes:4.1f} min  {'time' if self.timed else 'other':6}"
 
 
 def stream(part: str, minutes: float, *tables: str) -> Entry:
@@ -159,6 +164,14 @@ ENTRIES = (
         arguments=("--models", "linear", "--fits", "40"),
         tables=("coverage-models",),
         minutes=5.0,
+    ),
+    Entry(
+        name="coverage-statistics",
+        module="benchmarks.coverage",
+        arguments=("--processes", "2", "--resume", str(PLACE / "coverage.jsonl")),
+        tables=("coverage-statistics",),
+        minutes=45.0,
+        long=True,
     ),
     Entry(
         name="pca",
@@ -276,7 +289,11 @@ def tables(entries: Iterable[Entry]) -> list[str]:
 
 
 def chosen(only: list[str] | None, skip: list[str]) -> list[Entry]:
-    return [entry for entry in ENTRIES if (only is None or entry.name in only) and entry.name not in skip]
+    return [
+        entry
+        for entry in ENTRIES
+        if (entry.name in only if only is not None else not entry.long) and entry.name not in skip
+    ]
 
 
 def main() -> int:

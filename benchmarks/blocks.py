@@ -21,6 +21,7 @@ SECTIONS = {
         *("regression-small", "regression-large", "coverage-models"),
         *("pca-captured", "pca-explained", "logistic-loss"),
     ),
+    "statistics": ("coverage-statistics",),
     "peers": ("peers", "peers-models", "peers-statistics", "peers-statistics-code"),
     "correctness": ("audit", "fuzz", "sweep", "kill-ledger", TARGETS),
 }
@@ -179,6 +180,27 @@ def regimes(published: Published) -> str:
     return text
 
 
+def statistics(published: Published) -> str:
+    """For each statistic and kind of bounds, how many cells are met and how often their intervals hold the answer."""
+    try:
+        rows = published.rows("coverage-statistics")
+    except AbsentError:
+        return "Not measured yet.\n"
+    groups: dict[tuple[str, str], Rows] = {}
+    for row in rows:
+        groups.setdefault((row["statistic"], row["bounds"]), []).append(row)
+    names = ("statistic", "bounds", "cells", "met", "met by a warning", "missed", "covered, if met")
+    text = f"| {' | '.join(names)} |\n{'|---' * len(names)}|\n"
+    for (statistic, bounds), members in groups.items():
+        results = [row["result"] for row in members]
+        counts = " | ".join(str(results.count(result)) for result in ("met", "met, warned", "missed"))
+        met = [row for row in members if row["result"] == "met"]
+        named = "" if statistic in ("count", "people") else bounds
+        covered = span(met, "covered", 3) if met else ""
+        text += f"| {statistic} | {named} | {len(members)} | {counts} | {covered} |\n"
+    return text
+
+
 def peers(published: Published) -> str:
     return listed(measured(published, say.statistics, say.code))
 
@@ -212,6 +234,8 @@ BLOCKS: dict[str, Callable[[Published], str]] = {
     "regimes": regimes,
     "regime-tables": lambda published: table_list(published, SECTIONS["regimes"]),
     "model-tables": lambda published: table_list(published, SECTIONS["models"]),
+    "statistics": statistics,
+    "statistics-tables": lambda published: table_list(published, SECTIONS["statistics"]),
     "peers": peers,
     "peer-tables": lambda published: table_list(published, SECTIONS["peers"]),
     "streaming": streaming,

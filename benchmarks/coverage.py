@@ -6,8 +6,8 @@ are covered, because 200 runs of a right interval cover less than 93 % by chance
 not private; they are here to be repeated. A run counts as warned if the call warned that its answer may miss the truth,
 or marked it as lost in noise.
 
-All cells take hours. With ``--resume cells.jsonl``, every cell is written to this file when it is measured, and a run that
-was stopped goes on where it ended, as long as the sources of the package are the same.
+All cells take more than an hour. With ``--resume cells.jsonl``, every cell is written to this file when it is measured,
+and a run that was stopped goes on where it ended, as long as the sources of the package are the same.
 """
 
 from __future__ import annotations
@@ -207,6 +207,8 @@ def measured_cells(
 ) -> Iterator[dict[str, Any]]:
     """The row of each cell, in order. Rows that a file holds are not measured again, and new ones are added to it."""
     state = f"{sources()}, {n_seeds} seeds"
+    if store is not None:
+        store.parent.mkdir(parents=True, exist_ok=True)
     kept: dict[str, dict[str, Any]] = {}
     if store is not None and store.exists():
         entries = [json.loads(line) for line in store.read_text(encoding="utf-8").splitlines()]

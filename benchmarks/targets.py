@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from benchmarks.coverage import LEAST_COVERED, LEAST_WARNED
 from benchmarks.coverage_models import LEAST, MOST_FALSE
 from benchmarks.logistic import MOST_RATIO
 from benchmarks.prediction import MOST_LOSS
@@ -143,9 +144,17 @@ def _covered(row: Row) -> Iterator[Judgement]:
         yield Judgement(value=value, target=MOST_FALSE, met=value <= MOST_FALSE, measure="false claims")
 
 
+def _held(row: Row) -> Iterator[Judgement]:
+    """An interval holds the answer, or the result warns."""
+    value = _number(row["warned" if row["result"] == "met, warned" else "covered"])
+    target = LEAST_WARNED if row["result"] == "met, warned" else LEAST_COVERED
+    yield Judgement(value=value, target=target, met=row["result"] != "missed")
+
+
 #: Tables in which a target is not simply the column after its value.
 RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
     "coverage-models": _covered,
+    "coverage-statistics": _held,
     "logistic-loss": _fixed("ratio of gaps", MOST_RATIO),
     "pca-captured": _captured,
     "prediction": _fixed("chosen / free cost", MOST_LOSS),
@@ -176,6 +185,7 @@ def _words(row: Row, shown: list[str]) -> str:
 _NAMES = {
     *("data", "job", "compared with", "columns", "unit", "mechanism", "pass", "frame", "rows kept", "command", "fit"),
     *("sampling", "share of rows", "engine", "facts", "file", "measure", "size"),
+    *("statistic", "table", "column", "by", "bounds"),
 }
 
 

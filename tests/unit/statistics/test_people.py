@@ -56,6 +56,24 @@ def test_totals_of_the_bundled_table_are_right_and_covered(what: str) -> None:
     assert np.mean(covered) >= 0.93
 
 
+@pytest.mark.parametrize("what", ["sum", "count", "sum by group", "count by group"])
+def test_the_error_is_near_that_of_the_best_bound_in_hindsight(what: str) -> None:
+    """The best bound knows the rows, has all of epsilon for its noise, and adds nothing for what it cuts off."""
+    ask, _ = QUESTIONS[what]
+    values = CLIPPED["income"].fillna(0.0) if "sum" in what else pd.Series(1.0, index=CLIPPED.index)
+    groups = CLIPPED["region"] if "group" in what else pd.Series("all", index=CLIPPED.index)
+    people = values.groupby([CLIPPED["customer_id"], groups]).sum().unstack(fill_value=0.0)
+    people = people[REGIONS] if "group" in what else people
+    norms, truth = people.sum(axis=1).to_numpy(), people.sum().to_numpy()
+    best = np.inf
+    for bound in np.quantile(norms[norms > 0.0], 1.0 - np.geomspace(1e-5, 0.5, 40)):
+        kept = np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+        best = min(best, np.sqrt(2.0 * bound**2 + np.mean((kept @ people.to_numpy() - truth) ** 2)))
+    results = [ask(unit="customer_id", epsilon=1.0, random_state=seed).estimates[:, 0] for seed in range(40)]
+    # Measured: 1.16 to 1.30 in 60 runs. A histogram of people and the counts beyond the bounds cost 1.15 to 1.19 of it.
+    assert np.sqrt(np.mean((np.array(results) - truth) ** 2)) < 1.45 * best
+
+
 def test_a_person_in_several_groups_counts_in_each() -> None:
     table = pd.DataFrame({"who": np.repeat(np.arange(3000), 3), "day": ["mon", "tue", "wed"] * 3000})
     result = pais.count_people(table, unit="who", by={"day": ["mon", "tue", "wed", "thu"]}, epsilon=1.0, random_state=0)

@@ -1,0 +1,52 @@
+"""The table of coverage: a run that was stopped goes on where it ended."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import coverage
+from benchmarks.coverage import cells, measured_cells
+
+
+class Pool:
+    """Measures in this process."""
+
+    def __init__(self, processes: int) -> None: ...
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *problem: object) -> None: ...
+
+    map = staticmethod(map)
+
+
+def test_cells_are_measured_once_for_the_same_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Any] = []
+
+    def measured(cell: Any, n_seeds: int) -> dict[str, Any]:
+        done.append(cell)
+        return {"statistic": cell.statistic, "epsilon": cell.epsilon, "runs": n_seeds}
+
+    monkeypatch.setattr(coverage, "ProcessPoolExecutor", Pool)
+    monkeypatch.setattr(coverage, "measured", measured)
+    chosen, store = list(cells())[:6], tmp_path / "new" / "cells.jsonl"
+    stopped = measured_cells(chosen, 3, 1, store)
+    first = [next(stopped) for _ in range(4)]
+    stopped.close()
+    rows = list(measured_cells(chosen, 3, 1, store))
+    assert rows[:4] == first
+    assert [row["epsilon"] for row in rows] == [cell.epsilon for cell in chosen]
+    assert done == chosen
+    assert len(list(measured_cells(chosen, 3, 1, store))) == len(store.read_text(encoding="utf-8").splitlines()) == 6
+    assert done == chosen
+    # Other seeds or other sources are another table.
+    list(measured_cells(chosen[:1], 4, 1, store))
+    monkeypatch.setattr(coverage, "sources", lambda: "changed")
+    list(measured_cells(chosen[:1], 3, 1, store))
+    assert done == [*chosen, chosen[0], chosen[0]]
+    assert json.loads(store.read_text(encoding="utf-8").splitlines()[-1])["state"] == "changed, 3 seeds"
