@@ -176,9 +176,9 @@ ENTRIES = (
     Entry(
         name="pca",
         module="benchmarks.pca",
-        arguments=("--only", "captured"),
-        tables=("pca-captured", "pca-explained"),
-        minutes=1.5,
+        arguments=("--only", "captured", "intervals"),
+        tables=("pca-captured", "pca-explained", "pca-intervals"),
+        minutes=4.0,
     ),
     Entry(name="people", module="benchmarks.people", tables=("people",), minutes=1.5),
     Entry(

@@ -19,7 +19,7 @@ SECTIONS = {
     "regimes": ("regimes", "regimes-areas", "regimes-peers"),
     "models": (
         *("regression-small", "regression-large", "coverage-models"),
-        *("pca-captured", "pca-explained", "logistic-loss"),
+        *("pca-captured", "pca-explained", "pca-intervals", "logistic-loss"),
     ),
     "statistics": ("coverage-statistics",),
     "peers": ("peers", "peers-models", "peers-statistics", "peers-statistics-code"),

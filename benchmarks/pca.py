@@ -1,4 +1,4 @@
-"""Private principal components: captured variance by sampling rule, explained variance, and speed.
+"""Private principal components: captured variance by sampling rule, explained variance and its intervals, and speed.
 
 ``python -m benchmarks.pca --quick`` for a look, without ``--quick`` for the record. Seeded runs are not private; they
 are here to be repeated.
@@ -10,14 +10,16 @@ import argparse
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from rich.console import Console
 from rich.progress import Progress
 from sklearn.decomposition import PCA
 
 import pais
+from benchmarks.coverage_models import ADULT, LEAST
 from benchmarks.data import DELTA, FloatArray
 from benchmarks.kmeans import add_places
 from benchmarks.state import source_state
@@ -30,6 +32,9 @@ from pais.planning.components import PCAFit
 EPSILONS = (0.1, 1.0)
 NUMBERS = (5, 10)
 SPEED_SET, SPEED_TARGET = "covertype", 0.5
+
+# Intervals are checked for this many of the first components, as far as they stand above the noise.
+INTERVALS, INTERVAL_EPSILONS, INTERVAL_FITS = 5, (0.3, 1.0, 3.0), 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +52,7 @@ SOURCES = (
     Source(file="kdd-protein", title="KDD-Protein", share=0.02, goals=(0.965, 0.915)),
     Source(file="song-sample", title="Song sample", share=0.02, goals=(0.965, 0.915)),
 )
+TABLES = ("captured", "intervals", "speed")
 # At epsilon 1, for the sample without extra noise.
 GOALS_AT_ONE = (0.998, 0.998)
 
@@ -92,6 +98,8 @@ def main() -> None:
         tables = []
         if "captured" in options.only:
             tables += quality([Rows.read(source, options.data) for source in sources], seeds, progress)
+        if "intervals" in options.only:
+            tables.append(intervals(options.data, sources, 5 if options.quick else INTERVAL_FITS, progress))
         path = options.data / f"{SPEED_SET}.parquet"
         if "speed" in options.only and path.exists():
             tables.append(speed(path, progress, repeats=3 if options.quick else options.repeats))
@@ -127,7 +135,7 @@ def quality(sets: list[Rows], seeds: int, progress: Progress) -> list[Table]:
         task = progress.add_task(data.source.title, total=len(EPSILONS) * len(KINDS) * seeds)
         for epsilon in EPSILONS:
             for sampling, small in KINDS:
-                size = data.source.share * len(data.rows) if small else None
+                size: float | Literal["free"] = data.source.share * len(data.rows) if small else "free"
                 models = []
                 for seed in range(seeds):
                     model = pais.DPPCA(
@@ -203,6 +211,107 @@ def _exceptions(rows: list[dict[str, Cell]]) -> list[str]:
     return [f"Exceptions to constrained >= coreset, uniform at the same size: {'; '.join(exceptions) or 'none'}."]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Known:
+    """A table, what is public about it, and the weight of each row, which is not 1 if people have several rows."""
+
+    title: str
+    rows: Any
+    facts: dict[str, Any]
+    weights: FloatArray | None = None
+
+
+def known_tables(data: Path, sources: list[Source]) -> list[Known]:
+    """Tables of numbers with nothing stated, tables about people with stated bounds, and skewed ones."""
+    tables = [
+        Known(title=source.title, rows=np.asarray(read_parquet(data / f"{source.file}.parquet"), float), facts={})
+        for source in sources
+    ]
+    columns = {name: fact for name, fact in ADULT.items() if name not in ("workclass", "income_class")}
+    adult = pd.read_parquet(data / "adult.parquet")[list(columns)].dropna()
+    tables.append(Known(title="Adult", rows=adult, facts={"columns": columns}))
+    stated = {
+        "age": (18, 100),
+        "income": (0, 250_000),
+        "balance": (0, 100_000),
+        "visits": (0, 50),
+        "region": ["north", "south", "east", "west", "centre"],
+        "premium": bool,
+    }
+    people = pais.example_people(20_000).to_pandas().dropna()
+    weights = 1.0 / people.groupby("customer_id")["age"].transform("size").to_numpy(float)
+    facts = {"columns": stated, "unit": "customer_id"}
+    tables.append(Known(title="example people, by person", rows=people, facts=facts, weights=weights))
+    rng = np.random.default_rng(5)
+    for n_rows in (20_000, 100_000):
+        normal = rng.normal(size=(n_rows, 2)) @ rng.normal(size=(2, 6)) * 0.6 + 0.5 * rng.normal(size=(n_rows, 6))
+        tables.append(Known(title="lognormal", rows=np.exp(0.8 * normal), facts={}))
+    return tables
+
+
+def intervals(data: Path, sources: list[Source], fits: int, progress: Progress) -> Table:
+    """How often two standard errors hold the variances of the table."""
+    table = Table(
+        name="intervals",
+        prefix="pca-",
+        title="Intervals of the explained variances: how often they hold the variances of the table",
+        shown=(
+            *("data", "rows", "epsilon", "components", "least coverage", "least coverage, along", "error, first"),
+            *("error shown, first", "captured", "warned", "result"),
+        ),
+        remarks=[
+            f"{fits} fits in each cell, sampling as by default. Coverage: share of the fits in which two standard "
+            "errors hold the variance of the same principal component of all rows, unclipped but within stated bounds; "
+            f"along: the variance of all rows along the released component. The least one over the first {INTERVALS} "
+            "components, where they stand above the noise; components: their median number.",
+            "Error, first: median relative error of the first variance; error shown: median of its standard error.",
+            "Warned: share of the fits with a warning that much of the variance lies beyond the radius.",
+            f"Met: least coverage of {LEAST}. Warned: below it, with a warning in {LEAST:.0%} of the fits or more.",
+        ],
+    )
+    for known in progress.track(known_tables(data, sources), description="intervals"):
+        table.rows += [_interval_row(known, epsilon, fits) for epsilon in INTERVAL_EPSILONS]
+    return table
+
+
+def _interval_row(known: Known, epsilon: float, fits: int) -> dict[str, Cell]:
+    models = [
+        pais.DPPCA(None, epsilon=epsilon, random_state=1000 + s, **known.facts).fit(known.rows) for s in range(fits)
+    ]
+    rows = models[0]._doubles(known.rows)
+    covariance = np.cov(rows, rowvar=False, bias=True, aweights=known.weights)
+    best = np.linalg.eigvalsh(covariance)[::-1]
+    k = min(INTERVALS, len(best))
+    numbers, gaps, errors, captured, warned = [], [], [], [], []
+    for model in models:
+        along = np.einsum("ki,ij,kj->k", model.components_, covariance, model.components_)
+        numbers.append(min(k, model.n_above_noise_))
+        gaps.append([np.abs(model.explained_variance_ - truth)[:k] for truth in (best, along)])
+        errors.append(model.explained_variance_se_[:k])
+        captured.append(along[:k].sum() / best[:k].sum())
+        warned.append("beyond the radius" in (model.fit_.concern or ""))
+    held = np.array(gaps) <= 2.0 * np.array(errors)[:, None, :]
+    shown = np.arange(k) < np.array(numbers)[:, None]
+    coverage = [
+        min(float(held[shown[:, j], truth, j].mean()) for j in range(k) if shown[:, j].any()) for truth in (0, 1)
+    ]
+    met = "met" if min(coverage) >= LEAST else "warned" if np.mean(warned) >= LEAST else "missed"
+    return {
+        "data": known.title,
+        "rows": len(rows),
+        "epsilon": epsilon,
+        "components": float(np.median(numbers)),
+        "least coverage": coverage[0],
+        "least coverage, along": coverage[1],
+        "error, first": float(np.median([gap[0][0] for gap in gaps]) / best[0]),
+        "error shown, first": float(np.median([error[0] for error in errors]) / best[0]),
+        "captured": float(np.median(captured)),
+        "warned": float(np.mean(warned)),
+        "fits": fits,
+        "result": met,
+    }
+
+
 def speed(path: Path, progress: Progress, *, repeats: int) -> Table:
     """Seconds of a fit over those of scikit-learn on all rows."""
     rows = np.ascontiguousarray(preprocess(read_parquet(path)).rows, dtype=np.float64)
@@ -249,7 +358,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="three seeds and repeats")
     parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
     parser.add_argument("--repeats", type=int, default=15, help="interleaved runs of the speed table")
-    parser.add_argument("--only", nargs="+", choices=("captured", "speed"), default=("captured", "speed"))
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES)
     add_places(parser)
     return parser.parse_args()
 

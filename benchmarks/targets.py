@@ -151,12 +151,18 @@ def _held(row: Row) -> Iterator[Judgement]:
     yield Judgement(value=value, target=target, met=row["result"] != "missed")
 
 
+def _held_variances(row: Row) -> Iterator[Judgement]:
+    value = min(_number(row[name]) for name in ("least coverage", "least coverage, along"))
+    yield Judgement(value=value, target=LEAST, met=value >= LEAST)
+
+
 #: Tables in which a target is not simply the column after its value.
 RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
     "coverage-models": _covered,
     "coverage-statistics": _held,
     "logistic-loss": _fixed("ratio of gaps", MOST_RATIO),
     "pca-captured": _captured,
+    "pca-intervals": _held_variances,
     "prediction": _fixed("chosen / free cost", MOST_LOSS),
     "pca-speed": _of_column("ratio", "over scikit-learn"),
     "regimes": _regimes,

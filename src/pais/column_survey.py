@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,21 +92,30 @@ def column_ranges(
     return tuple(ranges)
 
 
-def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, SurveyNoise, tuple[str, ...]]:
-    """Release bounds for the open columns of a source.
+class FoundBounds(NamedTuple):
+    """A source with bounds in its schema, the noise that is left, and the columns whose bounds need a warning."""
 
-    Returns the source with the bounds in its schema, the noise that is left for norms and center, and the names of the
-    columns whose bounds are not clear.
-    """
+    engine: Engine
+    noise: SurveyNoise
+    unclear: tuple[str, ...] = ()
+    skewed: tuple[str, ...] = ()
+
+
+def with_bounds(engine: Engine, noise: SurveyNoise, bits: BitSource) -> FoundBounds:
+    """Release bounds for the open columns of a source. The noise that is left is for norms and center."""
     schema = engine.schema
     if schema is None or not schema.open:
-        return engine, noise, ()
+        return FoundBounds(engine, noise)
     positions = [schema.labels.index(name) for name in schema.open]
     share = noise.columns_share
     ranges = dict(zip(schema.open, column_ranges(engine, positions, noise.part(share), bits), strict=True))
     resolved = schema.with_columns(_resolved(schema[name], column) for name, column in ranges.items())
-    unclear = tuple(name for name, column in ranges.items() if not column.clear)
-    return engine.with_schema(resolved), noise.part(1.0 - share), unclear
+    return FoundBounds(
+        engine=engine.with_schema(resolved),
+        noise=noise.part(1.0 - share),
+        unclear=tuple(name for name, column in ranges.items() if not column.clear),
+        skewed=tuple(name for name, column in ranges.items() if column.clear and column.is_skewed),
+    )
 
 
 def _resolved(column: Column, found: ColumnRange) -> Column:

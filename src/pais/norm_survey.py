@@ -148,9 +148,9 @@ def charged_survey(
     origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
     engine.require_width(origin)
     engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
-    engine, left, unclear = with_bounds(engine, noise, bits)
-    engine = engine.sifting(random_state, stream=_SAMPLE_STREAM)
-    center, counts = _stages(engine, origin, left, bits, bit_source(random_state, stream=_SAMPLE_STREAM))
+    found = with_bounds(engine, noise, bits)
+    engine = found.engine.sifting(random_state, stream=_SAMPLE_STREAM)
+    center, counts, noisy = _stages(engine, origin, found.noise, bits, bit_source(random_state, stream=_SAMPLE_STREAM))
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
         norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
@@ -165,9 +165,11 @@ def charged_survey(
         columns=None if engine.names is None else tuple(engine.names),
         unit=engine.unit,
         schema=engine.schema,
-        unclear_columns=unclear,
+        unclear_columns=found.unclear,
+        skewed_columns=found.skewed,
         quantile_asked=level is not None,
         ledger_entries=tuple(entries),
+        counts=noisy,
     )
 
 
@@ -185,8 +187,10 @@ def _part(engine: Engine, noise: SurveyNoise, name: str, *, secure: bool) -> Par
 
 def _stages(
     engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource, draws: BitSource
-) -> tuple[tuple[float, ...], NormCounts | None]:
+) -> tuple[tuple[float, ...], NormCounts | None, NoisyCounts | None]:
     """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
+
+    Also return the counts from which these numbers follow, if they are counts of all rows.
 
     A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
     histogram has. The sums for the mean come from the same pass.
@@ -207,13 +211,14 @@ def _stages(
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
     bins = _bins_for(share * n_rows / rest.deviation(1))
-    fine = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins).estimate()
+    noisy = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins)
+    fine = noisy.estimate()
     if coarse is None or fine is None:
-        return center, coarse if fine is None else fine
+        return (center, coarse, None) if fine is None else (center, fine, noisy)
     if share < 1.0:
         # The number of rows comes from the first histogram, which counts all of them.
-        return center, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows))
-    return center, combined(coarse, fine)
+        return center, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows)), None
+    return center, combined(coarse, fine), noisy
 
 
 def _bins_for(signal: float) -> int:

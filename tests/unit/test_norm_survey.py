@@ -107,6 +107,8 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
             "unit",
             "schema",
             "unclear_columns",
+            "skewed_columns",
+            "counts",
         ]
         assert not hasattr(found, "rows")
         shown.append((repr(found), found.to_dict(), found.norms.norms.size))
@@ -114,7 +116,7 @@ def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
     assert atoms == other_atoms
     assert list(public) == list(other_public)
     released = {"epsilon", "above_noise", "noisy_rows", "noisy_mean_square_norm", "ball", "norms", "name"}
-    released |= {"schema", "unclear_columns"}
+    released |= {"schema", "unclear_columns", "skewed_columns"}
     fixed = {"kind", "format", "columns", "note", "secure_randomness", "quantile_asked", "shift", "version"}
     fixed |= {"unit", "neighbours"}
     assert set(public) == fixed | released

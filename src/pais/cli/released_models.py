@@ -103,7 +103,7 @@ def _values(model: Any) -> pa.Table:
             "component": np.arange(1, k + 1),
             "explained_variance": shown.variances,
             "explained_variance_ratio": shown.shares,
-            "standard_error": np.full(k, shown.standard_error),
+            "standard_error": shown.standard_errors,
         }
         loadings = dict(zip(files.require_names(shown.names, *columns), shown.loadings.T, strict=True))
         return pa.table({name: pa.array(numbers) for name, numbers in (columns | loadings).items()})

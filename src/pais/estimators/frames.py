@@ -85,7 +85,7 @@ def components_frame(fit: PCAFit) -> Any:
     variances = {
         "explained_variance": spectrum.variances[:k],
         "explained_variance_ratio": spectrum.shares[:k],
-        "standard_error": np.full(k, spectrum.standard_error),
+        "standard_error": spectrum.standard_errors[:k],
     }
     loadings = pd.DataFrame(spectrum.components[:k], index=index, columns=list(fit.labels))
     return pd.concat([pd.DataFrame(variances, index=index), loadings], axis=1)

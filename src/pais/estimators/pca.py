@@ -28,6 +28,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     mean and their number. Components and variances are computed from this matrix. The noise makes the first eigenvalues
     of the matrix too large; `explained_variance_` is without this bias, which follows from the known noise.
 
+    Rows beyond a radius are clipped, which changes components little and variances much if there are far rows. The
+    norms that the survey released tell how much; `explained_variance_` contains an estimate of it.
+
     Parameters
     ----------
     n_components : int, float, "auto" or None
@@ -49,8 +52,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     sampling : {"constrained", "coreset", "uniform", "none"} or Rule
         Sampling rule, which decides the probability with which each row is kept. "none" uses all rows.
     sample_size : float or "free", optional
-        Expected number of rows in the sample. None and "free" keep as few rows as possible without extra noise,
-        and at most half a gigabyte of numbers. A size above the (noisy) number of rows keeps all of them.
+        Expected number of rows in the sample. "free" keeps as few rows as possible without extra noise, and at most
+        half a gigabyte of numbers. None does the same for large tables. It keeps all rows of a table of up to 16
+        million numbers, and of one of which a sample would have more than half. A size above the (noisy) number of
+        rows keeps all of them.
     random_state : None, int or numpy Generator
         None draws from the cryptographic generator. Any other value makes the fit reproducible and NOT private, and
         the certificate says so.
@@ -74,8 +79,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     max_rows_per_unit : int, optional
         Number of rows of a person that count in full: see `pais.source`.
     whiten : bool
-        Whether `transform` divides each coordinate by the root of its explained variance, or by that of the standard
-        error if this is larger.
+        Whether `transform` divides each coordinate by the root of its explained variance, or by that of the noise of a
+        variance if this is larger.
 
     Attributes
     ----------
@@ -85,8 +90,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         Estimated variance of the rows along each component.
     explained_variance_ratio_ : array of shape (n_components,)
         The same as shares of the estimated total variance.
-    explained_variance_se_ : float
-        Standard error of each explained variance due to noise. Sampling and clipping come on top.
+    explained_variance_se_ : array of shape (n_components,)
+        Standard error of each explained variance, due to the noise, to sampling and to clipped rows. It is that of the
+        variance of all rows along the component, and of the variance of the best component of the same number. It
+        cannot contain a few far rows that the noise of the survey hides; bounds of the columns rule them out.
     captured_ : float
         Predicted variance along these components over that along the best of their number. It accounts for noise only.
     mean_ : array of shape (n_features,)
@@ -195,7 +202,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         self.components_ = spectrum.components[:k]
         self.explained_variance_ = spectrum.variances[:k]
         self.explained_variance_ratio_ = spectrum.shares[:k]
-        self.explained_variance_se_ = spectrum.standard_error
+        self.explained_variance_se_ = spectrum.standard_errors[:k]
         self.captured_ = spectrum.captured(k)
         self.n_above_noise_ = spectrum.above_noise
         self.noise_level_ = spectrum.noise_level
@@ -215,7 +222,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
             variances=fit.spectrum.variances[:k],
             noisy_variances=fit.spectrum.noisy_variances[:k],
             shares=fit.spectrum.shares[:k],
-            standard_error=fit.spectrum.standard_error,
+            standard_errors=fit.spectrum.standard_errors[:k],
             noise_level=fit.spectrum.noise_level,
             above_noise=fit.spectrum.above_noise,
             scaled=fit.schema is not None,
@@ -227,8 +234,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
     def components_frame(self) -> Any:
         """Components as a pandas frame, one row per component, numbered from 1 as in the report.
 
-        It has the columns `explained_variance`, `explained_variance_ratio`, `standard_error` (of the variance, due to
-        noise), then the loading of each feature. With a schema, features are the coordinates of the scaled vectors,
+        It has the columns `explained_variance`, `explained_variance_ratio`, `standard_error` (of the variance),
+        then the loading of each feature. With a schema, features are the coordinates of the scaled vectors,
         such as ``region=north``. Features of an array are called ``x0``, ``x1`` and so on. Needs pandas.
         """
         check_is_fitted(self)
@@ -269,7 +276,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
         """Length of one unit of each coordinate."""
         if not self.whiten:
             return np.ones(self.n_components_)
-        return np.sqrt(np.maximum(self.explained_variance_, self.explained_variance_se_))
+        return np.sqrt(np.maximum(self.explained_variance_, self._pca_fit.spectrum.noise))
 
     @property
     def _n_features_out(self) -> int:

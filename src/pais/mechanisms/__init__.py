@@ -17,7 +17,7 @@ from pais.mechanisms.kmeans import (
 from pais.mechanisms.logistic import LogisticRounds, LogisticValue
 from pais.mechanisms.moments import MomentSum, MomentValue
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, laplace_noise
-from pais.mechanisms.pca import Clipping, PrincipalComponents, principal_components
+from pais.mechanisms.pca import Clipping, PrincipalComponents, Sampling, principal_components
 from pais.mechanisms.quantiles import Grid, GridQuantiles, QuantileValue
 from pais.mechanisms.regression import LinearValue, Reweighting, linear_regression
 from pais.mechanisms.sums import Joint, MeanValue, WeightedCount, WeightedMean, WeightedSum
@@ -53,6 +53,7 @@ __all__ = [
     "ResidualRound",
     "Reweighting",
     "Round",
+    "Sampling",
     "SecondMoment",
     "VectorStatistic",
     "VectorSum",

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.data.checks import listed
 from pais.data.kinds import Categories
 from pais.data.schema import Schema
 from pais.mechanisms import LinearValue, MomentValue, Reweighting, linear_regression
@@ -98,12 +99,25 @@ class LinearFit(Fit):
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if all coefficients are hidden by noise; else None."""
+        """Text of a warning if all coefficients are hidden by noise, or columns are too similar; else None."""
         if not self.coefficients.hidden.all():
-            return super().concern
+            return super().concern or self._alike_concern
         return (
             "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the "
             "rows. Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
+        )
+
+    @property
+    def _alike_concern(self) -> str | None:
+        """Text of a warning if the noise hides the differences of columns that are nearly the same."""
+        alike = self.coefficients.vector.alike
+        if not alike.any():
+            return None
+        names = [label for label, like in zip(self.coefficients.labels, alike.tolist(), strict=True) if like]
+        return (
+            f"the columns {listed(names)} are so similar that the noise hides their differences. All intervals assume "
+            "that no coefficient is much larger than the range of the target over that of its column, which similar "
+            "columns can break. Leave out columns that say the same as others."
         )
 
     def _value_in_words(self) -> str:

@@ -43,6 +43,11 @@ class ColumnRange:
     spread: Spread | None = field(default=None, compare=False, repr=False)
 
     @property
+    def is_skewed(self) -> bool:
+        """Whether far values decide the variance of the column, as far as the counts tell."""
+        return self.spread is not None and self.spread.is_skewed(self.low, self.high, self.deviation**2)
+
+    @property
     def center(self) -> float:
         return _short(0.5 * self.low + 0.5 * self.high)
 

@@ -21,6 +21,7 @@ from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.planning.explain import survey_text
+from pais.planning.norm_counts import NoisyCounts
 from pais.privacy.norms import NormDistribution
 
 
@@ -63,6 +64,10 @@ class Survey(Carded):
     unclear_columns : tuple of str
         "auto" columns of which the survey saw too little above its noise to find good bounds. If it saw nothing but
         zeros, the bounds are -1 and 1.
+    skewed_columns : tuple of str
+        "auto" columns whose far values decide their variance, as far as the survey saw.
+    counts : NoisyCounts, optional
+        Released numbers of rows by norm, from which the norms were estimated. Files do not contain them.
     """
 
     ball: Ball
@@ -78,6 +83,8 @@ class Survey(Carded):
     unit: Unit | None = None
     schema: Schema | None = None
     unclear_columns: tuple[str, ...] = ()
+    skewed_columns: tuple[str, ...] = ()
+    counts: NoisyCounts | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shift", validate.non_negative("shift", self.shift))
@@ -110,12 +117,19 @@ class Survey(Carded):
     @property
     def columns_concern(self) -> str | None:
         """A warning that names the "auto" columns without good bounds; None if there are none."""
-        if not self.unclear_columns:
-            return None
-        return (
-            f"the survey saw too little above its noise to find good bounds for the auto column(s) "
-            f"{listed(self.unclear_columns)}. State their bounds, or raise epsilon."
-        )
+        concerns = []
+        if self.unclear_columns:
+            concerns.append(
+                f"the survey saw too little above its noise to find good bounds for the auto column(s) "
+                f"{listed(self.unclear_columns)}. State their bounds, or raise epsilon."
+            )
+        if self.skewed_columns:
+            concerns.append(
+                f"far values hold much of the variance of the auto column(s) {listed(self.skewed_columns)}. They are "
+                "clipped or count less, so the result is about the other values. State bounds that hold all values, or "
+                "use the logarithm of the column."
+            )
+        return " Also, ".join(concerns) or None
 
     @property
     def neighbours(self) -> str:
@@ -167,6 +181,7 @@ class Survey(Carded):
             "shift": self.shift,
             "above_noise": self.above_noise,
             "unclear_columns": list(self.unclear_columns),
+            "skewed_columns": list(self.skewed_columns),
             "quantile_asked": self.quantile_asked,
             "noisy_rows": self.norms.n_rows,
             "noisy_mean_square_norm": self.norms.mean_square_norm,
@@ -194,6 +209,7 @@ class Survey(Carded):
             name=described.get("name", ""),
             columns=files.texts(described.get("columns")),
             unclear_columns=files.texts(described.get("unclear_columns")) or (),
+            skewed_columns=files.texts(described.get("skewed_columns")) or (),
             unit=Unit.from_dict(described.get("unit")),
             schema=Schema.read(described.get("schema")),
             # The radius of early versions was always a quantile.

@@ -220,6 +220,7 @@ class Fit(Carded):
             ("verdict", getattr(self.value if readable is None else readable, "verdict", None)),
             ("predicted", None if self.quality is None else str(self.quality)),
             ("caution", self.concern),
+            ("columns", None if self.survey is None else self.survey.columns_concern),
         ]
         return [(label, text) for label, text in findings if text is not None]
 

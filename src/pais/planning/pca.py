@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from pais._base import validate
+from pais.data.ball import Ball
 from pais.data.engines import Engine
 from pais.data.units import most_units
 from pais.errors import ArgumentError
+from pais.mechanisms import Mechanism
 from pais.planning.facts import Facts
 from pais.planning.moments import MomentSettings
+from pais.planning.size_choice import SampleChoice
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import Rule
 
 S = TypeVar("S", bound="PCASettings")
 
@@ -23,6 +28,10 @@ _CLIPPED_PER_NOISE = 2.0
 
 # At most this share of the rows is clipped.
 _MOST_CLIPPED = 0.5
+
+# A table of at most this many numbers is used as a whole unless the user asks for a sample: its product takes a
+# fraction of a second, and a sample would only add error. So is one of which a sample would have more than this share.
+_WHOLE_NUMBERS, _MOST_SAMPLED = 2.0**24, 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +43,7 @@ class PCASettings(MomentSettings):
     n_components : int, float, "auto" or None
         Number of components: see `DPPCA`. The release does not depend on it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
-        See `Settings`.
+        See `Settings`. Without a `sample_size`, all rows of a small table are used.
     """
 
     what = "PCA"
@@ -61,6 +70,18 @@ class PCASettings(MomentSettings):
                 f"n_components={asked} is more than the {rows.n_features} features. Pass at most that number."
             )
         return super().for_rows(rows)
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
+        is_open = self.sampling == "constrained" and self.sample_size is None
+        whole = replace(self, sampling="none")
+        if is_open and norms.n_rows * d <= _WHOLE_NUMBERS:
+            return super(PCASettings, whole)._mechanism(ball, norms, d, delta, limit)
+        mechanism, rule, choice = super()._mechanism(ball, norms, d, delta, limit)
+        if is_open and norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows:
+            return super(PCASettings, whole)._mechanism(ball, norms, d, delta, limit)
+        return mechanism, rule, choice
 
     def radius_quantile(self, facts: Facts, n_features: int) -> float:
         """Share of the rows within the radius: more of them, the smaller the noise is.

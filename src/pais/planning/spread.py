@@ -37,6 +37,13 @@ _WEAK_PURE, _WEAK_GAUSSIAN, _WEAK_SIDE = 250.0, 100.0, 0.4
 # that is not seen is larger than this share of the noise of the sum.
 _HEAVY, _UNSEEN_SHARE = 2.0, 0.3
 
+# Far values decide the variance of a column if more than this share of it is likely to lie beyond the bounds, or if the
+# number of values falls more slowly than this power of their size. The share is larger by the second number for each
+# standard deviation of the noise of a count per value. Too much noise tells nothing, nor does Laplace noise, whose
+# outliers look like far values. None of 240 surveys of normal, uniform, exponential, gamma and Poisson columns says so.
+# Of lognormal columns of shape 1.5, three in five do for 20,000 rows, and nearly all for 100,000 (epsilon 1 and 3).
+_MUCH_OF_VARIANCE, _MORE_PER_NOISE, _NO_VARIANCE, _MOST_NOISE = 0.12, 50.0, 1.6, 1.0 / 400.0
+
 # Values in one octave are seen at the latest if their number is above this many standard deviations of its noise.
 _HIDDEN = 12.0
 
@@ -214,6 +221,21 @@ class Spread:
             if side is not None and not natural and side.exponent < _HEAVY and unseen > _UNSEEN_SHARE * noise:
                 return True
         return False
+
+    def is_skewed(self, low: float, high: float, variance: float) -> bool:
+        """Whether far values decide the variance of the values: much of it lies beyond these bounds, or may do."""
+        noise = self.sides[0].deviation / self.n_values
+        if noise > _MOST_NOISE or not isinstance(self.sides[0].noise, GaussianNoise):
+            return False
+        likely, most = 0.0, (_MUCH_OF_VARIANCE + _MORE_PER_NOISE * noise) * variance * self.n_values
+        for sign, bound, side in ((-1.0, low, self.below), (1.0, high, self.above)):
+            if side is None or self._is_natural(sign, bound, high - low):
+                continue
+            distance = max(sign * (bound - self.center), 0.0)
+            if side.exponent < _NO_VARIANCE and float(side.beyond(np.array([distance]), 2).expected[0]) > most:
+                return True
+            likely += side.likely_beyond(distance, 2)
+        return likely > most
 
     def _is_natural(self, sign: float, bound: float, width: float) -> bool:
         """Whether a bound is zero because no values beyond zero were seen."""

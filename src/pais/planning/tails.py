@@ -54,6 +54,8 @@ _NOISE_OF_GROUP, _POSSIBLE_DEVIATIONS = 2.0, 1.96
 # Relative error of what lies beyond the clear edge: in intervals, with the exponent below which it grows, and in the
 # choice of a bound.
 _UNSEEN_ERROR, _USUAL_EXPONENT, _UNSEEN_CHOICE = 0.5, 3.0, 0.25
+# What lies beyond a bound is likely if tails with more than this weight together agree on it.
+_LIKELY = 0.75
 # Error of the place of values in a bin, in widths of the bin: for each bin, and common to all.
 _PLACE_ERROR, _COMMON_PLACE_ERROR = 0.12, 0.03
 
@@ -222,6 +224,23 @@ class Tail:
             unseen=unseen,
             possible=possible,
         )
+
+    def likely_beyond(self, bound: float, power: int = 1) -> float:
+        """The sum of size^power - bound^power beyond a bound that most of the weighted tails have at least."""
+        outer, _ = self._excess(np.array([[bound]]), self.window, self.places, power)
+        inner, _ = self._excess(np.array([[bound]]), self.inner, np.full(self.inner.size, 0.5), power)
+        sums = np.maximum(self.means, 0.0) @ outer[0] + float(inner[0] @ self.inner_counts)
+        order = np.argsort(-sums)
+        return float(sums[order][min(np.searchsorted(np.cumsum(self.weights[order]), _LIKELY), sums.size - 1)])
+
+    def clearly_beyond(self, bound: float, power: int = 1) -> float:
+        """Sum of size^power - bound^power in the bins that are seen, less three standard deviations of its noise.
+
+        It ends at the bin that makes it largest, since far bins may add more noise than values.
+        """
+        excess, _ = self._excess(np.array([[bound]]), self.bins, np.full(self.bins.size, 0.5), power)
+        noise = self.deviation * np.sqrt(np.cumsum(np.square(excess[0])))
+        return float(np.max(np.cumsum(excess[0] * self.counts) - 3.0 * noise))
 
     def number_beyond(self, bounds: FloatArray) -> FloatArray:
         """Expected number of values beyond each bound."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,8 +35,8 @@ class ComponentResults(Results):
         One component in each row.
     variances, shares : array of shape (k,)
         Estimated variance along each component, and its share of the total.
-    standard_error : float
-        Standard error of each variance due to noise.
+    standard_errors : array of shape (k,)
+        Standard error of each variance, due to noise, sampling and clipped rows.
     noise_level : float
         Largest variance that the noise shows by itself.
     above_noise : int
@@ -57,7 +58,7 @@ class ComponentResults(Results):
     >>> from pais.report import ComponentResults
     >>> results = ComponentResults(
     ...     names=("age", "income"), loadings=np.eye(2), variances=np.array([2.0, 0.1]), shares=np.array([0.95, 0.05]),
-    ...     standard_error=0.1, noise_level=0.3, above_noise=1
+    ...     standard_errors=np.array([0.1, 0.1]), noise_level=0.2, above_noise=1
     ... )
     >>> results.verdict
     'the first of 2 components stands above the noise'
@@ -81,7 +82,7 @@ class ComponentResults(Results):
     loadings: FloatArray
     variances: FloatArray
     shares: FloatArray
-    standard_error: float
+    standard_errors: FloatArray
     noise_level: float
     above_noise: int
     scaled: bool = False
@@ -101,7 +102,8 @@ class ComponentResults(Results):
 
     def _is_readable(self, place: int) -> bool:
         """Whether to read the loadings of a component: it is above the noise, and its estimated variance is too."""
-        return place < self._clear and float(self.variances[place]) > CLEAR * self.standard_error
+        noise = self.noise_level / math.sqrt(2.0 * len(self.names))
+        return place < self._clear and float(self.variances[place]) > CLEAR * noise
 
     @property
     def verdict(self) -> str:
@@ -186,7 +188,7 @@ class ComponentResults(Results):
             f"{number(float(self.variances[shown - 1]), 3)} for component {shown}; the noise level is "
             f"{number(self.noise_level, 3)}.",
             values=self.variances[:shown],
-            errors=np.full(shown, 2.0 * self.standard_error),
+            errors=2.0 * self.standard_errors[:shown],
             marks=None if self.noisy_variances is None else self.noisy_variances[:shown],
             strong=self._clear,
             limit=self.noise_level,
@@ -204,17 +206,16 @@ class ComponentResults(Results):
         )
         grey = " Grey components do not stand above the noise." if self._clear < len(self.loadings) else ""
         return (
-            f"Dashed line: the noise level, {number(self.noise_level, 3)}. Upright lines show two standard errors due "
-            f"to noise.{marks}{grey}"
+            f"Dashed line: the noise level, {number(self.noise_level, 3)}. Upright lines show two standard errors, "
+            f"due to noise, sampling and clipped rows.{marks}{grey}"
         )
 
     def _table(self) -> str:
-        cumulative = np.minimum(np.cumsum(self.shares), 1.0)
-        error = around(self.standard_error)
+        cumulative, errors = np.minimum(np.cumsum(self.shares), 1.0), self.standard_errors.tolist()
         rows = [
             (
                 str(j + 1),
-                f"{value_text(float(self.variances[j]), self.standard_error)} {error}",
+                f"{value_text(float(self.variances[j]), errors[j])} {around(errors[j])}",
                 percent(float(self.shares[j])),
                 percent(float(cumulative[j])),
             )
@@ -262,7 +263,7 @@ class ComponentResults(Results):
         if not all(map(self._is_readable, range(len(self.loadings)))):
             text += (
                 " <b>Grey</b>: the component does not stand above the noise, or its estimated variance is within two "
-                "standard errors of zero."
+                "standard deviations of the noise from zero."
             )
         if len(self.loadings) > _MOST_COLUMNS:
             text += f" The table shows the first {_MOST_COLUMNS} components."

@@ -15,7 +15,7 @@ from pais.mechanisms import KMeansValue
 from pais.planning import Fit
 from pais.report import sample, sections
 from pais.report.header import ReportHeader, header as head
-from pais.report.results import Plain, Results, verdict_box
+from pais.report.results import Plain, Results, columns_box, verdict_box
 from pais.report.segments import Segments
 from pais.report.style import style_sheet
 from pais.report.text import escaped, price, whole
@@ -49,6 +49,7 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     body = [
         sections.banner(fit, results),
         verdict_box(results),
+        columns_box(fit.survey),
         *results.sections(),
         sections.guarantee(fit, results),
         sections.columns(fit, results),

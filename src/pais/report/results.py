@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from pais.accounting.certificate import value_in_words
+from pais.planning import Survey
 from pais.report.text import escaped, paragraph, section
 
 
@@ -110,6 +111,14 @@ def verdict_box(results: Results) -> str:
         advice = "".join(paragraph(escaped(text)) for text in (*rest, verdict))
     meaning = paragraph(escaped(results.meaning), "soft") if results.meaning else ""
     return f'<div class="verdict {mood}" role="note"><p class="answer">{escaped(headline)}</p>{advice}{meaning}</div>'
+
+
+def columns_box(survey: Survey | None) -> str:
+    """Render what the survey says against its bounds of "auto" columns; empty if it says nothing."""
+    concern = None if survey is None else survey.columns_concern
+    if concern is None:
+        return ""
+    return f'<div class="verdict mixed" role="note"><p>{escaped(as_sentence(concern))}</p></div>'
 
 
 def as_sentence(text: str) -> str:

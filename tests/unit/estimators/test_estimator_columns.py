@@ -165,3 +165,27 @@ def test_missing_error_names_the_columns() -> None:
         DPKMeans(missing="error").fit(np.full((10, 2), np.nan))
     with pytest.raises(ArgumentError, match="needs bounds"):
         DPKMeans(missing="midpoint").fit(np.zeros((10, 2)))
+
+
+@pytest.mark.parametrize("kind", ["kmeans", "pca", "linear", "logistic"])
+def test_an_auto_column_whose_far_values_decide_its_variance_is_named(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame({"age": rng.normal(50.0, 15.0, 100_000), "cost": rng.lognormal(6.0, 1.5, 100_000)})
+    table["visits"] = rng.poisson(3.0, 100_000).astype(float)
+    table["late"] = table["age"] + 20.0 * rng.normal(size=100_000) > 50.0
+    model: Any = {
+        "kmeans": pais.DPKMeans(3, columns=dict.fromkeys(["age", "cost", "visits"], "auto"), random_state=1),
+        "pca": pais.DPPCA(2, columns=dict.fromkeys(["age", "cost", "visits"], "auto"), random_state=1),
+        "linear": pais.DPLinearRegression(
+            columns=dict.fromkeys(["age", "cost", "visits"], "auto"), target="visits", random_state=1
+        ),
+        "logistic": pais.DPLogisticRegression(
+            columns={"age": "auto", "cost": "auto", "late": bool}, target="late", random_state=1
+        ),
+    }[kind]
+    with pytest.warns(pais.SurveyWarning, match="far values hold much of the variance of the auto column.s. cost"):
+        model.fit(table)
+    assert model.fit_.survey.skewed_columns == ("cost",)
+    assert pais.Survey.from_dict(model.fit_.survey.to_dict()).skewed_columns == ("cost",)
+    assert "Far values hold" in model.write_report(tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "far values hold" in model.explain()

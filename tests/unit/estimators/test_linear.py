@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -481,3 +482,18 @@ def test_a_missing_target_is_never_filled_in(stated: Any) -> None:
     assert model.intercept_ == pytest.approx(0.0, abs=0.3)
     kept = DPLinearRegression(epsilon=5, columns=columns, target="y", missing="midpoint", random_state=0)
     assert kept.fit(rows[np.isfinite(y)]).coef_.tolist() == pytest.approx(model.coef_.tolist(), abs=0.05)
+
+
+def test_columns_whose_differences_the_noise_hides_are_named() -> None:
+    rng = np.random.default_rng(7)
+    table = pd.DataFrame({"a": rng.uniform(size=10_000), "c": rng.uniform(size=10_000)})
+    table["b"] = np.clip(table["a"] + 1e-3 * rng.normal(size=10_000), 0.0, 1.0)
+    table["y"] = np.clip(table["a"] - table["c"] / 2 + 0.1 * rng.normal(size=10_000), -1.0, 1.0)
+    columns = {"a": (0, 1), "b": (0, 1), "c": (0, 1), "y": (-1, 1)}
+    with pytest.warns(pais.QualityWarning, match="the columns a, b are so similar that the noise hides"):
+        pais.DPLinearRegression(columns=columns, target="y", random_state=0).fit(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pais.QualityWarning)
+        for seed in range(10):
+            stated = {name: columns[name] for name in ("a", "c", "y")}
+            pais.DPLinearRegression(columns=stated, target="y", random_state=seed).fit(table)

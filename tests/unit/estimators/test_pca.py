@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import pais
 from pais import DPPCA, ArgumentError, BudgetError, Ledger, NormDistribution, PCASettings, Schema
+from pais._base.numerics import FloatArray
 from pais.errors import DataError, QualityWarning
 from tests.conformance.schema_rows import people
 from tests.unit.estimators.estimator_cases import weak_epsilon
@@ -89,7 +91,8 @@ def test_nothing_stated_gives_the_first_components() -> None:
     assert np.linalg.norm(model.mean_ - exact.mean_) < 1.0
     assert model.n_above_noise_ >= 2
     assert 0.98 < model.captured_ <= 1.0
-    assert 0.0 < model.explained_variance_se_ < model.noise_level_ < model.explained_variance_[1]
+    assert model.explained_variance_se_.shape == (2,)
+    assert 0.0 < model.noise_level_ < model.explained_variance_[1]
 
 
 def test_explained_variance_is_nearer_than_the_eigenvalues_of_the_released_matrix() -> None:
@@ -106,6 +109,69 @@ def test_explained_variance_is_nearer_than_the_eigenvalues_of_the_released_matri
         errors.append([noisy[:2].sum() / noisy.sum() - exact, model.explained_variance_ratio_.sum() - exact])
     noisy_error, error = np.median(np.abs(errors), axis=0)
     assert error < 0.5 * noisy_error
+
+
+def skewed(n_rows: int) -> FloatArray:
+    rng = np.random.default_rng(5)
+    return np.exp(
+        0.8 * (rng.normal(size=(n_rows, 2)) @ rng.normal(size=(2, 6)) * 0.6 + rng.normal(size=(n_rows, 6)) / 2)
+    )
+
+
+@pytest.mark.filterwarnings("ignore::pais.QualityWarning")
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ROWS,
+        np.random.default_rng(3).normal(size=(3_000, 8)) * np.linspace(2.0, 0.5, 8),
+        np.random.default_rng(4).standard_t(4, size=(20_000, 4)) * [3.0, 2.0, 1.0, 0.5],
+        skewed(20_000),
+    ],
+    ids=["light", "small", "heavy", "skewed"],
+)
+@pytest.mark.parametrize("settings", [{}, {"sample_size": "free"}], ids=["all rows", "sample"])
+def test_intervals_hold_the_variances_of_the_table(rows: FloatArray, settings: dict[str, Any]) -> None:
+    """Two standard errors hold the eigenvalues of all rows and their variances along the components, in 20 fits."""
+    covariance = np.cov(rows, rowvar=False, bias=True)
+    best = np.linalg.eigvalsh(covariance)[::-1][:3]
+    held = []
+    for seed in range(20):
+        model = fitted(rows, n_components=3, random_state=seed, **settings)
+        along = np.einsum("ki,ij,kj->k", model.components_, covariance, model.components_)
+        reach = 2.0 * model.explained_variance_se_
+        held.append([np.abs(model.explained_variance_ - truth) <= reach for truth in (best, along)])
+    assert np.mean(held, axis=0).min() >= 0.9
+
+
+def test_errors_are_small_if_bounds_keep_all_rows_in_the_ball() -> None:
+    """Nothing is clipped and nothing sampled, so the errors are those of the noise: twice the deviation at most."""
+    frame = pd.DataFrame(np.random.default_rng(2).uniform(size=(20_000, 4)), columns=list("abcd"))
+    models = [
+        fitted(frame, columns=dict.fromkeys("abcd", (0, 1)), epsilon=3.0, random_state=seed) for seed in range(20)
+    ]
+    deviation = np.std([model.explained_variance_ for model in models], axis=0)
+    assert np.all(np.mean([model.explained_variance_se_ for model in models], axis=0) < 3.0 * deviation)
+    assert all(model.plan_.rule.keeps_all for model in models)
+
+
+def test_much_variance_beyond_the_radius_is_warned_about() -> None:
+    with pytest.warns(QualityWarning, match=r"about \d+ % of the variance lies beyond the radius"):
+        model = fitted(skewed(20_000), epsilon=3.0)
+    assert "beyond the radius" in model.explain()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", QualityWarning)
+        for seed in range(10):
+            fitted(random_state=seed)
+
+
+def test_all_rows_of_a_small_table_are_used_unless_a_sample_is_asked_for() -> None:
+    assert fitted().plan_.rule.keeps_all
+    assert not fitted(sample_size="free").plan_.rule.keeps_all
+    assert not fitted(sample_size=5_000).plan_.rule.keeps_all
+    norms = NormDistribution.from_quantiles(lambda level: 20.0 * level, n_rows=1e7, radius=20.0)
+    facts = PCASettings(epsilon=1.0, radius=20.0, norms=norms).facts(None)
+    plan = PCASettings(epsilon=1.0, radius=20.0, norms=norms).plan(facts, 5)
+    assert plan.expected_rows < 0.5e7
 
 
 def test_signs_are_those_of_scikit_learn() -> None:
@@ -125,7 +191,7 @@ def test_whitening_gives_coordinates_of_variance_one() -> None:
     )
 
 
-def test_whitening_never_divides_by_less_than_the_standard_error() -> None:
+def test_whitening_never_divides_by_less_than_the_noise() -> None:
     model = fitted(ROWS[:300], n_components=5, epsilon=0.1, whiten=True, **STATED)
     assert model.explained_variance_[-1] == 0.0
     assert np.all(np.isfinite(model.transform(ROWS[:10])))

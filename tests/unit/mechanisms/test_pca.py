@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 
 from pais import Ball, MomentValue, NormDistribution
 from pais._base.numerics import FloatArray
-from pais.mechanisms.pca import Clipping, principal_components, shrunk_spectrum
+from pais.mechanisms.pca import Clipping, Sampling, principal_components, shrunk_spectrum
 
 CONSTANT = 0.5
 
@@ -132,19 +132,89 @@ def test_clipping_corrects_the_variance_of_rows_whose_directions_do_not_depend_o
     rows, ball = direction * norm[:, None], Ball(radius=1.0, constant=0.2)
     norms = NormDistribution(norms=norm, masses=np.ones(len(norm)), radius=float(norm.max()))
     clipping = Clipping.of(norms, ball)
-    assert clipping.variance > 1.1
+    assert clipping.missing > 0.1 * np.square(norm).mean()
     assert clipping.bias > 0.0
     longer = np.column_stack([rows, np.full(len(rows), 0.2)])
     longer *= np.minimum(1.0, 1.0 / np.linalg.norm(longer, axis=1))[:, None]
     value = MomentValue(moment=longer.T @ longer, scale=1e-9, constant=0.2)
     result = principal_components(value, center=np.zeros(3), clipping=clipping)
     assert result.variances.sum() == pytest.approx(np.square(norm).mean(), rel=1e-3)
+    assert result.beyond == pytest.approx(clipping.missing / np.square(norm).mean(), rel=0.02)
 
 
 def test_rows_within_the_ball_need_no_correction() -> None:
     norms = NormDistribution.from_histogram([0.0, 1.0, 2.0], [10, 20])
     clipping = Clipping.of(norms, Ball(radius=2.5, constant=0.5))
-    assert clipping.variance == pytest.approx(1.0)
+    assert clipping.weight == pytest.approx(1.0)
+    assert clipping.missing == pytest.approx(0.0)
     assert clipping.bias == pytest.approx(0.0)
     nothing = NormDistribution(norms=np.zeros(1), masses=np.ones(1), radius=1.0)
     assert Clipping.of(nothing, Ball(radius=1.0)) == Clipping()
+
+
+def test_errors_are_those_of_noise_in_the_moment_the_mean_and_the_count() -> None:
+    """400 draws of noise about a mean far from the center: the errors are the deviations of the variances."""
+    d, rng, n = 4, np.random.default_rng(6), 1e4
+    exact, mean = np.array([4.0, 1.5, 0.5, 0.1]), np.array([2.0, 1.0, 0.0, -1.0])
+    longer = np.zeros((d + 1, d + 1))
+    longer[:-1, :-1] = n * (np.diag(exact) + np.outer(mean, mean))
+    longer[-1, :-1] = longer[:-1, -1] = n * CONSTANT * mean
+    longer[-1, -1] = n * CONSTANT**2
+    scale = 40.0
+    results = [
+        principal_components(
+            MomentValue(moment=longer + scale * noise_of(rng, d + 1), scale=scale, constant=CONSTANT),
+            center=np.zeros(d),
+        )
+        for _ in range(400)
+    ]
+    deviations = np.std([result.variances for result in results], axis=0)
+    np.testing.assert_allclose(np.mean([result.standard_errors for result in results], axis=0), deviations, rtol=0.15)
+    # The noise of the number of rows and of the mean is most of it.
+    assert deviations[0] > 5.0 * results[0].noise
+
+
+def test_errors_hold_the_variance_of_the_best_component() -> None:
+    """The noise raises the first eigenvalues; intervals hold those of the rows and the variances along components."""
+    d, rng = 40, np.random.default_rng(7)
+    exact = 60.0 * np.arange(1.0, d + 1.0) ** -1.0
+    held = []
+    for _ in range(60):
+        moment = np.diag([*exact, 1e9]) + noise_of(rng, d + 1)
+        result = principal_components(MomentValue(moment=moment, scale=1.0, constant=1.0), center=np.zeros(d))
+        along = np.square(result.components) @ exact
+        reach = 2.0 * result.standard_errors * 1e9
+        held.append([np.abs(result.variances * 1e9 - truth)[:5] <= reach[:5] for truth in (exact, along)])
+    assert np.mean(held, axis=0).min() >= 0.9
+
+
+def test_errors_hold_the_sample() -> None:
+    """A bound on the deviation over samples, which is not far above it for the first component."""
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(4_000, 4)) * [2.0, 0.7, 0.5, 0.3]
+    longer = np.column_stack([rows, np.full(len(rows), CONSTANT)])
+    norms = np.linalg.norm(rows, axis=1)
+    kept = np.clip(0.1 * norms, 0.05, 1.0)
+    sampling = Sampling(norms=norms, masses=np.ones(len(rows)), spare=1.0 / kept - 1.0)
+    variances, errors = [], []
+    for _ in range(200):
+        drawn = rng.random(len(rows)) < kept
+        weighted = longer[drawn] / np.sqrt(kept[drawn])[:, None]
+        value = MomentValue(moment=weighted.T @ weighted, scale=1e-9, constant=CONSTANT)
+        result = principal_components(value, center=np.zeros(4), sampling=sampling)
+        variances.append(result.variances)
+        errors.append(result.standard_errors)
+    ratio = np.mean(errors, axis=0) / np.std(variances, axis=0)
+    assert np.all(ratio > 1.0)
+    assert ratio[0] < 2.5
+
+
+def test_errors_hold_what_is_not_known_about_clipped_rows() -> None:
+    value = MomentValue(moment=np.diag([300.0, 100.0, 25.0]), scale=1e-9, constant=CONSTANT)
+    clipping = Clipping(weight=1.0, missing=1.0, error=0.5)
+    result = principal_components(value, center=np.zeros(2), clipping=clipping)
+    np.testing.assert_allclose(result.variances, [3.0 + 0.75, 1.0 + 0.25])
+    assert result.beyond == pytest.approx(0.2)
+    share = np.array([0.75, 0.25])
+    squares = np.square(share * 0.5) + 0.3**2 * (1.0 + 0.25) * share * (1.0 - share)
+    np.testing.assert_allclose(result.standard_errors, np.sqrt(squares), rtol=1e-6)

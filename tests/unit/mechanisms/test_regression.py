@@ -199,3 +199,21 @@ def test_moments_that_cannot_be_regressed_are_refused() -> None:
         linear_regression(MomentValue(moment=np.eye(2), scale=1.0))
     with pytest.raises(pais.ArgumentError, match="alpha"):
         linear_regression(MomentValue(moment=np.eye(3), scale=1.0, constant=1.0), alpha=-1.0)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_columns_that_are_nearly_the_same_are_named_if_the_noise_hides_their_difference(alike: bool) -> None:
+    """Columns 0 and 1 differ by a thousandth, or the noise hides them because they are weak, and they are not alike."""
+    rng = np.random.default_rng(12)
+    x = rng.uniform(-1.0, 1.0, size=(10_000, 3))
+    if alike:
+        x[:, 1] = x[:, 0] + 1e-3 * rng.normal(size=10_000)
+    else:
+        x[:, :2] *= 0.02
+    rows = np.column_stack([x, x[:, 2] + 0.1 * rng.normal(size=10_000), np.full(10_000, 0.5)])
+    for seed in range(10):
+        square = np.random.default_rng(seed).normal(size=(5, 5))
+        value = MomentValue(moment=rows.T @ rows + 10.0 * (square + square.T) / 2.0, scale=10.0, constant=0.5)
+        assert linear_regression(value).alike.tolist() == [alike, alike, False]
+    exact = MomentValue(moment=rows.T @ rows, scale=1e-9, constant=0.5)
+    assert not linear_regression(exact).alike.any()

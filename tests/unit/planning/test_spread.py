@@ -13,10 +13,10 @@ from pais.statistics.recipes import Means, Sums, Variances
 
 
 def spread_of(
-    values: np.ndarray, center: float, scale: float = 1e-3, *, signs: tuple[bool, bool] = (True, True)
+    values: np.ndarray, center: float, scale: float = 1e-3, *, signs: tuple[bool, bool] = (True, True), seed: int = 0
 ) -> Spread:
     """The spread of values about a center, with a little noise."""
-    points, rng = edges()[:: BINS_PER_OCTAVE // 4], np.random.default_rng(0)
+    points, rng = edges()[:: BINS_PER_OCTAVE // 4], np.random.default_rng(seed)
     law = pais.GaussianNoise(scale=scale)
     below, above = (
         NoisyCounts(
@@ -52,6 +52,29 @@ def test_zero_is_a_natural_bound_unless_values_beyond_it_are_seen() -> None:
     both = np.concatenate([VALUES, -VALUES])
     # The first survey missed them, the second one did not.
     assert spread_of(both, 0.5, signs=(False, True)).negative
+
+
+@pytest.mark.parametrize("n_values", [20_000, 200_000])
+@pytest.mark.parametrize("kind", ["normal", "uniform", "exponential", "gamma", "lognormal", "student"])
+def test_far_values_decide_the_variance_of_skewed_columns_alone(kind: str, n_values: int) -> None:
+    """Noise as that of a survey at epsilon 1. Light tails are never called skewed; heavy ones of large tables are."""
+    called = []
+    for seed in range(20):
+        rng = np.random.default_rng([seed, n_values])
+        values = {
+            "normal": rng.normal(10.0, 3.0, n_values),
+            "uniform": rng.uniform(0.0, 1.0, n_values),
+            "exponential": rng.exponential(30.0, n_values),
+            "gamma": rng.gamma(2.0, 5.0, n_values),
+            "lognormal": rng.lognormal(3.0, 1.5, n_values),
+            "student": rng.standard_t(2.0, n_values),
+        }[kind]
+        spread = spread_of(values, float(values.mean()), 30.0, signs=(bool((values < 0.0).any()), True), seed=seed)
+        called.append(spread.is_skewed(*spread.wide_bounds(), float(np.clip(values, *spread.wide_bounds()).var())))
+    if kind in ("lognormal", "student"):
+        assert np.mean(called) >= (0.2 if n_values < 100_000 else 0.9)
+    else:
+        assert not any(called)
 
 
 @pytest.mark.parametrize(("recipe", "power"), [(Means(), 1), (Sums(), 1), (Variances(), 2)])

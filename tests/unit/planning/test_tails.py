@@ -121,3 +121,13 @@ def test_a_possible_group_is_not_expected() -> None:
     assert second.predicted == pytest.approx(first.predicted, rel=0.05)
     assert 1.96 * second.possible[0] >= 40.0 * 7.0 * MANY.max()
     assert second.variance[0] >= second.possible[0] ** 2
+
+
+def test_what_is_clearly_beyond_a_bound_is_below_the_truth_in_nearly_all_runs_and_above_half_of_it() -> None:
+    sizes = np.abs(np.random.default_rng(4).standard_t(4, size=50_000))
+    truth = float(np.maximum(sizes**2 - 4.0, 0.0).sum())
+    tails = [Tail.of(noisy_counts(sizes, 4, 5.0, seed)) for seed in range(50)]
+    found = [tail.clearly_beyond(2.0, 2) for tail in tails if tail is not None]
+    assert len(found) == 50
+    assert np.mean(np.array(found) < truth) >= 0.98
+    assert np.median(found) > 0.5 * truth

@@ -120,8 +120,8 @@ def components(k: int = 4, d: int = 6, **changes: object) -> ComponentResults:
         "loadings": loadings[:k],
         "variances": variances,
         "shares": variances / 2.0,
-        "standard_error": 0.05,
-        "noise_level": 0.35,
+        "standard_errors": np.full(k, 0.05),
+        "noise_level": 0.17,
         "above_noise": 2,
         "captured": 0.987,
     }

@@ -42,7 +42,7 @@ def extremes() -> dict[str, Results]:
         ),
         "no class is clear": regression(3, standard_errors=np.full((3, 6), 1e9)),
         "no variance": components(variances=np.zeros(4), shares=np.zeros(4), above_noise=0, noise_level=0.0),
-        "no noise": components(standard_error=0.0, noise_level=0.0, above_noise=6),
+        "no noise": components(standard_errors=np.zeros(4), noise_level=0.0, above_noise=6),
         "one component": components(1, 1, above_noise=1),
         "one value": description(
             rows=(), columns=(), values=np.zeros((1, 1)), lows=np.zeros((1, 1)), highs=np.ones((1, 1)), is_date=None
