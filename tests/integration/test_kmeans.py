@@ -148,7 +148,7 @@ def test_certificates_with_a_survey_differ_only_in_surveyed_values(mechanism: st
     loaded = [json.loads(fit.certificate.to_json()) for fit in fits]
     for certificate, fit in zip(loaded, fits, strict=True):
         assert fit.survey is not None
-        planned = settings_of(mechanism, sampling="none").plan(pais.Facts.of(fit.survey), 6)
+        planned = settings_of(mechanism, sampling="none").plan(pais.Facts.from_own(fit.survey), 6)
         assert certificate["ball"] == planned.ball.to_dict()
         assert certificate["rule"] == {"rule": "uniform", "probability": 1.0, "radius": "infinity"}
         # Everything else follows from the released survey: planning on it again gives the same certificate.

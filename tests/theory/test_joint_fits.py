@@ -40,7 +40,7 @@ def settings_of(epsilon: float = 1.0, **changes: Any) -> KMeansSettings:
 
 def planned(epsilon: float, sampling: str, share: float = 0.2, **changes: Any) -> Plan:
     settings = settings_of(epsilon, sampling=sampling, sample_size=2e4 if sampling == "uniform" else None, **changes)
-    return settings.plan(pais.Facts.of(survey(share_of(epsilon, share))), 5)
+    return settings.plan(pais.Facts.from_own(survey(share_of(epsilon, share))), 5)
 
 
 def accounted_delta(plan: Plan, survey_shift: float, *, pessimistic: bool) -> float:
@@ -169,7 +169,7 @@ def test_the_shift_is_fixed_before_a_row_is_read(delta: float | None) -> None:
 def test_a_surveyed_number_of_rows_gives_a_smaller_delta_and_the_largest_is_certified() -> None:
     largest = delta_after(1.0, 1e-6, survey_shift=share_of(1.0))
     for n_rows in (1e3, 1e6, 1e8, 1e12):
-        plan = settings_of(1.0, delta=None).plan(pais.Facts.of(survey(share_of(1.0), n_rows=n_rows)), 5)
+        plan = settings_of(1.0, delta=None).plan(pais.Facts.from_own(survey(share_of(1.0), n_rows=n_rows)), 5)
         used = pais.privacy.guarantee.default_delta(plan.norms.n_rows)
         assert plan.delta == used
         assert plan.price.delta == 1e-6
@@ -195,7 +195,7 @@ def test_extreme_targets_leave_enough_for_the_rounds(epsilon: float) -> None:
 def test_a_kept_record_stays_within_its_limit_together_with_the_survey(limit: float, sampling: str) -> None:
     size = {"sample_size": 1e4} if sampling != "coreset" else {"sample_size": 5e3}
     settings = settings_of(1.0, sampling=sampling, max_epsilon_if_kept=limit, **size)
-    plan = settings.plan(pais.Facts.of(survey(share_of(1.0))), 5)
+    plan = settings.plan(pais.Facts.from_own(survey(share_of(1.0))), 5)
     norm = np.linspace(0.0, 3.0, 400)
     shift = np.hypot(plan.mechanism.profile(1.0 / plan.rule.probability(norm), norm), plan.survey_shift)
     assert np.max(pais.epsilon_at_delta(DELTA, shift, 1.0)) <= plan.epsilon_if_kept * (1.0 + 1e-9)
@@ -220,7 +220,7 @@ def test_limit_of_the_rounds_and_the_survey_meet_the_limit_together(limit: float
 def test_every_plan_made_from_a_survey_counts_its_shift() -> None:
     first = pais.private_kmeans(cloud(4000), settings_of(1.0), random_state=0)
     assert first.survey is not None
-    again = settings_of(0.5).plan(pais.Facts.of(first.survey), 5)
+    again = settings_of(0.5).plan(pais.Facts.from_own(first.survey), 5)
     assert again.survey_shift == first.survey.shift
     assert again.release_delta == delta_after(0.5, DELTA, survey_shift=first.survey.shift)
     by_hand = pais.plan_kmeans(
@@ -234,7 +234,7 @@ def test_every_plan_made_from_a_survey_counts_its_shift() -> None:
     )
     assert by_hand.release_delta == again.release_delta
     with pytest.raises(pais.UnreachableError, match="survey_shift"):
-        settings_of(0.05).plan(pais.Facts.of(first.survey), 5)
+        settings_of(0.05).plan(pais.Facts.from_own(first.survey), 5)
 
 
 def test_a_gaussian_survey_has_no_price_of_its_own() -> None:
@@ -257,7 +257,7 @@ def test_a_gaussian_survey_has_no_price_of_its_own() -> None:
 def test_pure_noise_after_a_gaussian_survey_is_refused(mechanism: str) -> None:
     settings = settings_of(1.0, delta=0.0, mechanism=mechanism)
     with pytest.raises(pais.MismatchError):
-        settings.plan(pais.Facts.of(survey(0.1)), 5)
+        settings.plan(pais.Facts.from_own(survey(0.1)), 5)
     order = 1.0 if mechanism == "laplace" else 2.0
     with pytest.raises(pais.MismatchError, match="Gaussian noise"):
         pais.Plan(
@@ -280,7 +280,7 @@ def test_a_release_at_cost_after_a_gaussian_survey_is_refused() -> None:
 
 @pytest.mark.parametrize("seeded", [True, False])
 def test_a_seeded_survey_makes_every_certificate_from_it_say_so(seeded: bool) -> None:
-    plan = settings_of(1.0).plan(pais.Facts.of(survey(0.05, secure=not seeded)), 5)
+    plan = settings_of(1.0).plan(pais.Facts.from_own(survey(0.05, secure=not seeded)), 5)
     certificate = pais.run(Plan.from_dict(json.loads(json.dumps(plan.to_dict()))), cloud(500)).certificate
     assert certificate.secure_randomness is not seeded
 

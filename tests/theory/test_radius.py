@@ -94,7 +94,7 @@ def test_a_plan_from_a_saved_survey_chooses_the_same_radius_and_says_how(mechani
     assert not survey.quantile_asked
     saved = Survey.from_dict(json.loads(json.dumps(survey.to_dict())))
     delta = 1e-6 if mechanism == "gaussian" else None
-    plans = [settings(mechanism=mechanism, delta=delta).plan(Facts.of(one), 4) for one in (survey, saved)]
+    plans = [settings(mechanism=mechanism, delta=delta).plan(Facts.from_own(one), 4) for one in (survey, saved)]
     assert plans[0].ball == plans[1].ball
     choice = plans[0].radius_choice
     assert choice is not None
@@ -111,7 +111,7 @@ def test_a_survey_of_an_earlier_version_keeps_its_radius() -> None:
     for one in (survey, Survey.from_dict(described)):
         epsilon = 1.0 + one.epsilon
         d = len(one.ball.center or (0.0,))
-        plan = settings(epsilon=epsilon).plan(Facts.of(one), d)
+        plan = settings(epsilon=epsilon).plan(Facts.from_own(one), d)
         assert plan.ball == one.ball
         assert plan.radius_choice is None
 
@@ -119,7 +119,7 @@ def test_a_survey_of_an_earlier_version_keeps_its_radius() -> None:
 def test_a_larger_epsilon_gives_a_larger_radius() -> None:
     survey = pais.survey(heavy_rows(), epsilon=0.5, random_state=1)
     radii = [
-        settings(epsilon=0.5 + epsilon, n_clusters=50).plan(Facts.of(survey), 4).ball.radius
+        settings(epsilon=0.5 + epsilon, n_clusters=50).plan(Facts.from_own(survey), 4).ball.radius
         for epsilon in (0.01, 0.1, 1.0, 5.0)
     ]
     assert radii == sorted(radii)
@@ -129,14 +129,14 @@ def test_a_larger_epsilon_gives_a_larger_radius() -> None:
 def test_a_stated_quantile_fixes_the_radius() -> None:
     rows = heavy_rows()
     survey = pais.survey(rows, epsilon=0.5, center=(1.6,) * 4, random_state=1)
-    plan = settings(quantile=0.9).plan(Facts.of(survey), 4)
+    plan = settings(quantile=0.9).plan(Facts.from_own(survey), 4)
     expected = np.quantile(np.linalg.norm(rows - 1.6, axis=1), 0.9)
     assert plan.radius_choice is None
     assert expected * 2 ** (-1 / 12) < plan.ball.radius < expected * 2 ** (1 / 6)
     again = pais.survey(rows, epsilon=0.5, center=(1.6,) * 4, quantile=0.9, random_state=1)
-    assert settings().plan(Facts.of(again), 4).ball == plan.ball == again.ball
+    assert settings().plan(Facts.from_own(again), 4).ball == plan.ball == again.ball
     with pytest.raises(MismatchError, match="quantile"):
-        settings(quantile=0.9).plan(Facts.of(again), 4)
+        settings(quantile=0.9).plan(Facts.from_own(again), 4)
     fitted = pais.private_kmeans(rows, settings(quantile=0.9), random_state=1)
     assert fitted.plan.radius_choice is None
 

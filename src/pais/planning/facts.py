@@ -22,6 +22,7 @@ from pais.data.units import Unit
 from pais.errors import ArgumentError, MismatchError
 from pais.planning.explain import survey_text
 from pais.planning.norm_counts import NoisyCounts
+from pais.privacy.guarantee import reuse_concern, warn
 from pais.privacy.norms import NormDistribution
 
 
@@ -268,5 +269,11 @@ class Facts:
 
     @classmethod
     def of(cls, survey: Survey) -> Facts:
-        """Facts that a survey released."""
+        """Facts that a survey released, for another fit than the one that made it."""
+        warn(reuse_concern(survey.shift))
+        return cls.from_own(survey)
+
+    @classmethod
+    def from_own(cls, survey: Survey) -> Facts:
+        """Facts that the survey of the same fit released. Its epsilon was fixed before the survey."""
         return cls(ball=survey.ball, norms=survey.norms, survey=survey, unit=survey.unit, schema=survey.schema)

@@ -221,7 +221,7 @@ class Settings(ABC):
         """The facts that the user states, completed by a survey."""
         if self.radius is None:
             assert survey is not None
-            return Facts.of(survey)
+            return Facts.from_own(survey)
         norms = self.norms
         if survey is not None:
             surveyed = survey.norms

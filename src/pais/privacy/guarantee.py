@@ -117,6 +117,17 @@ def delta_concern(delta: float, n_rows: float) -> str | None:
     )
 
 
+def reuse_concern(shift: float) -> str | None:
+    """Return a warning text for a fit from the survey of another fit, whose Gaussian shift it shares, or None."""
+    if shift == 0.0:
+        return None
+    return (
+        "these facts come from the Gaussian survey of another fit. The price of a fit from them holds for an epsilon "
+        "that you chose before you saw the survey. Otherwise, add the price of the fit that made the survey: charge "
+        "both to one ledger."
+    )
+
+
 #: Predicted cost over that of k-means without noise from which a fit warns.
 POOR_RATIO = 2.0
 

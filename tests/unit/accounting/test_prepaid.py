@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +116,7 @@ def test_another_run_of_the_plan_is_charged_again(tmp_path: Path) -> None:
         pais.run(fit.plan, rows(), ledger=ledger)
 
 
+@pytest.mark.filterwarnings("ignore:these facts come from the Gaussian survey:pais.PrivacyWarning")
 def test_another_fit_from_the_same_survey_is_charged_its_own_joint_price(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
     fit = pais.private_kmeans(rows(), settings(), ledger=ledger)
@@ -148,3 +153,41 @@ def test_prepaid_accounts_pay_one_survey_and_one_release_within_the_price() -> N
     with pytest.raises(pais.MismatchError, match="not covered"):
         prepaid.spend(release)
     assert entries(ledger) == [WHOLE]
+
+
+def test_two_threads_that_ask_at_the_same_time_get_one_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Part(what="survey and k-means", epsilon=1.0, delta=DELTA)
+    prepaid = Prepaid(accounts(pais.Ledger(epsilon=1.0, delta=DELTA)), whole)
+    prepaid.spend(Part(what="survey", epsilon=0.0, shift=0.1, release="name"))
+    both_ask, includes = threading.Barrier(2), Prepaid._includes
+
+    def waits_for_the_other(self: Prepaid, part: Part) -> bool:
+        # Without a lock, both threads meet here and find the release paid for.
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both_ask.wait(timeout=0.2)
+        return includes(self, part)
+
+    monkeypatch.setattr(Prepaid, "_includes", waits_for_the_other)
+
+    def asks(_: int) -> bool:
+        try:
+            prepaid.spend(whole)
+        except pais.MismatchError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sorted(pool.map(asks, range(2))) == [False, True]
+
+
+def test_facts_of_a_gaussian_survey_warn_that_epsilon_must_not_depend_on_them() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        first = pais.private_kmeans(rows(), settings(), random_state=0)
+    assert first.survey is not None
+    with pytest.warns(pais.PrivacyWarning, match="epsilon that you chose before you saw the survey"):
+        pais.Facts.of(first.survey)
+    alone = pais.survey(rows(), epsilon=1.0, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pais.Facts.of(alone)

@@ -22,7 +22,7 @@ def surveyed(n_rows: float, **changes: Any) -> Facts:
     norms = NormDistribution.from_quantiles(lambda level: 1.0 + level, n_rows=n_rows, radius=2.0)
     settings: dict[str, Any] = {"epsilon": math.inf, "shift": 0.02, "quantile_asked": False, **changes}
     survey = Survey(ball=pais.Ball(radius=2.0), norms=norms, secure_randomness=True, **settings)
-    return Facts.of(survey)
+    return Facts.from_own(survey)
 
 
 def radius_for(n_rows: float, n_features: int, **settings: Any) -> float:

@@ -86,7 +86,7 @@ def test_plan_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
 
 def test_survey_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
     assert fitted.survey is not None
-    again = pais.private_kmeans(people(), SETTINGS, random_state=1, facts=Facts.of(fitted.survey))
+    again = pais.private_kmeans(people(), SETTINGS, random_state=1, facts=Facts.from_own(fitted.survey))
     assert again.schema == SCHEMA
 
 
@@ -98,7 +98,7 @@ def test_rows_with_another_schema_are_refused(fitted: pais.KMeansFit) -> None:
     assert fitted.survey is not None
     with pytest.raises(MismatchError, match="schema"):
         pais.private_kmeans(
-            pais.source(people(), columns=other), SETTINGS, facts=Facts.of(fitted.survey), random_state=1
+            pais.source(people(), columns=other), SETTINGS, facts=Facts.from_own(fitted.survey), random_state=1
         )
 
 
