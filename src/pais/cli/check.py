@@ -17,6 +17,11 @@ def check(wanted: options.Checked, out: Path | None, *, as_json: bool, overwrite
     """Read the file once and print what was found. No ledger is charged, and nothing is written unless asked."""
     if out is not None:
         files.require_free([out], overwrite=overwrite)
+    if not wanted.columns:
+        raise ArgumentError(
+            "--columns is missing. Write what you will state about each column, such as --columns "
+            "'age=18:100,premium=bool,region=[north|south]'."
+        )
     columns = columns_of(wanted.columns)
     if not isinstance(columns, Schema):
         raise ArgumentError(

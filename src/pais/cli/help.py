@@ -1,15 +1,20 @@
-"""Commands whose help shows flags without a type, and whose messages name options."""
+"""Commands whose help shows flags without a type, whose messages name options, and that take a list once."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
+import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pais.cli.spelling import spelling
 
 # Arguments that have another name on the command line, or that `pais check` mentions for other commands.
 _ELSEWHERE = {"random_state": "--seed", "missing": "--missing"}
+
+# Options that take several parts with commas between them.
+_LISTS = ("columns", "by", "carry", "classes", "q")
 
 
 class Command(TyperCommand):
@@ -23,6 +28,18 @@ class Command(TyperCommand):
         """The options by the names of their arguments."""
         own = {str(parameter.name): parameter.opts[0] for parameter in self.params if parameter.opts[0][:2] == "--"}
         return _ELSEWHERE | own
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments. A list that is passed in two options is refused, since only the second would count."""
+        if not ctx.resilient_parsing:
+            _, _, passed = self.make_parser(ctx).parse_args(args=list(args))
+            for parameter, number in Counter(passed).items():
+                if number > 1 and parameter.name in _LISTS:
+                    raise typer.BadParameter(
+                        f"{parameter.opts[0]} is passed {number} times. Pass it once, with commas between its parts."
+                    )
+        parsed: list[str] = super().parse_args(ctx, args)
+        return parsed
 
     def invoke(self, ctx: Any) -> Any:
         with spelling(self.options):

@@ -159,8 +159,9 @@ class Checked(Place):
             "--columns",
             help="What you will state about each column, as in the other commands: age=18:100,premium=bool, or a file "
             "columns.yaml or columns.json.",
+            show_default=False,
         ),
-    ]
+    ] = ""
     unit: Annotated[
         str | None, typer.Option("--unit", help="Column that names the person, or other unit, of each row.")
     ] = None

@@ -187,7 +187,11 @@ def _print_coefficients(shown: RegressionResults, paths: dict[str, str]) -> None
 def _print_components(shown: ComponentResults, paths: dict[str, str]) -> None:
     k = len(shown.variances)
     clear = [place < shown.above_noise for place in range(k)]
-    lines = [("variance", shown.variances, ".4g"), ("share", shown.shares, ".1%")]
+    lines = [
+        ("variance", shown.variances, ".4g"),
+        ("standard error", shown.standard_errors, ".2g"),
+        ("share", shown.shares, ".1%"),
+    ]
     lines += [(name, numbers, ".3f") for name, numbers in zip(shown.names, shown.loadings.T, strict=True)]
     rows = [
         [

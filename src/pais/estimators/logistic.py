@@ -193,7 +193,10 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
                     "column of the target in target."
                 )
             if y is None:
-                raise ArgumentError("the classes of the target are not known. List them in classes, or in columns.")
+                raise ArgumentError(
+                    "the classes of the target are not known. List them in classes, or state the target in columns, "
+                    "as bool or as a list such as ['no', 'yes']."
+                )
             require_lengths(X, y)
             classes = _classes_of(y)
             warn(

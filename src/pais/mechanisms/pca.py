@@ -22,6 +22,9 @@ from pais.privacy.norms import NormDistribution
 # from the 50 % to the 99.9 % quantile, the largest distances of the first five components were about twice this error.
 _SHARE_ERROR = 0.3
 
+# An estimated variance is clear if it is above this many deviations of its noise.
+_CLEAR = 2.0
+
 # Standard error of what clipping took away, at most, as a share of the variance: with more, an interval would say
 # nothing.
 _MOST_ERROR = 1.0
@@ -136,8 +139,13 @@ class PrincipalComponents:
 
     @property
     def above_noise(self) -> int:
-        """Number of noisy variances above the noise level. The rows vary in at least so many directions."""
-        return int(np.count_nonzero(self.noisy_variances > self.noise_level))
+        """Number of first components whose variance the noise does not explain.
+
+        Their noisy variance is above the noise level, and the estimated one, which is without the bias of the noise, is
+        above two deviations of it.
+        """
+        clear = (self.noisy_variances > self.noise_level) & (self.variances > _CLEAR * self.noise)
+        return int(np.cumprod(clear).sum())
 
     def captured(self, n_components: int) -> float:
         """Predicted variance along the first components over that along the best of their number; noise only.

@@ -239,3 +239,22 @@ def test_a_warning_of_another_package_is_not_shown(
 def test_missing_settings_are_named(data: Path, tmp_path: Path) -> None:
     assert "--epsilon is missing" in pais("kmeans", data, "--n-clusters", 3, "--out", tmp_path / "out").stderr
     assert "--n-clusters and --epsilon are missing" in pais("kmeans", data, "--out", tmp_path / "out").stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "values"),
+    [("--columns", ("x=0:1", "y=0:1")), ("--by", ("x=ranges(0,1,2)", "y=ranges(0,1,2)"))],
+)
+def test_a_list_that_is_passed_in_two_options_is_refused_before_a_row_is_read(
+    option: str, values: tuple[str, str], tmp_path: Path
+) -> None:
+    refused = pais("mean", tmp_path / "no-such-file.csv", option, values[0], option, values[1], "--epsilon", 1)
+    assert refused.exit_code == 2
+    text = " ".join(refused.stderr.replace("│", " ").split())
+    assert f"{option} is passed 2 times. Pass it once, with commas between its parts." in text
+
+
+def test_a_check_without_columns_shows_how_to_write_them(data: Path) -> None:
+    refused = pais("check", data)
+    assert refused.exit_code == 2
+    assert "--columns 'age=18:100,premium=bool,region=[north|south]'" in refused.stderr

@@ -110,6 +110,17 @@ def test_noise_alone_has_no_components_above_it() -> None:
     assert np.mean(counts) < 0.5
 
 
+def test_a_component_whose_estimated_variance_is_within_the_noise_does_not_stand_above_it() -> None:
+    """A noisy variance may be above the noise level although nothing of it is left without the bias of the noise."""
+    result = principal_components(
+        MomentValue(moment=np.diag([30.0, 4.5, 4.4, 4.3, -9.0, 100.0]), scale=1.0, constant=1.0), center=np.zeros(5)
+    )
+    assert np.count_nonzero(result.noisy_variances > result.noise_level) == 4
+    assert result.variances[3] < 2.0 * result.noise
+    assert all(result.variances[: result.above_noise] > 2.0 * result.noise)
+    assert 1 <= result.above_noise <= 3
+
+
 def test_a_count_lost_in_noise_gives_finite_components() -> None:
     moment = np.diag([1.0, 1.0, -5.0])
     result = principal_components(MomentValue(moment=moment, scale=2.0, constant=CONSTANT), center=np.zeros(2))
