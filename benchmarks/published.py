@@ -11,6 +11,9 @@ from benchmarks.state import ROOT, State, read_state
 
 RESULTS = ROOT / "benchmarks" / "results"
 
+#: Tables that take about as long as all others together. They are measured apart, and may name another commit.
+LONG_TABLES = ("coverage-statistics",)
+
 Rows = list[dict[str, str]]
 
 
