@@ -113,22 +113,22 @@ ENTRIES = (
     stream("fits", 1.5, "fits"),
     stream("scale", 3.5, "memory", "time"),
     stream("command", 1.5, "command"),
-    stream("spark", 7.0, "spark"),
+    stream("spark", 5.5, "spark"),
     stream("simulate", 2.0, "costs", "simulated"),
     Entry(
         name="people-scale",
         module="benchmarks.people_scale",
-        arguments=("--rows", "10_000_000", "--people", "1_000_000"),
+        arguments=("--rows", "10_000_000", "--people", "1_000_000", "--repeats", "2"),
         tables=("people-scale",),
-        minutes=2.0,
+        minutes=1.5,
         timed=True,
     ),
     Entry(
         name="peers",
         module="benchmarks.peers",
-        arguments=("--seeds", "3", "--slow-seeds", "1", "--limit", "90"),
+        arguments=("--seeds", "3", "--slow-seeds", "1", "--limit", "60"),
         tables=("peers",),
-        minutes=6.0,
+        minutes=5.0,
         timed=True,
     ),
     Entry(
@@ -141,8 +141,9 @@ ENTRIES = (
     Entry(
         name="kmeans",
         module="benchmarks.kmeans",
+        arguments=("--seeds", "7"),
         tables=("kmeans-public", "kmeans-free", "kmeans-survey", "kmeans-pure", "kmeans-ordering"),
-        minutes=6.5,
+        minutes=5.0,
     ),
     Entry(name="prediction", module="benchmarks.prediction", tables=("prediction",), minutes=5.0),
     Entry(
@@ -158,9 +159,9 @@ ENTRIES = (
     Entry(
         name="elbow",
         module="benchmarks.elbow",
-        arguments=("--seeds", "5"),
+        arguments=("--seeds", "4"),
         tables=("elbow-costs", "elbow-choices"),
-        minutes=3.0,
+        minutes=2.5,
     ),
     Entry(
         name="logistic",
@@ -181,7 +182,7 @@ ENTRIES = (
         module="benchmarks.coverage_models",
         arguments=("--epsilon", "0.5", "1", "5", "--fits", "40"),
         tables=("coverage-models",),
-        minutes=24.0,
+        minutes=20.0,
     ),
     Entry(
         name="coverage-statistics",
@@ -193,11 +194,11 @@ ENTRIES = (
     Entry(
         name="pca",
         module="benchmarks.pca",
-        arguments=("--only", "captured", "intervals"),
+        arguments=("--only", "captured", "intervals", "--seeds", "5"),
         tables=("pca-captured", "pca-explained", "pca-intervals"),
-        minutes=4.0,
+        minutes=3.5,
     ),
-    Entry(name="people", module="benchmarks.people", tables=("people",), minutes=1.5),
+    Entry(name="people", module="benchmarks.people", arguments=("--seeds", "10"), tables=("people",), minutes=1.0),
     Entry(
         name="statistics",
         module="benchmarks.peers.statistics",
@@ -221,16 +222,16 @@ ENTRIES = (
     Entry(
         name="fuzz",
         module="benchmarks.fuzz",
-        arguments=("--cases", "200_000", "--jobs", "1", "--fresh", "--out", str(PLACE / "fuzz")),
+        arguments=("--cases", "150_000", "--jobs", "1", "--fresh", "--out", str(PLACE / "fuzz")),
         tables=("fuzz",),
-        minutes=2.0,
+        minutes=1.5,
     ),
     Entry(
         name="sweep",
         module="benchmarks.sweep",
-        arguments=("--seconds", "120", "--jobs", "1", "--fresh", "--out", str(PLACE / "sweep")),
+        arguments=("--seconds", "90", "--jobs", "1", "--fresh", "--out", str(PLACE / "sweep")),
         tables=("sweep",),
-        minutes=2.0,
+        minutes=1.5,
     ),
 )
 

@@ -57,7 +57,7 @@ class Published:
         if not path.exists():
             raise AbsentError(name)
         with path.open(encoding="utf-8") as file:
-            return [row for row in csv.DictReader(file) if all(row[key] == value for key, value in fixed.items())]
+            return [row for row in csv.DictReader(file) if all(row.get(key) == value for key, value in fixed.items())]
 
     def state(self, name: str) -> State:
         return read_state(self.text(name)) or State(commit="unknown", sources="unknown")

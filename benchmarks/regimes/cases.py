@@ -32,7 +32,6 @@ ZOO_LEAST_EPSILONS = {
     "zoo-one-hot-2000": 0.1,
     "zoo-far-from-zero-2000": 0.1,
     "zoo-lognormal": 0.1,
-    "zoo-few-distinct": 0.1,
 }
 
 # Cost of one scikit-learn fit of ten rounds over the floor, from the table `peers` at fcb1d80. A goal below it would
