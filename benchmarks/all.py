@@ -1,10 +1,11 @@
 """Measure every table at one commit, then write docs/benchmarks.md.
 
 ``python -m benchmarks.all --list`` prints the tables and about how long each takes. Tables with times come first, one
-after the other, and need an otherwise idle machine; the others run two at a time, with one thread each. ``--only-timed``
-and ``--only-untimed`` run one of these parts, so that the timed tables can wait for a quiet hour. A stopped run goes on
-where it was, and a part knows what the other one has finished, as long as the commit is the same: commit the results
-after both parts. A table that takes about as long as all others together is measured only if ``--only`` names it.
+after the other, and need an otherwise idle machine; the others run two at a time, with one thread each.
+``--only-timed`` and ``--only-untimed`` run one of these parts, so that the timed tables can wait for a quiet hour. A
+stopped run goes on where it was, and a part knows what the other one has finished, as long as the commit is the same:
+commit the results after both parts. A table that takes about as long as all others together is measured only if
+``--only`` names it.
 
 An entry that fails or takes far longer than expected does not stop the others. The failed ones are listed at the end,
 and the exit code is 1.

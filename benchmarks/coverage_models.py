@@ -117,11 +117,11 @@ def main() -> None:
         for model, known in progress.track(cells):
             table.rows += [_row(model, known, epsilon, fits) for epsilon in options.epsilon]
     table.remarks += [
-        f"{fits} fits in each cell, and {round(MORE * fits)} if the least coverage of these is below {CLEAR}. Coverage: "
-        "share of the fits in which the interval of two standard errors holds the coefficient of the same model "
-        "without privacy on all rows, within the stated bounds. The least one is over the coefficients; a fit that "
-        "calls a coefficient hidden by noise shows no interval, and counts as covered there. The coverage of intervals "
-        "is over all intervals that were shown.",
+        f"{fits} fits in each cell, and {round(MORE * fits)} if the least coverage of these is below {CLEAR}.",
+        "Coverage: share of the fits in which the interval of two standard errors holds the coefficient of the same "
+        "model without privacy on all rows, within the stated bounds. The least one is over the coefficients; a fit "
+        "that calls a coefficient hidden by noise shows no interval, and counts as covered there. The coverage of "
+        "intervals is over all intervals that were shown.",
         "False claims: share of coefficients of columns without effect that are called clearly different from zero; "
         "every fit uses a new table.",
         "Score: R^2, or accuracy, on rows of the table.",
@@ -191,7 +191,8 @@ def _row(model: str, known: Known, epsilon: float, fits: int) -> dict[str, Cell]
     known = known if model == "linear" else known.as_classes()
     truth, best = _not_private(model, known)
     scored = known.rows.sample(min(SCORED_ROWS, len(known.rows)), random_state=0)
-    inside, hidden, clear, scores = [], [], [], []
+    inside: list[NDArray[np.bool_]] = []
+    hidden, clear, scores = [], [], []
     for seed in range(round(MORE * fits)):
         if seed == fits and np.mean(inside, axis=0).min() >= CLEAR:
             break

@@ -64,7 +64,9 @@ class Published:
 
 
 def span(rows: Rows, column: str, digits: int = 2, factor: float = 1.0) -> str:
-    """Smallest and largest value of a column."""
+    """Smallest and largest value of a column. A table without such rows counts as absent."""
+    if not rows:
+        raise AbsentError(column)
     values = [factor * float(row[column].rstrip(" %")) for row in rows]
     low, high = f"{min(values):,.{digits}f}", f"{max(values):,.{digits}f}"
     return low if low == high else f"{low} to {high}"

@@ -19,9 +19,9 @@ ONE_CENTER_GOAL = 1.05
 # The mean over seeds may exceed the median by this factor where the median has a goal.
 MEAN_OVER_MEDIAN = 1.03
 
-# Cells of the zoo below these epsilons have no goal, because no method can promise it: if the center, a radius that holds
-# 99 % of the rows and the whole budget are given to one Gaussian mean of all rows, its noise alone adds more than the 5 %
-# that the goal allows (tests/benchmarks/test_regimes.py computes it).
+# Cells of the zoo below these epsilons have no goal, because noise leaves none within reach: suppose that the center
+# and a radius that holds 99 % of the rows are known, and that one Gaussian mean of all rows has the whole budget. Its
+# noise alone then adds more than the 5 % that the goal allows. tests/benchmarks/test_regimes.py computes it.
 ZOO_LEAST_EPSILONS = {
     "zoo-500-2-2": 0.3,
     "zoo-500-10-10": 0.3,
