@@ -268,8 +268,8 @@ def intervals(data: Path, sources: list[Source], fits: int, progress: Progress) 
             "Error, first: median relative error of the first variance; error shown: median of its standard error.",
             "Warned: share of the fits with a warning that much of the variance lies beyond the radius.",
             f"Met: least coverage of {LEAST}. Met, warned: below it, with a warning in {LEAST_WARNED:.0%} of the fits "
-            "or more, as in the table of statistics. A thousandth of the rows of KDD-Protein carries a third of the "
-            "variance; no fit at this epsilon sees so few rows, and the warning says that they may be there.",
+            "or more, as in the table of statistics. A thousandth of the rows of KDD-Protein carries more than a third "
+            "of the variance, and lies beyond the radius.",
         ],
     )
     for known in progress.track(known_tables(data, sources), description="intervals"):

@@ -158,7 +158,7 @@ def intervals_of_statistics(published: Published) -> str:
     return (
         f"**Statistics.** In {len(met)} of {len(rows)} cells (a statistic of a column at one epsilon), the "
         f"{100.0 * CONFIDENCE:g} % intervals hold the answer of the table in {span(met, 'covered', 0, 100.0)} % of the "
-        f"runs. In {_cells(len(warned))} they do so less often, but the results warn. Cells with neither: {missed}."
+        f"runs. Cells in which they do so less often, but the results warn: {len(warned)}. Cells with neither: {missed}."
     )
 
 
@@ -168,7 +168,7 @@ def intervals_of_models(published: Published) -> str:
         if row["coverage of intervals"]:
             by_model.setdefault(row["model"], []).append(row)
     parts = [
-        f"{span(rows, 'coverage of intervals', 0, 100.0)} % in {_cells(len(rows))} of {model} regression, and "
+        f"{span(rows, 'coverage of intervals', 0, 100.0)} % in {len(rows)} cells of {model} regression, and "
         f"{100.0 * min(float(row['least coverage']) for row in rows):.0f} % for the worst coefficient of a cell"
         for model, rows in by_model.items()
     ]
@@ -184,8 +184,8 @@ def intervals_of_components(published: Published) -> str:
     warned = [row for row in rows if row not in held and float(row["warned"]) >= LEAST_WARNED]
     return (
         f"**Explained variances.** In {len(held)} of {len(rows)} cells (a table at one epsilon), the intervals hold "
-        f"each variance of the table in {100.0 * LEAST:g} % of the fits or more. In {_cells(len(warned))} they do so "
-        "less often, but the fits warn that much of the variance lies beyond what they see. Cells with neither: "
+        f"each variance of the table in {100.0 * LEAST:g} % of the fits or more. Cells in which they do so less often, "
+        f"but the fits warn that much of the variance lies beyond their radius: {len(warned)}. Cells with neither: "
         f"{len(rows) - len(held) - len(warned)}."
     )
 
@@ -331,10 +331,6 @@ def kills(published: Published) -> str:
         f"{linked('kill-ledger', 'Processes killed')} while they charge a ledger: {killed:,} kills, {unpaid} releases "
         "without a charge."
     )
-
-
-def _cells(number: int) -> str:
-    return f"{number or 'no'} {'cell' if number == 1 else 'cells'}"
 
 
 def _number(published: Published, name: str, pattern: str) -> str:
