@@ -158,7 +158,8 @@ def intervals_of_statistics(published: Published) -> str:
     return (
         f"**Statistics.** In {len(met)} of {len(rows)} cells (a statistic of a column at one epsilon), the "
         f"{100.0 * CONFIDENCE:g} % intervals hold the answer of the table in {span(met, 'covered', 0, 100.0)} % of the "
-        f"runs. Cells in which they do so less often, but the results warn: {len(warned)}. Cells with neither: {missed}."
+        f"runs. Cells in which they do so less often, but the results warn: {len(warned)}. Cells with neither: "
+        f"{missed}."
     )
 
 

@@ -90,8 +90,8 @@ def main() -> None:
             f"side {2 * BOXES['blobs']:g}; near blobs: of side {2 * BOXES['near blobs']:g}, so that they overlap.",
             "Covertype: preprocessed as in the paper, at its raw place. scikit-learn has n_init=1, and its default "
             "max_iter and tol unless rounds are named.",
-            "Passes against einsum norms have no target: the norms alone take about as long as memory needs to deliver the "
-            "rows, and a pass does more with them. Whole fits have targets.",
+            "Passes against einsum norms have no target: the norms alone take about as long as memory needs to deliver "
+            "the rows, and a pass does more with them. Whole fits have targets.",
             "Memory: the peak of a separate process above what it held before the fit, over the bytes of the data.",
         ],
     )
