@@ -72,7 +72,7 @@ $(VENV)/wheel: pyproject.toml | $(BIN)/python
 bench: $(READY)  ## Speed and memory of fits, as ratios measured in one run, about two minutes: out/bench/speed.md
 	$(BIN)/python -m benchmarks.speed --out out/bench
 
-bench-all: $(READY)  ## Every table at one commit, then docs/benchmarks.md, about an hour; goes on where it was stopped
+bench-all: $(READY)  ## Every table at one commit, then docs/benchmarks.md, about 75 minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.all
 
 bench-people: $(READY)  ## Cost of private k-means on tables about people: stated bounds, found bounds, several rows per person

@@ -40,6 +40,7 @@ ADULT = Path("../shared/data/adult.parquet")
 
 EPSILONS = (0.1, 0.5, 1.0, 3.0)
 LEVELS = (0.25, 0.5, 0.9)
+CONFIDENCE = 0.95
 N_ROWS = 20_000
 
 # A cell is met if its intervals hold the answer in this share of the runs, or if this share of the runs warns.
@@ -176,7 +177,7 @@ def measured(cell: Cell, n_seeds: int) -> dict[str, Any]:
         with warnings.catch_warnings(record=True) as issued:
             warnings.simplefilter("always")
             result = cell.release(seed)
-        low, high = (np.asarray(end, dtype=float).ravel() for end in result.interval(0.95))
+        low, high = (np.asarray(end, dtype=float).ravel() for end in result.interval(CONFIDENCE))
         tiny = 1e-9 * np.maximum(np.abs(truth), 1.0)
         held.append((low <= truth + tiny) & (truth - tiny <= high))
         lost = np.zeros(1, dtype=bool) if result.lost is None else result.lost.ravel()
@@ -244,7 +245,7 @@ def _main() -> None:
     table = Table(
         name="statistics",
         prefix="coverage-",
-        title="How often the 95 % interval of a statistic holds the answer of the table",
+        title=f"How often the {100.0 * CONFIDENCE:g} % interval of a statistic holds the answer of the table",
         shown=(
             "statistic",
             "table",

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.page`` fills the blocks of ``benchmarks/page.md``, which has no measured number, and writes
 ``benchmarks/results/targets.md``, the list of all targets. It prints the commits of the tables, and exits with 1 if
-there is more than one.
+there is more than one. Tables that are measured apart because they take long are not counted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.blocks import BLOCKS, all_targets
-from benchmarks.published import RESULTS, Published
+from benchmarks.published import LONG_TABLES, RESULTS, Published
 from benchmarks.state import ROOT
 
 TEMPLATE = ROOT / "benchmarks" / "page.md"
@@ -43,7 +43,8 @@ def main() -> int:
     write(published, PAGE)
     by_commit: dict[str, list[str]] = {}
     for name in published.names():
-        by_commit.setdefault(published.state(name).commit, []).append(name)
+        if name not in LONG_TABLES:
+            by_commit.setdefault(published.state(name).commit, []).append(name)
     del by_commit["unknown"]
     for commit, names in by_commit.items():
         sys.stdout.write(f"{commit}: {', '.join(names)}\n")

@@ -19,6 +19,7 @@ from rich.progress import Progress
 from sklearn.decomposition import PCA
 
 import pais
+from benchmarks.coverage import LEAST_WARNED
 from benchmarks.coverage_models import ADULT, LEAST
 from benchmarks.data import DELTA, FloatArray
 from benchmarks.kmeans import add_places
@@ -266,7 +267,9 @@ def intervals(data: Path, sources: list[Source], fits: int, progress: Progress) 
             "components, where they stand above the noise; components: their median number.",
             "Error, first: median relative error of the first variance; error shown: median of its standard error.",
             "Warned: share of the fits with a warning that much of the variance lies beyond the radius.",
-            f"Met: least coverage of {LEAST}. Warned: below it, with a warning in {LEAST:.0%} of the fits or more.",
+            f"Met: least coverage of {LEAST}. Met, warned: below it, with a warning in {LEAST_WARNED:.0%} of the fits "
+            "or more, as in the table of statistics. A thousandth of the rows of KDD-Protein carries more than a third "
+            "of the variance, and lies beyond the radius.",
         ],
     )
     for known in progress.track(known_tables(data, sources), description="intervals"):
@@ -295,7 +298,7 @@ def _interval_row(known: Known, epsilon: float, fits: int) -> dict[str, Cell]:
     coverage = [
         min(float(held[shown[:, j], truth, j].mean()) for j in range(k) if shown[:, j].any()) for truth in (0, 1)
     ]
-    met = "met" if min(coverage) >= LEAST else "warned" if np.mean(warned) >= LEAST else "missed"
+    met = "met" if min(coverage) >= LEAST else "met, warned" if np.mean(warned) >= LEAST_WARNED else "missed"
     return {
         "data": known.title,
         "rows": len(rows),

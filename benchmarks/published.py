@@ -11,6 +11,9 @@ from benchmarks.state import ROOT, State, read_state
 
 RESULTS = ROOT / "benchmarks" / "results"
 
+#: Tables that take about as long as all others together. They are measured apart, and may name another commit.
+LONG_TABLES = ("coverage-statistics",)
+
 Rows = list[dict[str, str]]
 
 
@@ -54,14 +57,16 @@ class Published:
         if not path.exists():
             raise AbsentError(name)
         with path.open(encoding="utf-8") as file:
-            return [row for row in csv.DictReader(file) if all(row[key] == value for key, value in fixed.items())]
+            return [row for row in csv.DictReader(file) if all(row.get(key) == value for key, value in fixed.items())]
 
     def state(self, name: str) -> State:
         return read_state(self.text(name)) or State(commit="unknown", sources="unknown")
 
 
 def span(rows: Rows, column: str, digits: int = 2, factor: float = 1.0) -> str:
-    """Smallest and largest value of a column."""
+    """Smallest and largest value of a column. A table without such rows counts as absent."""
+    if not rows:
+        raise AbsentError(column)
     values = [factor * float(row[column].rstrip(" %")) for row in rows]
     low, high = f"{min(values):,.{digits}f}", f"{max(values):,.{digits}f}"
     return low if low == high else f"{low} to {high}"

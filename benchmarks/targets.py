@@ -152,12 +152,18 @@ def _held(row: Row) -> Iterator[Judgement]:
 
 
 def _held_variances(row: Row) -> Iterator[Judgement]:
+    """An interval holds the variance, or the fit warns that much of it lies beyond the radius."""
     value = min(_number(row[name]) for name in ("least coverage", "least coverage, along"))
-    yield Judgement(value=value, target=LEAST, met=value >= LEAST)
+    warned = _number(row["warned"])
+    if value < LEAST and warned >= LEAST_WARNED:
+        yield Judgement(value=warned, target=LEAST_WARNED, met=True, measure="warned")
+    else:
+        yield Judgement(value=value, target=LEAST, met=value >= LEAST)
 
 
-#: Tables in which a target is not simply the column after its value.
+#: Tables in which a target is not simply the column after its value, or which have none.
 RULES: dict[str, Callable[[Row], Iterator[Judgement]]] = {
+    "audit": lambda _: iter(()),
     "coverage-models": _covered,
     "coverage-statistics": _held,
     "logistic-loss": _fixed("ratio of gaps", MOST_RATIO),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -61,6 +62,14 @@ class Call:
 def environment(peer: Peer, cache: Path, console: Console) -> Environment:
     """The environment of a peer: made where it is absent or was made for other requirements."""
     home = cache / "environments" / peer.name
+    home.parent.mkdir(parents=True, exist_ok=True)
+    # Two tables that are measured at the same time may need the same environment.
+    with home.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _environment(peer, home, console)
+
+
+def _environment(peer: Peer, home: Path, console: Console) -> Environment:
     python, ready = home / "bin" / "python", home / "ready"
     requirements = "\n".join(peer.requirements)
     if ready.exists() and ready.read_text(encoding="utf-8") == requirements:

@@ -19,6 +19,25 @@ ONE_CENTER_GOAL = 1.05
 # The mean over seeds may exceed the median by this factor where the median has a goal.
 MEAN_OVER_MEDIAN = 1.03
 
+# Cells of the zoo below these epsilons have no goal, because noise leaves none within reach: suppose that the center
+# and a radius that holds 99 % of the rows are known, and that one Gaussian mean of all rows has the whole budget. Its
+# noise alone then adds more than the 5 % that the goal allows. tests/benchmarks/test_regimes.py computes it.
+ZOO_LEAST_EPSILONS = {
+    "zoo-500-2-2": 0.3,
+    "zoo-500-10-10": 0.3,
+    "zoo-500-50-10": 1.0,
+    "zoo-500-200-2": 1.0,
+    "zoo-2000-10-10": 0.1,
+    "zoo-2000-200-50": 0.3,
+    "zoo-one-hot-2000": 0.1,
+    "zoo-far-from-zero-2000": 0.1,
+    "zoo-lognormal": 0.1,
+}
+
+# Cost of one scikit-learn fit of ten rounds over the floor, from the table `peers` at fcb1d80. A goal below it would
+# promise private centers that are better than the usual ones without privacy.
+ONE_FIT = {"covertype": 1.019, "kdd-protein": 1.015, "song": 1.011, "ijcnn1": 1.013}
+
 # Best of the two variants of PE-means, as published: (clusters, columns) -> area.
 PE_PUBLISHED = {
     "pe-4-4": 0.0778,
@@ -89,6 +108,9 @@ def _four() -> list[Case]:
     planned = dict(zip(FILES, (1.008, 1.012, 1.012, 1.0), strict=True))
     low = dict(zip(FILES, (1.015, 1.06, 1.045, 1.07), strict=True))
     uncut = {"covertype": 1.01, "song": 1.045, "ijcnn1": 1.0}
+    sampled, planned, low, uncut = (
+        {name: max(goal, ONE_FIT[name]) for name, goal in goals.items()} for goals in (sampled, planned, low, uncut)
+    )
     return [
         *(Case(group="four-sampled", table=name, sample_size=size[name], goal=sampled[name]) for name in FILES),
         *(
@@ -102,11 +124,11 @@ def _four() -> list[Case]:
 
 
 def _heavy() -> list[Case]:
-    judged = ("lognormal-8", "lognormal-8-units", "lognormal-8-heavier", "lognormal-20", "t3-8", "t3-20")
-    # A few extreme rows carry the cost of the last.
+    judged = ("lognormal-8", "lognormal-8-units", "lognormal-20", "t3-8", "t3-20")
+    # A thousandth of the rows carries more than a quarter of the variance of the last two: they have no goal.
     return [
         Case(group="heavy", table=name, epsilon=epsilon, goal=1.04 if epsilon == 1.0 and name in judged else None)
-        for name in (*judged, "pareto-5")
+        for name in (*judged, "lognormal-8-heavier", "pareto-5")
         for epsilon in (0.3, 1.0)
     ]
 
@@ -144,7 +166,12 @@ def _small() -> list[Case]:
 
 def _zoo() -> list[Case]:
     return [
-        Case(group="zoo", table=name, epsilon=epsilon, one_center_goal=ONE_CENTER_GOAL)
+        Case(
+            group="zoo",
+            table=name,
+            epsilon=epsilon,
+            one_center_goal=ONE_CENTER_GOAL if epsilon >= ZOO_LEAST_EPSILONS.get(name, 0.0) else None,
+        )
         for name in names_of("zoo")
         for epsilon in ZOO_EPSILONS
     ]

@@ -49,6 +49,14 @@ def test_only_and_skip_choose_entries() -> None:
     usual = [entry for entry in ENTRIES if not entry.long]
     assert len(chosen(None, ["speed"])) == len(usual) - 1
     assert [entry.name for entry in chosen(["coverage-statistics"], [])] == ["coverage-statistics"]
+    assert [entry.name for entry in ENTRIES if entry.long] == ["coverage-statistics"]
+
+
+def test_the_timed_part_and_the_other_part_are_all_of_it() -> None:
+    timed, others = chosen(None, [], True), chosen(None, [], False)
+    assert all(entry.timed for entry in timed)
+    assert not any(entry.timed for entry in others)
+    assert sorted(tables([*timed, *others])) == sorted(tables(chosen(None, [])))
 
 
 def test_all_of_it_fits_into_about_an_hour() -> None:
@@ -72,6 +80,28 @@ def test_a_failed_entry_is_run_again_and_its_output_is_kept(tmp_path: Path) -> N
     runner(tmp_path).run([entry("job", "print('why'); raise SystemExit(3)")])
     assert "job" not in runner(tmp_path).finished.seconds
     assert (tmp_path / "job.log").read_text() == "why\n"
+
+
+def test_a_failed_entry_does_not_stop_the_others_and_is_listed(tmp_path: Path) -> None:
+    jobs = [
+        entry("timed", "raise SystemExit(3)", timed=True),
+        entry("other", "raise SystemExit(4)"),
+        entry("right", ""),
+    ]
+    run = runner(tmp_path)
+    run.run(jobs)
+    assert list(run.finished.seconds) == ["right"]
+    assert run.failed["timed"].startswith("ended with 3")
+    assert run.failed["other"].startswith("ended with 4")
+
+
+def test_an_entry_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(every, "MOST_TIMES", 0.0)
+    monkeypatch.setattr(every, "LEAST_LIMIT", 0.01)
+    run = runner(tmp_path)
+    run.run([entry("slow", "import time; time.sleep(60)"), entry("next", "")])
+    assert list(run.finished.seconds) == ["next"]
+    assert run.failed["slow"].startswith("was stopped")
 
 
 def test_timed_entries_run_before_the_others(tmp_path: Path) -> None:

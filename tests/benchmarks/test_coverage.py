@@ -1,4 +1,4 @@
-"""The table of coverage: a run that was stopped goes on where it ended."""
+"""The tables of coverage: a stopped run goes on where it ended, and cells that are not clear have more runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import coverage
+from benchmarks import coverage, coverage_models
 from benchmarks.coverage import cells, measured_cells
 
 
@@ -50,3 +50,13 @@ def test_cells_are_measured_once_for_the_same_sources(tmp_path: Path, monkeypatc
     list(measured_cells(chosen[:1], 3, 1, store))
     assert done == [*chosen, chosen[0], chosen[0]]
     assert json.loads(store.read_text(encoding="utf-8").splitlines()[-1])["state"] == "changed, 3 seeds"
+
+
+def test_a_cell_of_a_model_has_more_fits_if_its_first_ones_leave_the_coverage_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = coverage_models.noise_columns(2000)
+    sure = coverage_models._row("linear", known, 5.0, 4)
+    assert (sure["fits"], sure["least coverage"]) == (4, 1.0)
+    monkeypatch.setattr(coverage_models, "CLEAR", 1.1)
+    assert coverage_models._row("linear", known, 5.0, 4)["fits"] == 10

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from benchmarks import page
+from benchmarks import blocks, page, sentences
 from benchmarks.all import ENTRIES, tables
 from benchmarks.blocks import machine, table_list, target_block
-from benchmarks.published import AbsentError, Published
+from benchmarks.published import LONG_TABLES, AbsentError, Published
 from benchmarks.state import State, read_state, source_state
 from benchmarks.tables import Table, verdict
 from benchmarks.targets import RULES, targets
@@ -103,3 +105,64 @@ def test_a_page_can_be_made_without_results_and_with_one_table(tmp_path: Path) -
 
 def test_every_rule_for_targets_belongs_to_a_table() -> None:
     assert set(RULES) <= set(tables(ENTRIES))
+
+
+def test_sentences_have_no_number_that_is_written_by_hand() -> None:
+    for module in (sentences, blocks):
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        specifications = {id(value.format_spec) for value in ast.walk(tree) if isinstance(value, ast.FormattedValue)}
+        texts = [
+            part.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.JoinedStr) and id(node) not in specifications
+            for part in node.values
+            if isinstance(part, ast.Constant)
+        ]
+        assert len(texts) > 50
+        assert [text for text in texts if re.search(r"\d", str(text))] == []
+
+
+def test_numbers_of_a_sentence_follow_the_table(tmp_path: Path) -> None:
+    def write(*areas: float) -> str:
+        table = Table(name="areas", prefix="regimes-", title="Areas", shown=("data", "area", "published"))
+        for number, area in enumerate(areas):
+            table.rows.append({"data": f"set-{'abc'[number]}", "area": area, "published": 0.5})
+        table.publish(tmp_path, Console(quiet=True))
+        return sentences.papers(Published(directory=tmp_path))
+
+    assert "On 2 of 3 sets" in write(0.1, 0.25, 1.0)
+    assert "0.20 to 0.50 times the published one, and 2.00 times on set-c." in write(0.1, 0.25, 1.0)
+    assert "0.20 to 0.40 times the published one." in write(0.1, 0.2)
+
+
+def test_the_page_begins_with_what_a_user_gains_and_ends_with_missed_targets() -> None:
+    names = re.findall(r"<!-- block: ([\w-]+) -->", page.TEMPLATE.read_text(encoding="utf-8"))
+    assert names[:4] == ["accuracy", "intervals", "times", "compared"]
+    assert names[-1] == "targets"
+    assert set(names) == set(blocks.BLOCKS)
+
+
+def test_variances_that_an_interval_misses_need_a_warning(tmp_path: Path) -> None:
+    table = Table(name="intervals", prefix="pca-", title="Intervals", shown=("data", "least coverage", "warned"))
+    for name, coverage, warned in (("held", 0.95, 0.0), ("warned", 0.2, 0.96), ("silent", 0.2, 0.9)):
+        table.rows.append({"data": name, "least coverage": coverage, "least coverage, along": 1.0, "warned": warned})
+    table.publish(tmp_path, Console(quiet=True))
+    found = {target.what.split(":")[0]: target.met for target in targets(Published(directory=tmp_path))}
+    assert found == {"held": True, "warned": True, "silent": False}
+
+
+def test_an_audit_with_other_columns_has_no_sentence_and_no_targets(tmp_path: Path) -> None:
+    table = Table(name="audit", prefix="", title="Audit", shown=("case", "power", "goal", "result"))
+    table.rows.append({"case": "sums", "power": "high", "goal": "all", "result": "met"})
+    table.publish(tmp_path, Console(quiet=True))
+    published = Published(directory=tmp_path)
+    assert targets(published) == []
+    assert "Audit" not in page.page(published).split("## Correctness")[1].split("## Measure")[0]
+
+
+def test_a_long_table_may_be_of_another_commit_and_names_it(tmp_path: Path) -> None:
+    publish(tmp_path, "costs", {"a": 1.0})
+    publish(tmp_path, LONG_TABLES[0], {"a": 1.0}, State(commit="fff0000", sources="1", day="2030-01-01", machine="x"))
+    text = machine(Published(directory=tmp_path)).replace("\n", " ")
+    assert "measured at commit `abc1234` on 2030-01-02" in text
+    assert "measured apart, at commit `fff0000`" in text

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 import pais
+from benchmarks.data import FloatArray
 from benchmarks.regimes import worker
-from benchmarks.regimes.cases import PE_EPSILONS, PE_PUBLISHED, Case, all_cases
+from benchmarks.regimes.cases import ONE_CENTER_GOAL, ONE_FIT, PE_EPSILONS, PE_PUBLISHED, Case, all_cases
 from benchmarks.regimes.protocol import Floors, area, cost, floor_cost, one_center_cost
 from benchmarks.regimes.recipes import unit_ball
 from benchmarks.regimes.runner import Line, Log
@@ -120,6 +123,47 @@ def test_cases_name_sets_that_exist_and_each_is_listed_once() -> None:
     assert CASE.matches("small")
     assert CASE.matches("ir*")
     assert not CASE.matches("digits")
+
+
+def noise_of_a_mean(rows: FloatArray, epsilon: float) -> float:
+    """Cost that Gaussian noise adds to a mean of all rows, over the cost of one center."""
+    n_rows, n_features = rows.shape
+    squares = np.square(rows - rows.mean(axis=0)).sum(axis=1)
+    delta = min(1e-6, 0.1 / n_rows)
+
+    def excess(scale: float) -> float:
+        # Balle and Wang 2018: the smallest delta of Gaussian noise.
+        low, high = ndtr(0.5 / scale - epsilon * scale), ndtr(-0.5 / scale - epsilon * scale)
+        return float(low - np.exp(epsilon) * high) - delta
+
+    scale = brentq(excess, 0.01, 1e4)
+    return n_features * scale**2 * float(np.quantile(squares, 0.99)) / n_rows / float(squares.sum())
+
+
+def test_cells_of_the_zoo_have_no_goal_only_where_the_noise_of_a_mean_exceeds_it() -> None:
+    sets = tables(Path())
+    cases = [case for case in all_cases() if case.group == "zoo" and "1000000" not in case.table]
+    for case in cases:
+        hopeless = noise_of_a_mean(sets[case.table].rows(), case.epsilon) > ONE_CENTER_GOAL - 1.0
+        assert (case.one_center_goal is None) == hopeless, case.key
+
+
+@pytest.mark.parametrize(
+    "name", ["lognormal-8", "lognormal-8-units", "lognormal-8-heavier", "lognormal-20", "pareto-5"]
+)
+def test_heavy_sets_have_no_goal_only_where_a_thousandth_of_the_rows_carries_a_quarter_of_the_variance(
+    name: str,
+) -> None:
+    rows = tables(Path())[name].rows()
+    squares = np.sort(np.square(rows - rows.mean(axis=0)).sum(axis=1))[::-1]
+    extreme = squares[: len(rows) // 1000].sum() > 0.25 * squares.sum()
+    assert all((case.goal is None) == extreme for case in all_cases() if case.table == name and case.epsilon == 1.0)
+
+
+def test_no_goal_is_below_the_cost_of_one_fit_without_privacy() -> None:
+    four = [case for case in all_cases() if case.group.startswith("four") and case.goal is not None]
+    assert len(four) == 19
+    assert all(case.goal >= ONE_FIT[case.table.removesuffix("-uncut")] for case in four if case.goal is not None)
 
 
 def test_rows_of_the_pe_protocol_fill_the_unit_ball() -> None:
