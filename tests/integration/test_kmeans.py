@@ -12,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.datasets import load_iris
 
 import pais
 from pais import KMeansFit, KMeansSettings, NormDistribution, private_kmeans
@@ -296,6 +297,19 @@ def test_an_empty_sample_gives_centers_in_the_ball(mechanism: str, sampling: str
         value = pais.run(fit.plan, np.zeros((1, 6)), random_state=seed).value
         assert isinstance(value, pais.KMeansValue)
         assert np.all(np.linalg.norm(value.centers, axis=1) <= radius * (1 + 1e-12))
+
+
+@pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 0.5), ("gaussian", 1.0), ("l2", 2.0)])
+def test_a_few_rows_in_a_stated_ball_are_found_although_the_survey_sees_none(mechanism: str, epsilon: float) -> None:
+    # With a stated ball, the survey only counts the rows, with so small a part of the budget that it sees no 150 rows.
+    rows = load_iris().data - load_iris().data.mean(axis=0)
+    rows /= np.linalg.norm(rows, axis=1).max()
+    delta = 150**-1.1 if mechanism == "gaussian" else None
+    settings = KMeansSettings(
+        n_clusters=3, mechanism=mechanism, epsilon=epsilon, delta=delta, radius=1.0, center=(0.0,) * 4
+    )
+    costs = [cost(rows, private_kmeans(rows, settings, random_state=seed).value.centers) for seed in range(9)]
+    assert np.median(costs) < 0.5 * np.square(rows).sum()
 
 
 def test_rows_that_the_noise_drowns_give_one_center_in_every_run() -> None:

@@ -170,13 +170,16 @@ class KMeans(Mechanism):
             largest_weight=self.largest_weight,
             weight_bits=self.weight_bits,
         )
-        refinement = Refinement(self, sample, rng, bits)
         if self.moment is None:
-            return refinement.run_from_sectors()
+            return Refinement(self, sample, rng, bits, self.n_rows).run_from_sectors()
         moment = self.moment.measure(content, self.largest_weight, bits)
-        mean, scatter = self.moment.mean_and_scatter(moment, self.n_rows)
+        n_rows, noise = self.moment.noisy_rows(moment)
+        # A number below this noise, such as that of a survey of a few rows, says less than the number in the moment.
+        n_rows = self.n_rows if self.n_rows > noise else max(n_rows, noise)
+        mean, scatter = self.moment.mean_and_scatter(moment, n_rows)
         left = max(self.mean_square_norm - float(np.square(mean).sum()), 0.05 * self.mean_square_norm)
-        return refinement.run(mean, refine.spread_of_moment(scatter, self.moment.noise.scale, self.n_rows, left))
+        spread = refine.spread_of_moment(scatter, self.moment.noise.scale, n_rows, left)
+        return Refinement(self, sample, rng, bits, n_rows).run(mean, spread)
 
     def sampling_variance(self, square_distance: FloatArray | float, n_rows: FloatArray) -> FloatArray:
         """Variance of a coordinate of the mean of some rows that is due to the sample, as planned.

@@ -94,6 +94,11 @@ class SecondMoment:
 
         return noisy_matrix(content.total(contribution), self.noise, Lattice(step=step * step), bits)
 
+    def noisy_rows(self, moment: FloatArray) -> tuple[float, float]:
+        """Noisy number of rows that the constant column counts, and the standard deviation of its noise."""
+        square = (_COLUMN * self.radius) ** 2
+        return float(moment[-1, -1]) / square, self.noise.scale / square
+
     def mean_and_scatter(self, moment: FloatArray, n_rows: float) -> tuple[FloatArray, FloatArray]:
         """Noisy mean, shrunk by its known noise, and noisy scatter matrix about it."""
         column = _COLUMN * self.radius
