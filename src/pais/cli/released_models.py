@@ -23,12 +23,11 @@ from pais.cli.rows import center_of, found, stated_norms
 from pais.data.checks import listed
 from pais.data.sources import Opening
 from pais.errors import ArgumentError
+from pais.estimators.frames import with_intervals
 from pais.report import ComponentResults, RegressionResults
 from pais.report.regression import HIDDEN
+from pais.report.results import as_sentence
 from pais.statistics.frames import with_error
-
-#: Standard errors from a coefficient to each end of its interval.
-_REACH = 2.0
 
 
 def release(
@@ -108,18 +107,17 @@ def _values(model: Any) -> pa.Table:
         loadings = dict(zip(files.require_names(shown.names, *columns), shown.loadings.T, strict=True))
         return pa.table({name: pa.array(numbers) for name, numbers in (columns | loadings).items()})
     values, errors, names = shown.values, shown.standard_errors, [*shown.names]
+    hidden, compared_with = shown.is_hidden, [reference or None for reference in shown.compared_with]
     if shown.intercepts is not None and shown.intercept_errors is not None:
         values, errors = np.column_stack([values, shown.intercepts]), np.column_stack([errors, shown.intercept_errors])
+        hidden = np.column_stack([hidden, np.zeros(len(values), dtype=bool)])
         names.append("intercept")
+        compared_with.append(None)
     columns = {"class": np.repeat(shown.classes, len(names))} if len(values) > 1 else {}
-    columns |= {
-        "feature": names * len(values),
-        "coefficient": values.ravel(),
-        "standard_error": errors.ravel(),
-        "low": (values - _REACH * errors).ravel(),
-        "high": (values + _REACH * errors).ravel(),
-    }
-    return pa.table({name: pa.array(list(numbers)) for name, numbers in columns.items()})
+    columns |= {"feature": names * len(values), **with_intervals(values.ravel(), errors.ravel(), hidden.ravel())}
+    columns["compared_with"] = pa.array(compared_with * len(values), pa.string())
+    # What has no interval has empty cells.
+    return pa.table({name: pa.array(cells, from_pandas=True) for name, cells in columns.items()})
 
 
 def _results(model: Any) -> RegressionResults | ComponentResults:
@@ -168,7 +166,7 @@ def _print(model: Any, paths: dict[str, str]) -> None:
 
 def _print_coefficients(shown: RegressionResults, paths: dict[str, str]) -> None:
     header = ["feature", *(shown.classes if len(shown.values) > 1 else ("coefficient",))]
-    hidden = np.zeros(shown.values.shape, dtype=bool) if shown.hidden is None else shown.hidden
+    hidden = shown.is_hidden
     arrays = (shown.values.T, shown.standard_errors.T, shown.clear.T, hidden.T)
     rows = [
         [label, *(_cell(*numbers) for numbers in zip(*several, strict=True))]
@@ -181,6 +179,8 @@ def _print_coefficients(shown: RegressionResults, paths: dict[str, str]) -> None
     note = "value ± standard error" + ("; in parentheses: within two of them of zero" if is_weak else "")
     if len(shown.classes) == 1:
         note += f"\nA coefficient is the change of the log odds of {shown.target} = {shown.classes[0]}."
+    if shown.comparison is not None:
+        note += f"\n{as_sentence(shown.comparison)}"
     show.values_table("Coefficients", header, rows, note, paths["coefficients.csv"])
 
 

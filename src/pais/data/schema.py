@@ -121,6 +121,15 @@ class Schema:
         return len(self.labels)
 
     @property
+    def category_places(self) -> tuple[tuple[int, ...], ...]:
+        """Coordinates of each column of categories, if it lists at least two, which can be compared with each other."""
+        return tuple(
+            tuple(range(places.start, places.stop))
+            for column, places in zip(self.columns, self._slices, strict=True)
+            if isinstance(column, Categories) and len(column.values) > 1
+        )
+
+    @property
     def open(self) -> tuple[str, ...]:
         """Names of the "auto" columns whose scale is not known yet."""
         return tuple(column.name for column in self.columns if column.is_open)

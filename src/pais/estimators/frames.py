@@ -59,7 +59,8 @@ def coefficients_frame(coefficients: Coefficients) -> Any:
     values = np.append(coefficients.values, coefficients.intercept)
     errors = np.append(coefficients.standard_errors, coefficients.intercept_error)
     index = pd.Index([*coefficients.labels, "intercept"], name="feature")
-    return pd.DataFrame(with_intervals(values, errors, np.append(coefficients.hidden, False)), index=index)
+    columns = with_intervals(values, errors, np.append(coefficients.hidden, False))
+    return pd.DataFrame({**columns, "compared_with": [*coefficients.compared_with, ""]}, index=index)
 
 
 def with_intervals(values: FloatArray, errors: FloatArray, hidden: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:
@@ -102,11 +103,9 @@ def logits_frame(logits: Logits, classes: Any) -> Any:
     index: Any = pd.Index([*logits.labels, "intercept"], name="feature")
     if len(logits.values) > 1:
         index = pd.MultiIndex.from_product([classes, index], names=["class", "feature"])
-    # Coefficients that are hidden by noise have no interval.
     hidden = np.column_stack([logits.hidden, np.zeros(len(logits.values), dtype=bool)]).ravel()
-    reach = np.where(hidden, np.nan, 2 * errors)
-    columns = {"coefficient": values, "standard_error": errors, "low": values - reach, "high": values + reach}
-    return pd.DataFrame({**columns, "hidden_by_noise": hidden}, index=index)
+    columns, compared_with = with_intervals(values, errors, hidden), [*logits.compared_with, ""] * len(logits.values)
+    return pd.DataFrame({**columns, "compared_with": compared_with}, index=index)
 
 
 def elbow_frame(elbow: Elbow) -> Any:

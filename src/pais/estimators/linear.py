@@ -74,10 +74,12 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     ----------
     coef_ : array of shape (d,)
         Change of the target for one more unit of each feature, in the units of the columns. Categories have one
-        coefficient each. Those of a column add up to zero, unless many rows have none of the categories listed or there
-        is no intercept.
+        coefficient each: the difference from the average of the listed categories of the column, so that those of a
+        column add up to zero. Without an intercept, they compare with rows of no listed category, and so does that of a
+        single category.
     intercept_ : float
-        Prediction where all numbers are zero and no category holds.
+        Prediction where all numbers are zero and booleans false, for the average category of each column. A row of no
+        listed category is predicted like the average category.
     coef_standard_errors_ : array of shape (d,)
         Standard errors of the coefficients against least squares on all rows, with columns clipped to their bounds: due
         to the noise, the sampling and residuals of the rows, the clipping of rows, and the penalty. Where the noise
@@ -187,8 +189,8 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
     def _results(self) -> RegressionResults:
         coefficients, features = self._linear_fit.coefficients, self._features
         plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).coefficients.vector
-        steps = tuple(step for column in features.columns for step in Step.of(column))
         has_intercept = bool(self.fit_intercept)
+        steps = tuple(step for column in features.columns for step in Step.of(column, centered=has_intercept))
         return RegressionResults(
             target=coefficients.target,
             names=coefficients.labels,
@@ -198,6 +200,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             intercept_errors=np.array([coefficients.intercept_error]) if has_intercept else None,
             hidden=coefficients.hidden[None, :],
             steps=steps,
+            compared_with=coefficients.compared_with,
             sources="noise, sampling, the residuals of the rows, clipped rows and the penalty",
             penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
             counted=coefficients.vector.noisy_count,
@@ -208,8 +211,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         """Coefficients as a pandas frame, in the units of the columns.
 
         One row for each feature and one for the intercept, with the columns `coefficient`, `standard_error`, `low` and
-        `high`, the ends of an interval of two standard errors to each side, and `hidden_by_noise`. A coefficient that
-        is hidden by noise has no interval: `low` and `high` are NaN. Needs pandas.
+        `high`, the ends of an interval of two standard errors to each side, `hidden_by_noise` and `compared_with`. A
+        coefficient that is hidden by noise has no interval: `low` and `high` are NaN. `compared_with` says what the
+        coefficient of a category is a difference from, and is empty for other features. Needs pandas.
         """
         check_is_fitted(self)
         return coefficients_frame(self._linear_fit.coefficients)

@@ -88,9 +88,12 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         The classes, in ascending order.
     coef_ : array of shape (1, d) for two classes, else (n_classes, d)
         Change of the logit for one more unit of each feature, in the units of the columns. Categories have one
-        coefficient each. The logit of two classes is that of the second against the first.
+        coefficient each: the difference from the average of the listed categories of the column, so that those of a
+        column add up to zero. A single category is compared with rows of no listed category. The logit of two classes
+        is that of the second against the first.
     intercept_ : array of shape (1,) or (n_classes,)
-        Logits where all numbers are zero and no category holds.
+        Logits where all numbers are zero and booleans false, for the average category of each column. A row of no
+        listed category is predicted like the average category.
     coef_standard_errors_ : array
         Standard errors of the coefficients against a logistic regression on all rows without a penalty, with columns
         clipped to their bounds: due to the noise, the sampling and the classes of the rows, and the penalty. They are
@@ -251,6 +254,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
             hidden=logits.hidden,
             classes=classes if len(classes) > 2 else classes[1:],
             steps=tuple(step for column in self._features.columns for step in Step.of(column)),
+            compared_with=logits.compared_with,
             sources="noise, sampling, the classes of the rows and the penalty",
             caution=self.fit_.concern,
         )
@@ -259,9 +263,10 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """Coefficients as a pandas frame, in the units of the columns.
 
         One row for each feature and one for the intercept, with the columns `coefficient`, `standard_error`, `low` and
-        `high`, the ends of an interval of two standard errors to each side, and `hidden_by_noise`. A coefficient that
-        is hidden by noise has no interval: `low` and `high` are NaN. With more than two classes, there are such rows
-        for each class. Needs pandas.
+        `high`, the ends of an interval of two standard errors to each side, `hidden_by_noise` and `compared_with`. A
+        coefficient that is hidden by noise has no interval: `low` and `high` are NaN. `compared_with` says what the
+        coefficient of a category is a difference from, and is empty for other features. With more than two classes,
+        there are such rows for each class. Needs pandas.
         """
         check_is_fitted(self)
         assert isinstance(self.fit_, LogisticFit)
@@ -275,7 +280,8 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         ----------
         X : array, table or path
             The features in the columns' own units. Files are streamed. The logits of a row in which a number is missing
-            are NaN, unless `missing` is "midpoint". A missing category counts as none of those listed.
+            are NaN, unless `missing` is "midpoint". A row of no listed category counts as the average
+            category.
         """
         check_is_fitted(self)
         value = self.fit_.value

@@ -104,7 +104,7 @@ class LogisticRounds(Mechanism):
         Length of the coordinate of a row's class.
     groups : tuple of tuple of int
         Columns that belong together: a row has `label_length` in one of them and 0 in the others, as for its class, or
-        0 in all.
+        0 in all. Their coefficients add up to zero, so that each is a difference from their mean.
 
     Notes
     -----

@@ -103,7 +103,8 @@ class Scaling:
     label_length : float
         Length of the coordinate of a row's class, which is part of its norm.
     gauge : array of shape (d + 1, d + 1)
-        A map of coefficients that changes no logit of the rows: see `whitened`.
+        A map of coefficients that makes those of each column of categories add up to zero. It changes no logit of a row
+        whose categories are listed: see `whitened`.
     """
 
     matrix: FloatArray
@@ -163,18 +164,19 @@ class Scaling:
         The mapped rows have the mean square length of the rows before, divided by `reach`, or more if this shortens no
         row. Directions that stand out of the noise get a mean square near 1. The others get less, all by one factor.
 
-        A column of categories has coordinates that add up to a constant in all rows whose category is listed. Then only
-        the differences of their coefficients and the intercept matter, and the coefficients are made to add up to zero,
-        unless the moment says that the category of many rows is none of those listed. The map leaves out these
-        directions, in which no row goes.
+        A column of categories has coordinates that add up to a constant in all rows whose category is listed. For these
+        rows, only the differences of their coefficients and the intercept matter. So the coefficients are always made
+        to add up to zero, and a row without a listed category has the mean logit of the categories. The map leaves out
+        the direction of the common part, unless the moment says that many rows go in it: those whose category is none
+        of those listed.
         """
         gauge, idle = np.eye(len(moment)), []
         for link in links:
             combination = np.zeros(len(moment))
             combination[list(link.places)], combination[-1] = 1.0, -link.total
+            gauge[:, list(link.places)] -= combination[:, None] / len(link.places)
             mapped = np.linalg.solve(self.matrix, combination)
             if mapped @ moment @ mapped <= _UNSEEN * noise * float(mapped @ mapped):
-                gauge[:, list(link.places)] -= combination[:, None] / len(link.places)
                 idle.append(mapped)
         basis = np.eye(len(moment)) if not idle else np.linalg.qr(np.stack(idle, axis=1), mode="complete")[0]
         basis = basis[:, len(idle) :]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
 from pais.data.checks import listed
-from pais.data.kinds import Categories
+from pais.data.kinds import Categories, Column
 from pais.data.schema import Schema
 from pais.mechanisms import LinearValue, MomentValue, Reweighting, linear_regression
 from pais.planning.fit import Fit
@@ -46,14 +45,18 @@ class Coefficients:
     labels : tuple of str
         One label for each coefficient, such as ``region=north`` for a category.
     values, standard_errors : array of shape (d,)
-        Change of the target for one more unit of a number, or if a category or a boolean holds. The coefficients of a
-        column of categories add up to zero, unless many rows have none of the categories listed. The standard errors
-        are due to the noise, the sampling and the residuals of the rows, the clipping and the penalty.
+        Change of the target for one more unit of a number, or if a boolean holds; for a category, the difference from
+        the average of the listed categories of its column, which add up to zero. Without an intercept, a category has
+        the level of its rows. The standard errors are due to the noise, the sampling and the residuals of the rows, the
+        clipping and the penalty.
+    compared_with : tuple of str
+        What the coefficient of each category is a difference from; empty for the other features.
     hidden : array of bool of shape (d,)
         Which coefficients are hidden by noise: more than half of their squared error is what is assumed about
         directions that the noise hides. They have no interval.
     intercept, intercept_error : float
-        Prediction where all numbers are zero and no category holds, and its standard error.
+        Prediction where all numbers are zero and booleans false, for the average category of each column, and its
+        standard error.
     low, high : float
         Predictions are clipped to these bounds of the target, stated or found by the survey.
     vector : LinearValue
@@ -62,6 +65,7 @@ class Coefficients:
 
     target: str
     labels: tuple[str, ...]
+    compared_with: tuple[str, ...]
     values: FloatArray
     standard_errors: FloatArray
     hidden: NDArray[np.bool_]
@@ -89,10 +93,10 @@ class LinearFit(Fit):
             spread=mean_weight(fit.plan),
             reweighting=_reweighting(fit),
             plausible=_PLAUSIBLE * getattr(fit.schema.columns[-1], "factor", 1.0),
-            constraints=np.array([each for _, each in constraints]) if constraints else None,
+            constraints=np.array(constraints) if constraints else None,
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
-        coefficients = _in_units(vector, fit, settings.fit_intercept, [places for places, _ in constraints])
+        coefficients = _in_units(vector, fit, settings.fit_intercept)
         return cls(
             value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, coefficients=coefficients
         )
@@ -167,52 +171,70 @@ def _reweighting(fit: Fit) -> Reweighting:
     return Reweighting.of(np.hypot(norms, ball.constant), masses, ball.radius)
 
 
-def _constraints(value: MomentValue, plan: Plan, schema: Schema) -> list[tuple[slice, FloatArray]]:
-    """Combinations of the coordinates and the constant that are zero in all rows, with the places of their column.
+def references(features: Schema, *, centered: bool = True) -> tuple[str, ...]:
+    """What the coefficient of each feature is a difference from, as a noun; empty for numbers and booleans.
+
+    If coefficients are `centered`, those of a column of at least two categories add up to zero.
+    """
+    return tuple(reference for column in features.columns for reference in _references_of(column, centered))
+
+
+def _references_of(column: Column, centered: bool) -> tuple[str, ...]:
+    if not isinstance(column, Categories):
+        return ("",)
+    if len(column.labels) == 1 or not centered:
+        reference = f"rows of no listed category of {column.name}"
+    elif len(column.labels) == 2:
+        reference = f"the average of {' and '.join(column.labels)}"
+    else:
+        reference = f"the average of the listed categories of {column.name}"
+    return (reference,) * len(column.labels)
+
+
+def _constraints(value: MomentValue, plan: Plan, schema: Schema) -> list[FloatArray]:
+    """Combinations of the coordinates and the constant that are zero in all rows.
 
     The coordinates of a column of categories add up to a constant in all rows whose category is listed, unless the
     moment says that the category of many rows is none of those listed.
     """
-    origins, first = _origins(plan, schema), 0
-    found: list[tuple[slice, FloatArray]] = []
-    for column in schema.columns[:-1]:
-        places = slice(first, first + len(column.labels))
-        first = places.stop
-        if not isinstance(column, Categories):
-            continue
+    origins = _origins(plan, schema)
+    found: list[FloatArray] = []
+    for group in Schema(schema.columns[:-1]).category_places:
+        places = list(group)
         combination = np.zeros(len(value.moment))
         combination[places] = schema.unit_scale[places]
         combination[-1] = -(1.0 - float(schema.unit_scale[places] @ origins[places])) / value.constant
         if combination @ value.moment @ combination <= _UNSEEN * value.scale * float(combination @ combination):
             # Without the target, which is before the constant.
-            found.append((places, np.delete(combination, -2)))
+            found.append(np.delete(combination, -2))
     return found
 
 
-def _gauge(places: Iterable[slice], size: int) -> FloatArray:
-    """A map of coefficients and intercept, in the units of the columns, that changes no prediction for the rows.
+def _gauge(features: Schema) -> FloatArray:
+    """A map of coefficients and intercept, in the units of the columns, that makes those of categories add up to zero.
 
-    Where the coordinates of a column of categories add up to a constant, only the differences of their coefficients and
-    the intercept matter, and the coefficients are made to add up to zero.
+    The mean of the coefficients of a column moves to the intercept. No prediction changes for a row whose category is
+    listed, and a row of no listed category has the prediction of the average one.
     """
-    gauge = np.eye(size)
-    for place in places:
-        n = place.stop - place.start
-        gauge[place, place] -= 1.0 / n
-        gauge[-1, place] += 1.0 / n
+    gauge = np.eye(features.width + 1)
+    for group in features.category_places:
+        places = list(group)
+        gauge[np.ix_(places, places)] -= 1.0 / len(places)
+        gauge[-1, places] += 1.0 / len(places)
     return gauge
 
 
-def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool, categories: Iterable[slice]) -> Coefficients:
+def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficients:
     schema, plan = fit.schema, fit.plan
     assert schema is not None
+    features = Schema(schema.columns[:-1])
     *scales, unit = schema.unit_scale.tolist()
     *origins, last = _origins(plan, schema).tolist()
     # Coefficients and intercept in the units of the columns.
     map_ = np.diag(np.append(unit / np.asarray(scales), unit * fit_intercept))
     if fit_intercept:
         map_[-1, :-1] = -unit * np.asarray(origins)
-        map_ = _gauge(categories, len(map_)) @ map_
+        map_ = _gauge(features) @ map_
     values = map_ @ np.append(vector.coefficients, vector.intercept)
     square, assumed = (
         np.maximum(np.einsum("ij,jk,ik->i", map_, each, map_, optimize=True), 0.0)
@@ -223,7 +245,8 @@ def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool, categories: It
     low, high = target.decode(np.array([-np.inf, np.inf])).tolist()
     return Coefficients(
         target=target.name,
-        labels=schema.labels[:-1],
+        labels=features.labels,
+        compared_with=references(features, centered=fit_intercept),
         values=values[:-1],
         standard_errors=errors[:-1],
         hidden=assumed[:-1] > _MOST_ASSUMED * square[:-1],

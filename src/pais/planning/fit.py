@@ -218,6 +218,7 @@ class Fit(Carded):
         readable = self.readability
         findings = [
             ("verdict", getattr(self.value if readable is None else readable, "verdict", None)),
+            ("categories", getattr(self.value, "comparison", None)),
             ("predicted", None if self.quality is None else str(self.quality)),
             ("caution", self.concern),
             ("columns", None if self.survey is None else self.survey.columns_concern),

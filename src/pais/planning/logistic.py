@@ -61,7 +61,7 @@ class LogisticSettings(SampleSettings):
     n_classes : int
         Number of classes.
     groups : tuple of tuple of int
-        Coordinates of each feature with categories. `for_rows` sets it.
+        Coordinates of each feature with at least two categories. `for_rows` sets it.
     epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
         See `Settings`.
     """
@@ -87,7 +87,7 @@ class LogisticSettings(SampleSettings):
         settings = super().for_rows(rows)
         center = np.zeros(rows.n_features) if settings.center is None else np.array(settings.center)
         center[rows.n_features - self.n_classes :] = 0.0
-        groups = () if rows.schema is None else _groups(rows.schema)
+        groups = () if rows.schema is None else Schema(rows.schema.columns[:-1]).category_places
         return replace(settings, center=tuple(center.tolist()), groups=groups)
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
@@ -153,13 +153,6 @@ class LogisticSettings(SampleSettings):
         return tuple(
             GaussianNoise(scale=largest * noise / math.sqrt(number * share)) for number in range(1, n_rounds + 1)
         )
-
-
-def _groups(schema: Schema) -> tuple[tuple[int, ...], ...]:
-    """Coordinates of each feature with categories."""
-    places = iter(range(schema.width))
-    coordinates = [(column, tuple(next(places) for _ in column.labels)) for column in schema.columns[:-1]]
-    return tuple(group for column, group in coordinates if isinstance(column, Categories))
 
 
 def classification_schema(schema: Schema) -> Schema:

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.data.schema import Schema
 from pais.mechanisms import LogisticRounds, LogisticValue
-from pais.planning.coefficients import mean_weight
+from pais.planning.coefficients import mean_weight, references
 from pais.planning.fit import Fit
 from pais.planning.readability import CLEAR
 
@@ -36,18 +37,23 @@ class Logits:
     labels : tuple of str
         One label for each feature, such as ``region=north`` for a category.
     values, standard_errors : array of shape (n_logits, d)
-        Change of each logit for one more unit of a number, or if a category or a boolean holds. The standard errors are
-        due to the noise, the sampling and the classes of the rows, the penalty, and directions of the features that
-        the noise hides.
+        Change of each logit for one more unit of a number, or if a boolean holds; for a category, the difference from
+        the average of the listed categories of its column, which add up to zero. The standard errors are due to the
+        noise, the sampling and the classes of the rows, the penalty, and directions of the features that the noise
+        hides.
+    compared_with : tuple of str
+        What the coefficient of each category is a difference from; empty for the other features.
     hidden : array of shape (n_logits, d)
         Which coefficients are hidden by noise: they are within two standard errors of zero, and more than half of the
         squared error is what was assumed about effects that the noise hides. They have no interval.
     intercepts, intercept_errors : array of shape (n_logits,)
-        Logits where all numbers are zero and no category holds, and their standard errors.
+        Logits where all numbers are zero and booleans false, for the average category of each column, and their
+        standard errors.
     """
 
     target: str
     labels: tuple[str, ...]
+    compared_with: tuple[str, ...]
     values: FloatArray
     standard_errors: FloatArray
     hidden: NDArray[np.bool_]
@@ -96,17 +102,22 @@ def _in_units(fit: Fit) -> Logits:
     value: LogisticValue = fit.value
     schema = fit.schema
     assert schema is not None
-    d = len(value.coefficients)
+    d, features = len(value.coefficients), Schema(schema.columns[:-1])
     scales, origins = schema.unit_scale[:d, None], schema.centers[:d, None]
     variances = value.noise_variances + mean_weight(fit.plan) * value.row_variances
     variances = variances + value.hidden_variances + np.square(value.biases)
     values, errors = value.coefficients / scales, np.sqrt(variances[:-1]) / scales
     center = np.zeros(d) if fit.plan.ball.center is None else np.asarray(fit.plan.ball.center)[:d]
+    move = center[:, None] + origins / scales
+    for places in features.category_places:
+        # Coefficients that add up to zero give nothing to a move by the same amount in all of them.
+        move[list(places)] -= move[list(places)].mean()
     # The error of the intercept is that at the center of the ball, moved to the origin as if it were independent.
-    moved = (np.square(center[:, None] + origins / scales) * variances[:-1]).sum(axis=0)
+    moved = (np.square(move) * variances[:-1]).sum(axis=0)
     return Logits(
         target=schema.columns[-1].name,
-        labels=schema.labels[:d],
+        labels=features.labels,
+        compared_with=references(features),
         values=values.T,
         standard_errors=errors.T,
         hidden=((value.hidden_variances[:-1] > _HIDDEN * variances[:-1]) & (np.abs(values) <= CLEAR * errors)).T,

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.data.checks import all_of
+from pais.data.checks import all_of, listed
 from pais.data.kinds import Boolean, Categories, Column
 from pais.data.scales import Auto, Bounds, Scale
+from pais.data.schema import Schema
+from pais.planning.coefficients import references
 from pais.planning.readability import CLEAR
 from pais.report.grid import Bars, Cell, Grid, around, bars_table, row_head
-from pais.report.results import Results
+from pais.report.results import Results, as_sentence
 from pais.report.text import escaped, number, paragraph, percent, section
 from pais.report.view import value_text
 
@@ -43,19 +45,30 @@ class Step:
         The change, in the unit of the feature.
     words : str
         Description of the change, such as "its range".
+    reference : str
+        What a category is compared with: the other one of two, or the average of several. Empty for other features.
     """
 
     size: float = 1.0
     words: str = "one unit"
+    reference: str = ""
 
     @classmethod
     def of_truth(cls) -> Step:
-        """The step of a boolean or a category."""
+        """The step of a boolean, or of a category that is compared with rows of no listed category."""
         return cls(1.0, "no to yes")
 
     @classmethod
-    def of(cls, column: Column) -> tuple[Step, ...]:
-        """Steps of the coordinates of a column: its range, two deviations, or from false to true."""
+    def of(cls, column: Column, *, centered: bool = True) -> tuple[Step, ...]:
+        """Steps of the coordinates of a column: its range, two deviations, from false to true, or between categories.
+
+        If coefficients are `centered`, those of a column of at least two categories add up to zero. Then the difference
+        of two categories is twice the coefficient of one.
+        """
+        if isinstance(column, Categories) and centered and len(column.labels) == 2:
+            return tuple(cls(2.0, f"from {other}", other) for other in reversed(column.labels))
+        if isinstance(column, Categories) and centered and len(column.labels) > 2:
+            return tuple(cls(1.0, "from the average", average) for average in references(Schema((column,))))
         if isinstance(column, (Boolean, Categories)):
             return (cls.of_truth(),) * len(column.labels)
         if isinstance(column, Bounds):
@@ -86,6 +99,9 @@ class RegressionResults(Results):
         rows. They have no interval and are never clearly different from zero. None means not one of them.
     steps : sequence of Step
         A change of each feature, by which effects are compared; empty if all changes are one unit.
+    compared_with : tuple of str
+        What the coefficient of each category is a difference from, empty for the other features; empty without
+        categories.
     sources : str
         What the standard errors are due to.
     penalty : str
@@ -125,6 +141,7 @@ class RegressionResults(Results):
     classes: tuple[str, ...] = ()
     hidden: NDArray[np.bool_] | None = None
     steps: Sequence[Step] = ()
+    compared_with: tuple[str, ...] = ()
     sources: str = "noise"
     penalty: str = ""
     counted: float | None = None
@@ -142,15 +159,16 @@ class RegressionResults(Results):
     @property
     def clear(self) -> NDArray[np.bool_]:
         """Which coefficients are more than two standard errors away from zero, and not hidden by noise."""
-        return np.asarray((np.abs(self.values) > CLEAR * self.standard_errors) & ~self._hidden)
+        return np.asarray((np.abs(self.values) > CLEAR * self.standard_errors) & ~self.is_hidden)
 
     @property
-    def _hidden(self) -> NDArray[np.bool_]:
+    def is_hidden(self) -> NDArray[np.bool_]:
+        """Which coefficients are hidden by noise, also if `hidden` is None."""
         return np.zeros(self.values.shape, dtype=bool) if self.hidden is None else self.hidden
 
     @property
     def verdict(self) -> str:
-        n_hidden, total = int(self._hidden.sum()), self.values.size
+        n_hidden, total = int(self.is_hidden.sum()), self.values.size
         if n_hidden == total:
             return "the coefficient is hidden by noise" if total == 1 else f"{all_of(total)} coefficients are {HIDDEN}"
         hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
@@ -171,7 +189,7 @@ class RegressionResults(Results):
         return (
             "A coefficient is clearly different from zero if it is more than two standard errors away from it. By "
             "chance, this also holds for about one in twenty coefficients that would be zero without noise. Standard "
-            f"errors are due to {self.sources}.{_MEANING_OF_HIDDEN * bool(self._hidden.any())}"
+            f"errors are due to {self.sources}.{_MEANING_OF_HIDDEN * bool(self.is_hidden.any())}"
         )
 
     @property
@@ -181,6 +199,31 @@ class RegressionResults(Results):
     @property
     def concern(self) -> str | None:
         return self.caution
+
+    @property
+    def comparison(self) -> str | None:
+        general = self._comparison_in_general
+        return " ".join([general, *(self.sentence(j) for j in self._told if self._is_pair(j))]) if general else None
+
+    @property
+    def _comparison_in_general(self) -> str:
+        """What the coefficients of categories are differences from; empty without categories."""
+        averaged = any(step.reference for step in self.steps)
+        alone = [
+            name
+            for name, step, reference in zip(self.names, self.steps, self.compared_with, strict=False)
+            if reference and not step.reference
+        ]
+        sentences = []
+        if averaged:
+            sentences.append(
+                "the coefficient of a category is its difference from the average of the listed categories of its "
+                "column, so those of a column add up to zero."
+            )
+        if alone:
+            compare = "the coefficient of {} compares" if len(alone) == 1 else "the coefficients of {} compare"
+            sentences.append(f"{compare.format(listed(alone))} with rows of no listed category.")
+        return " ".join([*sentences[:1], *map(as_sentence, sentences[1:])])
 
     @property
     def noisy_count(self) -> float | None:
@@ -213,30 +256,50 @@ class RegressionResults(Results):
 
     def _in_words(self) -> str:
         """The clear coefficients of a single line, each in a sentence, the largest effect first."""
-        if len(self.values) > 1:
-            return ""
-        clear = [j for j in self._order(0) if self.clear[0, j]][:_STRONGEST]
-        lines = "".join(f"<li>{escaped(self.sentence(j))}</li>" for j in clear)
+        lines = "".join(f"<li>{escaped(self.sentence(j))}</li>" for j in self._told[:_STRONGEST])
         return f"<ul>{lines}</ul>" if lines else ""
+
+    @property
+    def _told(self) -> list[int]:
+        """Clear coefficients of a single line, the largest effect first; of two categories, the one that is higher."""
+        if len(self.values) > 1:
+            return []
+        clear = [j for j in self._order(0) if self.clear[0, j]]
+        return [j for j in clear if self.values[0, j] > 0.0 or not self._is_pair(j)]
+
+    def _is_pair(self, place: int) -> bool:
+        """Whether a feature is one of the two categories of its column."""
+        return bool(self.steps) and self.steps[place].reference in self.names
 
     def sentence(self, place: int) -> str:
         """What a coefficient of a single line says, in a sentence, with its interval."""
-        value, error = float(self.values[0, place]), float(self.standard_errors[0, place])
-        name, reach = self.names[place], CLEAR * error
-        holds = bool(self.steps) and self.steps[place] == Step.of_truth()
-        step = f"If {name} holds" if holds else f"For one more unit of {name}"
+        name, change = self.names[place], self.steps[place] if self.steps else Step()
+        # The difference of two categories is twice the coefficient of one.
+        times = change.size if change.reference else 1.0
+        value, error = times * float(self.values[0, place]), times * float(self.standard_errors[0, place])
+        reach = CLEAR * error
+        if change.reference:
+            step = f"For {name}"
+        else:
+            step = f"If {name} holds" if change == Step.of_truth() else f"For one more unit of {name}"
         if self.classes:
             odds, *ends = (number(math.exp(min(logit, 700.0)), 3) for logit in (value, value - reach, value + reach))
+            than = f"those for {change.reference}" if change.reference else "as high"
             return (
-                f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times as high ({' to '.join(ends)})."
+                f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times {than} ({' to '.join(ends)})."
             )
         low, high = sorted(abs(end) for end in (value - reach, value + reach))
         size, *ends = (value_text(amount, error) for amount in (abs(value), low, high))
-        return f"{step}, {self.target} is {'higher' if value > 0.0 else 'lower'} by {size} ({' to '.join(ends)})."
+        than = f" than for {change.reference}" if change.reference else ""
+        way = "higher" if value > 0.0 else "lower"
+        return f"{step}, {self.target} is {way} by {size}{than} ({' to '.join(ends)})."
 
     def _introduction(self) -> str:
+        return " ".join(filter(None, [self._change(), escaped(as_sentence(self._comparison_in_general))]))
+
+    def _change(self) -> str:
         target = f"<b>{escaped(self.target)}</b>"
-        per_unit = "one more unit of a feature, in the units of the columns, or if a category or a boolean holds."
+        per_unit = "one more unit of a feature, in the units of the columns, or if a boolean holds."
         if not self.classes:
             return f"A coefficient is the change of {target} for {per_unit}"
         if len(self.classes) == 1:
@@ -251,18 +314,20 @@ class RegressionResults(Results):
             text += (
                 " <b>Effect</b>: coefficient times a change of the feature, such as its range, which makes features "
                 "comparable."
+                + " Of two categories, it is their difference."
+                * any(map(self._is_pair, range(len(self.names))))
             )
         if len(self.values) == 1:
             text += (
                 " Bars show two standard errors to each side; a bar without an end goes on. Clear coefficients come "
                 "first, the largest effect at the top."
             )
-        if self._hidden.any():
+        if self.is_hidden.any():
             text += f" <b>{HIDDEN.capitalize()}</b>: no interval, because the rows say too little."
         return text + " Colours show sign and size of the effect: blue below zero, orange above."
 
     def _cell(self, line: int, place: int) -> Cell:
-        if self._hidden[line, place]:
+        if self.is_hidden[line, place]:
             return Cell(text=HIDDEN, weak=True, hint="the rows say less about it than what is plausible for any table")
         value, error = float(self.values[line, place]), float(self.standard_errors[line, place])
         weak = not self.clear[line, place]
@@ -276,14 +341,14 @@ class RegressionResults(Results):
 
     def _order(self, line: int) -> list[int]:
         """Features with clear coefficients first, then by the size of the effect; those hidden by noise are last."""
-        effects, clear, hidden = np.abs(self.values[line] * self._sizes), self.clear[line], self._hidden[line]
+        effects, clear, hidden = np.abs(self.values[line] * self._sizes), self.clear[line], self.is_hidden[line]
         return sorted(range(len(self.names)), key=lambda j: (hidden[j], not clear[j], -float(effects[j])))
 
     def _bars_table(self, line: int, places: Sequence[int], caption: str, *, brief: bool = False) -> str:
         """Coefficients of one line, each with an error bar of its effect."""
         sizes, values, errors = self._sizes, self.values[line], self.standard_errors[line]
         reach = np.abs(values * sizes) + CLEAR * errors * sizes
-        clear, hidden = self.clear[line], self._hidden[line]
+        clear, hidden = self.clear[line], self.is_hidden[line]
         # An uncertain coefficient must not make all others too small to see.
         top = float(reach[clear if clear.any() else ~hidden].max(initial=0.0)) or 1.0
         bars = Bars.over(-top, top)
@@ -314,7 +379,7 @@ class RegressionResults(Results):
 
     def _step(self, place: int, effect: float, error: float, hidden: bool) -> str:
         step = self.steps[place]
-        words = step.words if step.size == 1.0 else f"{number(step.size, 3)} ({step.words})"
+        words = step.words if step.size == 1.0 or step.reference else f"{number(step.size, 3)} ({step.words})"
         text = "" if hidden else value_text(effect, error)
         return f'<td class="count">{escaped(words)}</td><td class="count">{text}</td>'
 

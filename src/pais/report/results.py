@@ -62,6 +62,11 @@ class Results(ABC):
         return None
 
     @property
+    def comparison(self) -> str | None:
+        """What the values of categories are compared with, in sentences; None if there is nothing to compare."""
+        return None
+
+    @property
     def noisy_count(self) -> float | None:
         """Number of rows according to the release itself, to compare with the survey; None if it has none."""
         return None

@@ -166,8 +166,12 @@ def test_clear_coefficients_come_first_and_large_effects_before_small_ones() -> 
 
 def test_steps_follow_from_what_is_public_about_a_column() -> None:
     steps = [step for column in SCHEMA.columns for step in Step.of(column)]
-    assert [step.size for step in steps] == [82.0, 10_000.0, 1.0, 1.0, 1.0, 10.0]
+    # The difference of two categories is twice the coefficient of one.
+    assert [step.size for step in steps] == [82.0, 10_000.0, 1.0, 2.0, 2.0, 10.0]
     assert [step.words for step in steps[:3]] == ["its range", "its range", "no to yes"]
+    assert [step.words for step in steps[3:5]] == ["from region=south", "from region=north"]
+    plain = [step for column in SCHEMA.columns for step in Step.of(column, centered=False)]
+    assert [step.words for step in plain[3:5]] == ["no to yes", "no to yes"]
 
 
 def test_coefficients_by_class_are_a_table_and_the_strongest_are_drawn() -> None:
