@@ -35,8 +35,8 @@ LEAST, MOST_FALSE = 0.9, 0.06
 # A cell has more fits, by this factor, if its least coverage is below CLEAR after the first ones. An interval that
 # holds its coefficient in 95 of 100 fits holds it in 36 of 40 or fewer by chance, for one coefficient of seven.
 CLEAR, MORE = 0.95, 2.5
-# Tables with columns without effect have more fits, by this factor. A rate of 5 % of four coefficients in 240 fits has a
-# standard error of 0.7 %.
+# Tables with columns without effect have more fits, by this factor. A rate of 5 % of four coefficients in 240 fits has
+# a standard error of 0.7 %.
 NULL_FITS = 6.0
 SCORED_ROWS = 20_000
 
