@@ -36,8 +36,8 @@ paper-quick: $(STUDY)  ## The same in under three minutes, on a reduced grid: ou
 test: $(READY)  ## All tests
 	$(BIN)/python -m pytest -n auto --dist loadfile $(TESTING)
 
-test-quick: $(READY)  ## Tests of every module in about two minutes: no Spark, no statistics, no slow cases
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not statistical and not spark" $(TESTING)
+test-quick: $(READY)  ## Tests of every module in about two minutes: no Spark, statistics, accuracy or slow cases
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not statistical and not spark and not accuracy" $(TESTING)
 
 covered: $(READY)  ## After `make test TESTING=--cov`: every branch where numbers are certified, 95 % of all
 	$(BIN)/coverage report --skip-covered --show-missing --fail-under=95
