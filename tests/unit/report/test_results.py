@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pais
+from pais.data.schema import Schema
 from pais.report import RegressionResults, ReportHeader, Results, Step, penalty_in_words, report_html
 from pais.report.grid import Bars
 from pais.report.view import value_text
@@ -386,6 +387,29 @@ def test_clear_coefficients_are_said_in_sentences() -> None:
     assert logits.sentence(1) == "If ward=north holds, the odds of cost = yes are 4.48 times as high (3.67 to 5.47)."
     hidden = dataclasses.replace(linear, hidden=np.array([[True, True, False]]))
     assert "<li>For one more" not in page_of(hidden)
+
+
+def test_sentences_about_categories_name_what_they_are_compared_with() -> None:
+    schema = Schema.of({"sex": ["F", "M"], "ward": ["north", "south", "east"]})
+    steps = tuple(step for column in schema.columns for step in Step.of(column))
+    values, errors = np.array([[100.0, -100.0, -300.0, 200.0, 100.0]]), np.full((1, 5), 10.0)
+    linear = RegressionResults(target="cost", names=schema.labels, values=values, standard_errors=errors, steps=steps)
+    average = "the average of the listed categories of ward"
+    assert re.findall(r"<li>(For .*?)</li>", page_of(linear)) == [
+        f"For ward=north, cost is lower by 300 than for {average} (280 to 320).",
+        "For sex=F, cost is higher by 200 than for sex=M (160 to 240).",
+        f"For ward=south, cost is higher by 200 than for {average} (180 to 220).",
+        f"For ward=east, cost is higher by 100 than for {average} (80 to 120).",
+    ]
+    logits = dataclasses.replace(linear, values=values / 100.0, standard_errors=errors / 100.0, classes=("yes",))
+    assert logits.sentence(0) == "For sex=F, the odds of cost = yes are 7.39 times those for sex=M (4.95 to 11)."
+    assert (
+        logits.sentence(3)
+        == f"For ward=south, the odds of cost = yes are 7.39 times those for {average} (6.05 to 9.03)."
+    )
+    assert logits.comparison is not None
+    assert logits.comparison.endswith(f"so those of a column add up to zero. {logits.sentence(0)}")
+    assert dataclasses.replace(linear, steps=(Step.of_truth(),) * 5).comparison is None
 
 
 def test_a_statistic_of_one_column_names_it() -> None:
