@@ -42,6 +42,9 @@ _MARGIN = 2.0
 # A share is not known if the number of values is below this many standard deviations of its noise.
 _KNOWN = 5.0
 
+# What a result says of values that noise could hide beyond stated bounds.
+_AS_BOUND = "hidden by the noise; these values count as the nearer bound, however far they are"
+
 
 class ClippedShare(NamedTuple):
     """Noisy share of the values of a column below its lower bound and above its upper one.
@@ -84,11 +87,12 @@ class ClippedShare(NamedTuple):
             )
         if self.unseen:
             return f"{self.unseen} ({self.bounds}); intervals do not include them"
-        hidden = "how many is not known"
-        if not math.isnan(self.share):
-            number = "" if math.isnan(self.n_values) else f"{rounded_up(self.most * self.n_values)}, or "
-            hidden = f"noise could hide up to {number}{percent(self.most)} of them"
-        return f"values of {self.column} outside {self.bounds} count as the nearer bound; {hidden}"
+        if math.isnan(self.share):
+            return f"values of {self.column} outside {self.bounds} count as the nearer bound; how many is not known"
+        few = f"{percent(self.most)} of the values of {self.column}"
+        if not math.isnan(self.n_values):
+            few = f"{rounded_up(self.most * self.n_values)} values of {self.column} ({percent(self.most)})"
+        return f"up to {few} may be outside {self.bounds}, {_AS_BOUND}"
 
     @property
     def most(self) -> float:
@@ -322,14 +326,12 @@ def notes_of(shares: tuple[ClippedShare, ...], fields: Fields) -> list[str]:
         if field.name not in counted
     ]
     quiet = [one for one in every if not (one.narrows or one.unseen)]
-    loud = [one.note for one in every if one not in quiet]
-    if len(quiet) <= 1:
-        return [*loud, *(one.note for one in quiet)]
-    columns = [
-        f"of {one.column} ({one.bounds}) {'an unknown share' if math.isnan(one.share) else percent(one.most)}"
-        for one in quiet
-    ]
-    return [*loud, f"values outside the bounds count as the nearer bound; noise could hide up to: {'; '.join(columns)}"]
+    known = [one for one in quiet if not math.isnan(one.share)]
+    alone = [one.note for one in every if one not in known or len(known) == 1]
+    if len(known) < 2:
+        return alone
+    columns = [f"{percent(one.most)} of {one.column} ({one.bounds})" for one in known]
+    return [*alone, f"up to {listed(columns)} may be outside the bounds, {_AS_BOUND}"]
 
 
 def clipped_cautions(

@@ -332,8 +332,8 @@ class _Question:
             if bound.size < _FAR_BELOW:
                 most, amount = short(largest(field)), short(bound.size * largest(field))
                 text = (
-                    f"a value of {field.name} may be as large as {most}, but of what a {one} adds up to, only {amount} "
-                    f"counts. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more, and the "
+                    f"a single value of {field.name} may be as large as {most}, but a {one} counts with at most "
+                    f"{amount} in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more, and the "
                     f"interval does not include them. State narrower bounds of {field.name} if so large values cannot "
                     "occur."
                 )
@@ -410,12 +410,14 @@ def _listed_once(texts: list[str]) -> str:
 class _Values:
     """Totals with what was cut off added back, the deviation of that part, and the law of their noise. Public.
 
-    `totals` and `spread` have shape (groups, coordinates); both are in rows.
+    `totals` and `spread` have shape (groups, coordinates); both are in rows. A result holds these values, so they must
+    not refer to the engine of a question.
     """
 
     totals: FloatArray
     spread: FloatArray
-    question: _Question
+    recipe: Recipe
+    fields: Fields
     mechanism: PeopleTotals
 
     @classmethod
@@ -445,11 +447,11 @@ class _Values:
             beyond = question.beyond(block, float(totals[:, place].sum()), bound, spreads)
             totals[:, place] += beyond[0] * shares
             spread[:, place] = np.sqrt(variance + (beyond[1] * shares) ** 2)
-        return cls(totals=totals, spread=spread, question=question, mechanism=mechanism)
+        return cls(totals=totals, spread=spread, recipe=question.recipe, fields=question.fields, mechanism=mechanism)
 
     def _values(self, totals: FloatArray) -> FloatArray:
         parts = [totals[None, :, place] for place in self.mechanism.places]
-        return np.asarray(self.question.recipe.estimate(parts, self.question.fields)[0])
+        return np.asarray(self.recipe.estimate(parts, self.fields)[0])
 
     def _noise(self, level: float | None) -> FloatArray:
         """For each coordinate, the size that its noise stays below with this probability, or its deviation."""
@@ -462,7 +464,7 @@ class _Values:
 
     @property
     def estimates(self) -> FloatArray:
-        return self.question.recipe.limited(self._values(self.totals), self.question.fields)
+        return self.recipe.limited(self._values(self.totals), self.fields)
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -472,11 +474,11 @@ class _Values:
         """Ends of intervals. The quantiles of noise and of what was cut off add up as deviations do."""
         half = np.hypot(self._noise(level), special.ndtri(0.5 + 0.5 * level) * self.spread)
         low, high = (
-            self.table(self.question.recipe.limited(self._values(self.totals + sign * half), self.question.fields))
+            self.table(self.recipe.limited(self._values(self.totals + sign * half), self.fields))
             for sign in (-1.0, 1.0)
         )
         return low, high
 
     def table(self, values: FloatArray) -> FloatArray:
-        columns = self.question.recipe.columns(self.question.fields)
+        columns = self.recipe.columns(self.fields)
         return values.reshape(-1, 1 if columns is None else len(columns))
