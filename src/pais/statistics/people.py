@@ -333,9 +333,9 @@ class _Question:
                 most, amount = short(largest(field)), short(bound.size * largest(field))
                 text = (
                     f"a single value of {field.name} may be as large as {most}, but a {one} counts with at most "
-                    f"{amount} in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with more, and the "
-                    f"interval does not include them. State narrower bounds of {field.name} if so large values cannot "
-                    "occur."
+                    f"{amount} in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with "
+                    f"more, and the interval does not include them. State narrower bounds of {field.name} if so large "
+                    "values cannot occur."
                 )
                 cautions.append(Caution(text, QualityWarning))
         return cautions
