@@ -67,11 +67,22 @@ def _statistic(content: dict[str, Any]) -> str:
     """What a file with a released statistic holds."""
     values = content.get("values")
     number = f"{len(values)} value(s)" if isinstance(values, list) else "values"
-    return (
-        f"This is a released statistic: {content.get('statistic')}, {number} with standard errors and intervals.\n"
-        "They are protected and may be published with the certificate, which the file holds too.\n"
-        f"{content.get('noise')} {content.get('clipping')}\n\n"
-    )
+    lines = [
+        f"This is a released statistic: {content.get('statistic')}, {number} with standard errors and intervals.",
+        "They are protected and may be published with the certificate, which the file holds too.",
+        f"{content.get('noise')} {content.get('clipping')}",
+        *_remarks(content),
+    ]
+    return "\n".join(lines) + "\n\n"
+
+
+def _remarks(content: dict[str, Any]) -> list[str]:
+    """The cautions and notes of a file with a released statistic."""
+    cautions, notes = (content.get(name) for name in ("cautions", "notes"))
+    return [
+        *(f"Caution: {text}" for text in cautions or () if isinstance(text, str)),
+        *(f"Note: {text}" for text in notes or () if isinstance(text, str)),
+    ]
 
 
 def require_values(path: Path, values: Path) -> None:

@@ -194,6 +194,8 @@ def described(result: statistics.Statistic) -> dict[str, Any]:
         "level": 0.95,
         "noise": result.noise,
         "clipping": result.clipping,
+        "notes": [*result.notes],
+        "cautions": [caution.text for caution in result.cautions],
         "certificate": json.loads(result.certificate.to_json()),
     }
 
@@ -218,7 +220,9 @@ def _print(result: statistics.Statistic, out: Path | None) -> None:
     facts = [
         *result.lines(),
         *([("±", "standard errors")] if result.name == "description" else []),
+        *(("caution", caution.text) for caution in result.cautions),
         ("about", result.about),
+        *(("note", note) for note in result.notes),
         ("guarantee", f"epsilon {raised(certificate.epsilon)}, delta {raised(certificate.delta, 3)}"),
         *(parts if len(parts) > 1 else []),
         ("neighbours", certificate.neighbours),

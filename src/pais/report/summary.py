@@ -53,8 +53,14 @@ class StatisticResults(Results):
         For each column, whether its values are shares, which are shown in percent.
     noise_in_words, clipping : str
         What the noise, the sampling and clipping did, in sentences.
+    notes : tuple of str
+        What the intervals do not include.
+    clipped_to : str
+        The stated bounds to which values were clipped, in words; empty if there are none.
     caution : str, optional
-        Text of a warning about the values.
+        Text of a warning about the values, which replaces the headline.
+    more_cautions : tuple of str
+        Texts of other warnings.
 
     Examples
     --------
@@ -88,7 +94,10 @@ class StatisticResults(Results):
     is_share: tuple[bool, ...] = ()
     noise_in_words: str = ""
     clipping: str = ""
+    notes: tuple[str, ...] = ()
+    clipped_to: str = ""
     caution: str | None = None
+    more_cautions: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:  # type: ignore[override]  # depends on the statistic
@@ -109,21 +118,22 @@ class StatisticResults(Results):
 
     @property
     def _precision(self) -> FloatArray:
-        """Half of the length of each interval over the value; NaN for dates and where there is no value."""
+        """Half of the length of each interval over the value; NaN for dates, and where a value or an end is missing."""
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = 0.5 * (self.highs - self.lows) / np.abs(self.values)
-        return np.where(self._dates, np.nan, shares)
+        return np.where(self._dates | np.isinf(self.highs - self.lows), np.nan, shares)
 
     @property
     def verdict(self) -> str | None:
         shares = self._precision[~np.isnan(self._precision)]
         if shares.size == 0:
-            return None
+            return "only one end of the interval is known" if np.isinf(self.highs - self.lows).any() else None
         middle = float(np.median(shares))
         within = f"known to within {100.0 * middle:.2g}%" if middle < 10.0 else "hidden by the noise"
+        start = f"with values clipped to {self.clipped_to}, " if self.clipped_to else ""
         if shares.size == 1:
-            return f"the value is {within}"
-        return f"half of the {shares.size} values are {within}{', or better' if middle < 10.0 else ''}"
+            return f"{start}the value is {within}"
+        return f"{start}half of the {shares.size} values are {within}{', or better' if middle < 10.0 else ''}"
 
     @property
     def meaning(self) -> str:
@@ -158,7 +168,9 @@ class StatisticResults(Results):
             section(
                 "values",
                 "Values",
-                paragraph(escaped(as_sentence(self.about)) + ".") if self.about else "",
+                *(f'<div class="verdict mixed" role="note">{_sentence(text)}</div>' for text in self.more_cautions),
+                _sentence(self.about) if self.about else "",
+                *(_sentence(note) for note in self.notes),
                 self._single() if self.values.size == 1 else "",
                 f'<div class="charts wide-charts">\n{charts}\n</div>' if len(drawn) > 1 else charts,
                 self._table(others) if others and self.values.size > 1 else "",
@@ -180,13 +192,19 @@ class StatisticResults(Results):
         if np.isnan(value):
             return Cell(text="\u2013", weak=True, hint="not defined for this column")
         if self._dates[row, column]:
-            texts = [date_text(number) for number in (value, low, high)]
+            texts = [date_text(number) if np.isfinite(number) else "" for number in (value, low, high)]
         else:
             counted = self.name in _COUNTS or (self.rows and self.rows[row][-1] in _COUNTS)
-            unit = _COARSEST if counted else min(high - low, _COARSEST)
+            width = high - low if np.isfinite(high - low) else 0.0
+            unit = _COARSEST if counted else min(width, _COARSEST)
             percent = "%" * self._is_share(column)
             texts = [f"{value_text(number, unit)}{percent}" for number in (value, low, high)]
-        return Cell(text=texts[0], small=(f"{texts[1]} to", texts[2]), weak=bool(self._precision[row, column] > _WIDE))
+        small = (f"{texts[1]} to", texts[2])
+        if np.isinf(high):
+            small = ("at least", texts[1])
+        elif np.isinf(low):
+            small = ("at most", texts[2])
+        return Cell(text=texts[0], small=small, weak=bool(self._precision[row, column] > _WIDE))
 
     def _is_share(self, column: int) -> bool:
         return bool(self.is_share) and self.is_share[column]
@@ -217,7 +235,9 @@ class StatisticResults(Results):
     def _bars(self, column: int) -> str:
         """One table of bars of a column for each outer label, all on one axis."""
         factor = 100.0 if self._is_share(column) else 1.0
-        low, high = factor * float(np.nanmin(self.lows[:, column])), factor * float(np.nanmax(self.highs[:, column]))
+        ends = np.concatenate([array[:, column] for array in (self.values, self.lows, self.highs)])
+        ends = factor * ends[np.isfinite(ends)]
+        low, high = float(ends.min()), float(ends.max())
         # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
         filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
         bars = Bars.over(0.0 if filled else low, high, filled=filled)
@@ -234,3 +254,7 @@ class StatisticResults(Results):
         cell = self._cell(row, column)
         bar = bars.cell(*self._shown(row, column), weak=cell.weak)
         return f"<tr>{row_head(self.rows[row][-1])}{bar}{cell.html()}</tr>"
+
+
+def _sentence(text: str) -> str:
+    return paragraph(escaped(as_sentence(text).removesuffix(".") + "."))

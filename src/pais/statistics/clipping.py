@@ -1,6 +1,6 @@
-"""What clipping did to a statistic: the share of the values beyond the bounds, with its error, in words and warnings.
+"""What clipping did to a statistic: the share of the values beyond the bounds, with its error, in words and cautions.
 
-Shares follow from released counts, so that a warning tells nothing that the release does not tell.
+Shares follow from released counts, so that a caution tells nothing that the release does not tell.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pais.errors import QualityWarning
 from pais.mechanisms import VectorStatistic
 from pais.mechanisms.blocks import Block, Ends
 from pais.planning.spread import Cut, Spread
-from pais.privacy.guarantee import warn
 from pais.statistics.recipes import Lost
 from pais.statistics.table import Field, Fields
+from pais.statistics.words import Caution
 
 # What the counts of values beyond the bounds take: the noise of the others grows by 3 %, or by 2 % if it is Gaussian.
 _PURE_IMPORTANCE, _GAUSSIAN_IMPORTANCE = 0.03, 0.2
@@ -32,11 +32,18 @@ _PURE_IMPORTANCE, _GAUSSIAN_IMPORTANCE = 0.03, 0.2
 # standard error is at most 0.15 %, and a share below 1 % is reported in about one of 1,000 releases.
 _HARMLESS, _CLEARLY = 0.01, 4.0
 
-# Some values are clipped if their share exceeds this many standard errors, which noise alone does in less than 1 %.
-_SOME = 3.0
+# Some values are clipped if their share exceeds this many standard errors. Noise alone does this in 0.2 % of releases
+# (two Laplace counts), and in 0.02 % if it is Gaussian.
+_SOME = 3.5
+
+# So many standard errors above a share that does not stand out, noise could still hide clipped values.
+_MARGIN = 2.0
 
 # A share is not known if the number of values is below this many standard deviations of its noise.
 _KNOWN = 5.0
+
+# What a result says of values that noise could hide beyond stated bounds.
+_AS_BOUND = "hidden by the noise; these values count as the nearer bound, however far they are"
 
 
 class ClippedShare(NamedTuple):
@@ -44,7 +51,8 @@ class ClippedShare(NamedTuple):
 
     The standard error is that of the sum of both. All are NaN if there are too few values for the noise. `bounds` are
     the bounds in words. If an estimate of what lies beyond them was added to the statistic, `unseen` says how many
-    values far beyond them noise could hide, in words.
+    values far beyond them noise could hide, in words. `n_values` is the noisy number of values; NaN if people are
+    protected, whose rows have weights.
     """
 
     column: str
@@ -53,6 +61,7 @@ class ClippedShare(NamedTuple):
     standard_error: float
     bounds: str
     unseen: str = ""
+    n_values: float = math.nan
 
     @property
     def share(self) -> float:
@@ -61,17 +70,34 @@ class ClippedShare(NamedTuple):
     @property
     def narrows(self) -> bool:
         """Whether intervals are of clipped values: clearly some were clipped, and nothing was added for them."""
-        return not self.unseen and self.share > _SOME * self.standard_error
+        return not self.unseen and self.is_clear
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether clearly some values were clipped."""
+        return self.share > _SOME * self.standard_error
 
     @property
     def note(self) -> str:
-        """What a reader of the intervals has to know, in a few words; nothing if there is nothing to say."""
+        """What a reader of the intervals has to know, in a few words."""
         if self.narrows:
             return (
                 f"intervals are for clipped values: about {percent(self.share)} of the values of {self.column} are "
                 f"outside {self.bounds}, and how far is not known"
             )
-        return self.unseen and f"{self.unseen} ({self.bounds}); intervals do not include them"
+        if self.unseen:
+            return f"{self.unseen} ({self.bounds}); intervals do not include them"
+        if math.isnan(self.share):
+            return f"values of {self.column} outside {self.bounds} count as the nearer bound; how many is not known"
+        few = f"{percent(self.most)} of the values of {self.column}"
+        if not math.isnan(self.n_values):
+            few = f"{rounded_up(self.most * self.n_values)} values of {self.column} ({percent(self.most)})"
+        return f"up to {few} may be outside {self.bounds}, {_AS_BOUND}"
+
+    @property
+    def most(self) -> float:
+        """The largest share that noise could hide."""
+        return min(max(self.share, 0.0) + _MARGIN * self.standard_error, 1.0)
 
     @property
     def is_large(self) -> bool:
@@ -124,7 +150,9 @@ class EndCounts:
 
     def shares(self, spreads: Mapping[str, Spread], unit: Unit | None) -> tuple[ClippedShare, ...]:
         """The shares of each column, of all groups together. What is beyond the bounds of spreads was added."""
-        below, above, error = _shares(self.counts.sum(axis=0), self.variance.sum(axis=0))
+        counts = self.counts.sum(axis=0)
+        below, above, error = _shares(counts, self.variance.sum(axis=0))
+        numbers = counts.sum(axis=-1) if unit is None else np.full(len(counts), np.nan)
         columns = bounded(self.fields)
         return tuple(
             ClippedShare(
@@ -134,8 +162,11 @@ class EndCounts:
                 standard_error=spread,
                 bounds=bounds_in_words(field),
                 unseen=_unseen_in_words(field.name, spreads[field.name], unit) if field.name in spreads else "",
+                n_values=number,
             )
-            for field, down, up, spread in zip(columns, below.tolist(), above.tolist(), error.tolist(), strict=True)
+            for field, down, up, spread, number in zip(
+                columns, below.tolist(), above.tolist(), error.tolist(), numbers.tolist(), strict=True
+            )
         )
 
     def parts(self, column: int) -> FloatArray:
@@ -227,8 +258,13 @@ def clipping_in_words(
     shares: tuple[ClippedShare, ...] = (),
     spreads: Mapping[str, Spread] = MappingProxyType({}),
     unit: Unit | None = None,
+    *,
+    has_shares: bool = False,
 ) -> str:
-    """What clipping did, in words. For the columns of spreads, the part beyond the bounds was added."""
+    """What clipping did, in words. For the columns of spreads, the part beyond the bounds was added.
+
+    `has_shares` tells whether the statistic of a column with categories is the share of each.
+    """
     columns = bounded(fields)
     known = {one.column: one for one in shares if not math.isnan(one.share)}
     texts = [_share_in_words(known[field.name]) for field in columns if field.name in known]
@@ -259,8 +295,10 @@ def clipping_in_words(
             texts.append(f"{unseen[0].upper()}{unseen[1:]}; intervals do not include them.")
     every = (*fields.columns, *fields.by)
     if any(field.is_listed and field.intervals is None for field in every):
+        listed_only = has_shares and any(field.is_listed for field in fields.columns)
         texts.append(
-            "A category that is not listed belongs to none of those listed; shares are of the cells with a listed one."
+            "A category that is not listed belongs to none of those listed"
+            + ("; shares are of the cells with a listed one." if listed_only else ".")
         )
     spans = [f"{field.name} {field.intervals.span()}" for field in every if field.intervals is not None]
     if spans:
@@ -269,20 +307,37 @@ def clipping_in_words(
 
 
 def _share_in_words(clipped: ClippedShare) -> str:
-    margin = 2.0 * clipped.standard_error
-    if clipped.share > margin:
-        share = f"{percent(clipped.share)} (± {percent(margin)})"
+    if clipped.is_clear:
+        share = f"{percent(clipped.share)} (± {percent(_MARGIN * clipped.standard_error)})"
         return f"About {share} of the values of {clipped.column} were clipped to the bounds {clipped.bounds}."
     # "At most 8 % were clipped" reads as if some were, although mostly none are.
-    most = percent(max(clipped.share, 0.0) + margin)
     return (
-        f"No clipped values of {clipped.column} stand out of the noise, which hides up to about {most} (bounds "
-        f"{clipped.bounds})."
+        f"No clipped values of {clipped.column} stand out of the noise, which hides up to about "
+        f"{percent(clipped.most)} (bounds {clipped.bounds})."
     )
 
 
-def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> None:
-    """Warn of columns of which too many values are clipped."""
+def notes_of(shares: tuple[ClippedShare, ...], fields: Fields) -> list[str]:
+    """What a reader of the intervals has to know about each column with bounds. Quiet columns share one sentence."""
+    counted = {one.column for one in shares}
+    every = [*shares] + [
+        ClippedShare(field.name, math.nan, math.nan, math.nan, bounds_in_words(field))
+        for field in bounded(fields)
+        if field.name not in counted
+    ]
+    quiet = [one for one in every if not (one.narrows or one.unseen)]
+    known = [one for one in quiet if not math.isnan(one.share)]
+    alone = [one.note for one in every if one not in known or len(known) == 1]
+    if len(known) < 2:
+        return alone
+    columns = [f"{percent(one.most)} of {one.column} ({one.bounds})" for one in known]
+    return [*alone, f"up to {listed(columns)} may be outside the bounds, {_AS_BOUND}"]
+
+
+def clipped_cautions(
+    names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str
+) -> tuple[Caution, ...]:
+    """Name columns of which too many values are clipped."""
     by_name = {one.column: one for one in shares}
     texts = [
         f"{_about(by_name[field.name].share)} of the values of {field.name!r} are outside the bounds "
@@ -290,12 +345,13 @@ def warn_of_clipped(names: list[str], shares: tuple[ClippedShare, ...], fields: 
         for field in bounded(fields)
         if field.name in names
     ]
-    if texts:
-        warn(
-            f"{listed(texts)}. They were clipped, so the interval does not contain the {title} of the table itself. "
-            "State wider bounds.",
-            QualityWarning,
-        )
+    if not texts:
+        return ()
+    text = (
+        f"{listed(texts)}. They were clipped, so the interval does not contain the {title} of the table itself. State "
+        "wider bounds."
+    )
+    return (Caution(text, QualityWarning),)
 
 
 def _about(share: float) -> str:
@@ -309,16 +365,20 @@ def percent(share: float) -> str:
 
 
 def _unseen_in_words(name: str, spread: Spread, unit: Unit | None) -> str:
-    """How many values far beyond the bounds noise could hide, with two digits, rounded up."""
-    number = spread.most_unseen
-    step = 10.0 ** max(math.floor(math.log10(max(number, 1.0))) - 1, 0)
-    count = f"{math.ceil(number / step) * step:,.0f}"
+    """How many values far beyond the bounds noise could hide."""
+    count = rounded_up(spread.most_unseen)
     whose = (
         f"values of {name} of up to {count} {people_word(unit.column)[1]}"
         if unit
         else f"up to {count} values of {name}"
     )
     return f"noise could hide {whose} far outside the bounds"
+
+
+def rounded_up(number: float) -> str:
+    """A count with two digits, rounded up."""
+    step = 10.0 ** max(math.floor(math.log10(max(number, 1.0))) - 1, 0)
+    return f"{math.ceil(number / step) * step:,.0f}"
 
 
 def bounds_in_words(field: Field) -> str:

@@ -136,8 +136,9 @@ class Covariance(Recipe):
 
 _DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
 
-# Bins of a column from which quartiles are read.
-_N_BINS = 64
+# Bins of equal width of a column from which quartiles are read. Two more bins hold the bounds alone, where many values
+# may be equal, such as zeros: all coordinates that are this near to a bound count as the bound.
+_N_BINS, _AT_BOUND = 64, 2.0**-40
 
 
 class Description(Recipe):
@@ -155,8 +156,8 @@ class Description(Recipe):
     def _bins(self, field: Field) -> list[Weighted]:
         if field.is_listed or field.is_truth:
             return []
-        edges = np.linspace(-1.0, 1.0, _N_BINS + 1)[1:-1]
-        return [(Bins(column=field.start, edges=tuple(edges.tolist())), 1.0)]
+        inner = np.linspace(-1.0, 1.0, _N_BINS + 1)[1:-1].tolist()
+        return [(Bins(column=field.start, edges=(-1.0 + _AT_BOUND, *inner, 1.0 - _AT_BOUND)), 1.0)]
 
     def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         remaining, counted, places = iter(parts), [], []
@@ -165,7 +166,9 @@ class Description(Recipe):
             n = counted[-1].sum(axis=-1, keepdims=True)
             quartiles = np.full((*n.shape[:-1], len(field.labels), 3), np.nan)
             if self._bins(field):
-                quartiles[..., 0, :] = field.low + field.width * quartiles_of(next(remaining), n)
+                edges = np.linspace(field.low, field.high, _N_BINS + 1)
+                edges = np.array([field.low, *edges, field.high])
+                quartiles[..., 0, :] = quartiles_of(next(remaining), n, edges)
             places.append((n, quartiles))
         mean, variance = moments_of(counted, fields, lost)
         first = [by_label([n for n, _ in places], fields), mean, np.sqrt(variance)]

@@ -49,8 +49,8 @@ def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, Float
     return field.low + field.width * mean, field.width**2 * variance
 
 
-def quartiles_of(part: FloatArray, n: FloatArray) -> FloatArray:
-    """Places of the quartiles between the bounds, from counts in bins of equal width and the number of cells."""
+def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArray:
+    """Quartiles from counts in bins, with the edges of all bins, and the number of cells."""
     below = np.cumsum(part, axis=-1)
     # Counts below and above an edge both tell the number of cells below it; this weighs them by their noise.
     below -= np.linspace(0.0, 1.0, part.shape[-1] + 1)[1:] * (below[..., -1:] - n)
@@ -64,5 +64,5 @@ def quartiles_of(part: FloatArray, n: FloatArray) -> FloatArray:
         bin_of = np.clip((below[..., 1:] < target).sum(axis=-1, keepdims=True), 0, part.shape[-1] - 1)
         low, high = (np.take_along_axis(below, bin_of + offset, axis=-1) for offset in (0, 1))
         within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
-        quartiles.append((bin_of + np.clip(within, 0.0, 1.0)) / part.shape[-1])
+        quartiles.append(edges[bin_of] + np.clip(within, 0.0, 1.0) * np.diff(edges)[bin_of])
     return np.concatenate(quartiles, axis=-1)

@@ -16,7 +16,7 @@ from pais.accounting import Accounts, Part, Prepaid
 from pais.data.checks import listed
 from pais.data.engines import AllRows, Engine
 from pais.data.units import people_word
-from pais.errors import ArgumentError, SurveyWarning
+from pais.errors import ArgumentError, QualityWarning, SurveyWarning
 from pais.mechanisms import GaussianNoise, GeometricNoise, LpNoise, VectorStatistic
 from pais.mechanisms.blocks import Block, Ends, Line
 from pais.mechanisms.people_totals import NormsOfPeople, PeopleTotals, RowSteps
@@ -25,16 +25,17 @@ from pais.planning import Plan
 from pais.planning.spread import Spread
 from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import UniformRule
-from pais.statistics.clipping import EndCounts, bounded, clipping_in_words, warn_of_clipped
+from pais.statistics.clipping import EndCounts, bounded, clipped_cautions, clipping_in_words, notes_of, rounded_up
 from pais.statistics.estimates import largest
 from pais.statistics.frames import combined, short, with_error
+from pais.statistics.legibility import empty_note
 from pais.statistics.people_bounds import MOST_SIZES, SPLIT_ERROR, Bound, Totals, bound_from_octaves, bound_from_sizes
 from pais.statistics.planning import Aim, Price, Request, Survey, is_whole, scaled_blocks, wide_ball, with_noise
 from pais.statistics.recipes import Recipe
 from pais.statistics.result import Statistic
 from pais.statistics.table import Fields, Selection
 from pais.statistics.uncertainty import noise_quantiles
-from pais.statistics.words import only_label
+from pais.statistics.words import Caution, only_label
 
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less.
@@ -42,6 +43,10 @@ _NORMS_SHARE = {"octaves": (0.13, 0.15), "sizes": (0.06, 0.1)}
 
 # The same for the numbers of values beyond the bounds of columns, of which each person counts once: pure, Gaussian.
 _ENDS_SHARE = (0.03, 0.04)
+
+# Where less than this part of the largest stated value of a column counts of a person, one value can exceed by far what
+# counts of a person, so that the few people whom noise hides can decide the total.
+_FAR_BELOW = 0.5
 
 
 def released_totals(
@@ -85,26 +90,30 @@ def released_totals(
         schema=engine.schema,
     )
     result = run(plan, engine, random_state=request.random_state, ledger=charged)
-    _warn_of_bounds(bounds, question)
+    cautions = [*found.cautions, *question.cautions(bounds, found.spreads)]
     shares = () if ends is None else ends.shares(found.spreads, engine.unit)
     if ends is not None:
         stated = [name for name in ends.excessive() if name not in found.spreads]
-        warn_of_clipped(stated, shares, question.fields, recipe.title)
+        cautions += clipped_cautions(stated, shares, question.fields, recipe.title)
     values = _Values.of(np.asarray(result.value), question, bounds, plan, found.spreads)
     if plan.delta > 0.0:
         warn(delta_concern(plan.delta, question.n_people(bounds) or 0.0))
     about = question.about(bounds)
-    estimates = values.table(values.estimates)
+    estimates, errors = values.table(values.estimates), values.table(values.standard_errors)
     fields = question.fields
+    notes = [*question.hidden(bounds)]
+    notes += notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
     clipped = clipping_in_words(fields, shares, found.spreads, engine.unit)
     return Statistic(
         name=recipe.title,
         about=about,
         clipping=" ".join(filter(None, (question.clipping(bounds), clipped))),
         clipped=shares,
+        cautions=tuple(cautions),
+        notes=tuple(filter(None, notes)),
         certificate=replace(result.certificate, about=about),
         estimates=estimates,
-        standard_errors=values.table(values.standard_errors),
+        standard_errors=errors,
         bounds=values.ends,
         rows=combined(fields.groups, recipe.rows(fields)),
         columns=recipe.columns(fields),
@@ -274,12 +283,62 @@ class _Question:
                 groups = bound.size if not self.gaussian else bound.size**2
                 texts.append(f"of a {one} in more than {_several(groups, 'group')}")
             elif is_whole(block):
-                texts.append(f"of a {one} with more than {_several(bound.size, 'row')}")
+                what = "row" if len(names) == 1 else f"row with a value of {name}"
+                texts.append(f"of a {one} with more than {_several(bound.size, what)}")
             else:
                 field = next(field for field in self.fields.columns if field.name == name)
                 amount = short(bound.size * largest(field))
                 texts.append(f"of a {one} whose {name} adds up to more than {amount}, {amount} counts")
         return texts
+
+    def hidden(self, bounds: list[Bound]) -> list[str]:
+        """For each block, how many people noise could hide who add far more than its bound."""
+        many, texts = self.people[1], []
+        for bound, block, field in zip(bounds, self.blocks, self.fields.columns or (None,), strict=True):
+            if bound.most_hidden == 0.0:
+                continue
+            if field is None or is_whole(block):
+                what = "" if field is None else f" with a value of {field.name}"
+                whose = f"with far more than {_count(bound.size, 'row')}{what}"
+            else:
+                amount, most = bound.size * largest(field), largest(field)
+                single = f", such as by single values of up to {short(most)}" if bound.size < 1.0 else ""
+                whose = f"whose {field.name} adds up to far more than {short(amount)}{single}"
+            texts.append(
+                f"noise could hide up to about {rounded_up(bound.most_hidden)} {many} {whose}; intervals do not "
+                "include them"
+            )
+        return list(dict.fromkeys(texts))
+
+    def cautions(self, bounds: list[Bound], spreads: Mapping[str, Spread]) -> list[Caution]:
+        """Say if hardly any people stand out of the noise, or if few may hold much of a total. Released values only."""
+        one, many = self.people
+        concerns, cautions = {bound.concern for bound in bounds}, []
+        if "unseen" in concerns:
+            text = (
+                f"too few {many} stand out of the noise to find how much each adds, so a public guess bounds it. State "
+                f"how many rows of a {one} count (max_rows_per_unit), or raise epsilon."
+            )
+            cautions.append(Caution(text, SurveyWarning))
+        if "heavy" in concerns:
+            text = (
+                f"a few {many} may hold much of the total, and noise hides how much. The intervals may be too short. "
+                f"State how many rows of a {one} count (max_rows_per_unit), if you know it."
+            )
+            cautions.append(Caution(text, SurveyWarning))
+        for bound, block, field in zip(bounds, self.blocks, self.fields.columns or (None,), strict=True):
+            if field is None or is_whole(block) or field.name in spreads or bound.most_hidden == 0.0:
+                continue
+            if bound.size < _FAR_BELOW:
+                most, amount = short(largest(field)), short(bound.size * largest(field))
+                text = (
+                    f"a single value of {field.name} may be as large as {most}, but a {one} counts with at most "
+                    f"{amount} in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with "
+                    f"more, and the interval does not include them. State narrower bounds of {field.name} if so large "
+                    "values cannot occur."
+                )
+                cautions.append(Caution(text, QualityWarning))
+        return cautions
 
     def clipping(self, bounds: list[Bound]) -> str:
         """What the bounds on people did, in a sentence."""
@@ -333,41 +392,32 @@ class _Question:
 
 def _several(number: float, what: str) -> str:
     """The end of a sentence about more than so many: "3 rows, 3 count"."""
-    return f"one {what}, one counts" if number == 1.0 else f"{number:,.6g} {what}s, {number:,.6g} count"
+    counts = "one counts" if number == 1.0 else f"{number:,.6g} count"
+    return f"{_count(number, what)}, {counts}"
+
+
+def _count(number: float, what: str) -> str:
+    """A number of things: "one row", "3 rows with a value of age"."""
+    noun, _, rest = what.partition(" ")
+    return " ".join(filter(None, ("one" if number == 1.0 else f"{number:,.6g}", noun + "s" * (number != 1.0), rest)))
 
 
 def _listed_once(texts: list[str]) -> str:
     return "; ".join(dict.fromkeys(texts))
 
 
-def _warn_of_bounds(bounds: list[Bound], question: _Question) -> None:
-    """Warn if hardly any people stand out of the noise, or if few may hold much of a total. Released values only."""
-    many = question.people[1]
-    concerns = {bound.concern for bound in bounds}
-    if "unseen" in concerns:
-        warn(
-            f"too few {many} stand out of the noise to find how much each adds, so a public guess bounds it. State "
-            "max_rows_per_unit, or raise epsilon.",
-            SurveyWarning,
-        )
-    if "heavy" in concerns:
-        warn(
-            f"a few {many} may hold much of the total, and noise hides how much. The intervals may be too short. State "
-            "max_rows_per_unit if you know it.",
-            SurveyWarning,
-        )
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Values:
     """Totals with what was cut off added back, the deviation of that part, and the law of their noise. Public.
 
-    `totals` and `spread` have shape (groups, coordinates); both are in rows.
+    `totals` and `spread` have shape (groups, coordinates); both are in rows. A result holds these values, so they must
+    not refer to the engine of a question.
     """
 
     totals: FloatArray
     spread: FloatArray
-    question: _Question
+    recipe: Recipe
+    fields: Fields
     mechanism: PeopleTotals
 
     @classmethod
@@ -397,11 +447,11 @@ class _Values:
             beyond = question.beyond(block, float(totals[:, place].sum()), bound, spreads)
             totals[:, place] += beyond[0] * shares
             spread[:, place] = np.sqrt(variance + (beyond[1] * shares) ** 2)
-        return cls(totals=totals, spread=spread, question=question, mechanism=mechanism)
+        return cls(totals=totals, spread=spread, recipe=question.recipe, fields=question.fields, mechanism=mechanism)
 
     def _values(self, totals: FloatArray) -> FloatArray:
         parts = [totals[None, :, place] for place in self.mechanism.places]
-        return np.asarray(self.question.recipe.estimate(parts, self.question.fields)[0])
+        return np.asarray(self.recipe.estimate(parts, self.fields)[0])
 
     def _noise(self, level: float | None) -> FloatArray:
         """For each coordinate, the size that its noise stays below with this probability, or its deviation."""
@@ -414,7 +464,7 @@ class _Values:
 
     @property
     def estimates(self) -> FloatArray:
-        return self.question.recipe.limited(self._values(self.totals), self.question.fields)
+        return self.recipe.limited(self._values(self.totals), self.fields)
 
     @property
     def standard_errors(self) -> FloatArray:
@@ -424,11 +474,11 @@ class _Values:
         """Ends of intervals. The quantiles of noise and of what was cut off add up as deviations do."""
         half = np.hypot(self._noise(level), special.ndtri(0.5 + 0.5 * level) * self.spread)
         low, high = (
-            self.table(self.question.recipe.limited(self._values(self.totals + sign * half), self.question.fields))
+            self.table(self.recipe.limited(self._values(self.totals + sign * half), self.fields))
             for sign in (-1.0, 1.0)
         )
         return low, high
 
     def table(self, values: FloatArray) -> FloatArray:
-        columns = self.question.recipe.columns(self.question.fields)
+        columns = self.recipe.columns(self.fields)
         return values.reshape(-1, 1 if columns is None else len(columns))

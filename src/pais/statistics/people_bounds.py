@@ -18,7 +18,7 @@ from pais._base.octaves import OCTAVES
 from pais.mechanisms import NoiseLaw
 from pais.mechanisms.people_totals import FIRST_OCTAVE, N_OCTAVES
 from pais.planning.norm_counts import NoisyCounts
-from pais.planning.tails import Beyond, Tail
+from pais.planning.tails import Beyond, Tail, most_unseen
 
 #: Up to this many groups, people are counted by the number of their groups, and by octaves of it from there on.
 MOST_SIZES = 16
@@ -70,6 +70,9 @@ class Bound:
         Whether the expected sum is added to the released totals. Otherwise it is a bias that widens the intervals.
     n_people, n_zero : float, optional
         Released number of people with a norm above 0, and with norm 0; None if they were not counted.
+    most_hidden : float
+        The number of people with a far larger norm, all alike, that noise hides with a probability of 5 %; 0 if no
+        norm can be far larger.
     concern : str
         "unseen" if no people stand out of the noise, "heavy" if a few people may hold much of the total.
     """
@@ -80,6 +83,7 @@ class Bound:
     added_back: bool = False
     n_people: float | None = None
     n_zero: float = 0.0
+    most_hidden: float = 0.0
     concern: str = ""
 
 
@@ -132,10 +136,12 @@ def bound_from_octaves(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bou
     totals, or signs are not told apart.
     """
     zero, signs = float(counts[0, 0]), [totals.sign or 1] if len(counts) == 1 else [1, -1]
-    sides = [(_tail(side[1:], law), sign) for side, sign in zip(counts, signs, strict=True)]
+    noisy = [_octaves(side[1:], law) for side in counts]
+    sides = [(Tail.of(side), sign) for side, sign in zip(noisy, signs, strict=True)]
+    most_hidden = sum(most_unseen(side) for side in noisy)
     tails = [(tail, sign) for tail, sign in sides if tail is not None and sign * totals.sign >= 0]
     if not tails:
-        return _unseen(totals, law, zero)
+        return replace(_unseen(totals, law, zero), most_hidden=most_hidden)
     bounds = max(tail.top for tail, _ in tails) * np.exp2(np.arange(-12 * _BELOW, 12 * _ABOVE + 1) / 12.0)
     bounds = np.unique(np.clip(np.maximum(np.rint(bounds), 1.0) if totals.whole else bounds, _LEAST, _MOST))
     parts = [_beyond(_without_single_rows(tail) if totals.whole else tail, bounds) for tail, _ in tails]
@@ -159,6 +165,7 @@ def bound_from_octaves(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bou
         added_back=totals.adds_back,
         n_people=max(sum(float(tail.counts.sum()) for tail, _ in tails), 0.0),
         n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        most_hidden=most_hidden,
         concern="heavy" if heavy else "",
     )
 
@@ -220,12 +227,12 @@ def _beyond(tail: Tail, bounds: FloatArray) -> Beyond:
     return Beyond(*(np.exp(np.interp(places, logs, np.log(np.maximum(each, 1e-9)))) for each in tail.beyond(points)))
 
 
-def _tail(counts: FloatArray, law: NoiseLaw) -> Tail | None:
-    """Tails fitted to the counts of all octaves of the norms of people."""
+def _octaves(counts: FloatArray, law: NoiseLaw) -> NoisyCounts:
+    """The counts of the octaves of the norms of people, among all octaves."""
     per_octave = counts.size // N_OCTAVES
     whole = np.zeros(2 * OCTAVES * per_octave)
     whole[FIRST_OCTAVE * per_octave : (FIRST_OCTAVE + N_OCTAVES) * per_octave] = counts
-    return Tail.of(NoisyCounts(counts=whole, bins_per_octave=per_octave, noise=law))
+    return NoisyCounts(counts=whole, bins_per_octave=per_octave, noise=law)
 
 
 def _without_single_rows(tail: Tail) -> Tail:

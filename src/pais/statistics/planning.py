@@ -40,13 +40,14 @@ from pais.planning.spread import Spread
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import calibrate
-from pais.privacy.guarantee import PURE_NOISE, STATED, warn
+from pais.privacy.guarantee import PURE_NOISE, STATED
 from pais.privacy.joint import delta_after
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule, UniformRule
 from pais.statistics.clipping import bounded, with_ends
 from pais.statistics.recipes import Recipe, Weighted
 from pais.statistics.table import By, Fields
+from pais.statistics.words import Caution
 
 #: The number of rows is not known before the release. This is a tenth of one over 100 million rows.
 DEFAULT_DELTA = 1e-9
@@ -227,30 +228,40 @@ class Survey:
             share = 1.0 - self.count_share - self.norms_share - self.ends_share
             ranges = column_ranges(engine, positions, self.noise.part(share), bits)
             named = dict(zip(schema.open, ranges, strict=True))
+            cautions = []
             if aim is not None:
                 named = {name: aim.improved(name, column) for name, column in named.items()}
-                aim.warn_of_heavy(named)
+                cautions += aim.heavy_cautions(named)
             unclear = [name for name, column in named.items() if not column.clear]
             if unclear:
-                warn(
+                text = (
                     f"too little stands out of the noise to find good bounds for the auto column(s) {listed(unclear)}. "
-                    "State their bounds, or raise epsilon.",
-                    SurveyWarning,
+                    "State their bounds, or raise epsilon."
                 )
+                cautions.append(Caution(text, SurveyWarning))
             scales = {name: (column.center, column.scale) for name, column in named.items()}
             engine = engine.with_schema(schema.resolved(scales))
             spreads = {name: column.spread for name, column in named.items() if column.spread is not None}
-            return Found(engine=engine, n_rows=n_rows, spreads=spreads if aim is not None else {})
+            return Found(
+                engine=engine,
+                n_rows=n_rows,
+                spreads=spreads if aim is not None else {},
+                cautions=tuple(cautions),
+            )
         return Found(engine=engine, n_rows=n_rows)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """What a survey found: the source with all bounds, the noisy number of rows, and how "auto" columns spread."""
+    """What a survey found: the source with all bounds, the noisy number of rows, and how "auto" columns spread.
+
+    `cautions` say where the survey may have found poor bounds.
+    """
 
     engine: Engine
     n_rows: float = 1.0
     spreads: Mapping[str, Spread] = field(default_factory=dict)
+    cautions: tuple[Caution, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -289,8 +300,8 @@ class Aim:
         )
         return replace(chosen, spread=spread)
 
-    def warn_of_heavy(self, columns: Mapping[str, ColumnRange]) -> None:
-        """Warn of columns of which a few values that noise hides may decide the statistic."""
+    def heavy_cautions(self, columns: Mapping[str, ColumnRange]) -> list[Caution]:
+        """Name columns of which a few values that noise hides may decide the statistic."""
         heavy = []
         for name, column in columns.items():
             if column.spread is not None:
@@ -298,13 +309,14 @@ class Aim:
                 noise = self.recipe.noise_of_bounds(*ends, column.spread.mean).item()
                 if column.spread.is_heavy(column.low, column.high, self.deviations[name] * math.sqrt(noise)):
                     heavy.append(name)
-        if heavy:
-            warn(
-                f"the values of the auto column(s) {listed(heavy)} have a heavy tail: a few very large ones, which "
-                f"noise hides, may decide the {self.recipe.title}, and the interval need not contain it. State "
-                "bounds, or release a median.",
-                SurveyWarning,
-            )
+        if not heavy:
+            return []
+        text = (
+            f"the values of the auto column(s) {listed(heavy)} have a heavy tail: a few very large ones, which noise "
+            f"hides, may decide the {self.recipe.title}, and the interval need not contain it. State bounds, or "
+            "release a median."
+        )
+        return [Caution(text, SurveyWarning)]
 
 
 def _pay(charged: Accounts, parts: tuple[Part, ...]) -> None:

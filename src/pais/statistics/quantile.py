@@ -17,6 +17,7 @@ from pais.accounting import Ledger, Part, accounts
 from pais.accounting.amounts import what_is_left
 from pais.data.checks import listed
 from pais.data.columns import Missing
+from pais.data.scales import Auto
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, QualityWarning
@@ -27,12 +28,12 @@ from pais.privacy.guarantee import PURE_NOISE, epsilon_concern, ledger_concern, 
 from pais.privacy.rules import UniformRule
 from pais.statistics.clipping import clipping_in_words
 from pais.statistics.frames import Axis, combined
-from pais.statistics.legibility import warn_of_lost
-from pais.statistics.planning import Price, Request, Survey, wide_ball
+from pais.statistics.legibility import lost_cautions
+from pais.statistics.planning import Found, Price, Request, Survey, wide_ball
 from pais.statistics.release import opened_table
 from pais.statistics.result import Statistic
 from pais.statistics.table import By, Fields, Selection
-from pais.statistics.words import about_rows, only_label
+from pais.statistics.words import Caution, about_rows, only_label, weights_note
 
 # Points of a grid: at most this many for a column, and for all columns and groups together, but at least so many.
 _MOST_POINTS, _ALL_POINTS, _LEAST_POINTS = 2**17, 2**20, 2**10
@@ -82,8 +83,10 @@ def quantile(
     -------
     Statistic
         `value` has one row for each level if `q` is a sequence. An interval holds the quantile of the clipped rows with
-        *at least* its probability, whatever the rows are, and is usually much wider than the error. A tenth of epsilon
-        pays for the intervals. A standard error is half the width of the interval at 68 %.
+        *at least* its probability, whatever the rows are, and is usually much wider than the error. The interval of a
+        quantile at a bound has no end on that side: it is infinite, and the text says "at least" or "at most". So has
+        every interval that reaches a bound that was found privately. A bound of 0 is an end, because values beyond it
+        are rare. A tenth of epsilon pays for the intervals. A standard error is half the width of the interval at 68 %.
 
     Notes
     -----
@@ -112,7 +115,7 @@ def quantile(
         ledger=ledger,
         random_state=random_state,
     )
-    return _released(rows, request, _levels(q), step, listed=np.ndim(q) > 0)
+    return _released(rows, request, _levels(q), step, listed=np.ndim(q) > 0).warned()
 
 
 def _released(
@@ -128,7 +131,8 @@ def _released(
     if charged.empty and request.random_state is None:
         warn(ledger_concern(epsilon))
     survey = Survey.of(engine, request, Price(epsilon=epsilon, delta=0.0, basis=PURE_NOISE))
-    engine = survey.run(engine, charged, request.random_state).engine
+    found = survey.run(engine, charged, request.random_state)
+    engine = found.engine
     fields = selection.fields(engine.schema, pooled=False)
     mechanism = GridQuantiles(
         epsilon=epsilon if survey.noise is None else what_is_left(epsilon, survey.noise.epsilon),
@@ -149,7 +153,7 @@ def _released(
     )
     release = run(plan, engine, random_state=request.random_state, ledger=charged)
     order = np.searchsorted(mechanism.levels, levels)
-    return _statistic(fields, plan, release, order, Axis.of(levels, "quantile") if listed else None)
+    return _statistic(fields, plan, release, found, order, Axis.of(levels, "quantile") if listed else None)
 
 
 def _levels(q: float | Sequence[float]) -> tuple[float, ...]:
@@ -195,16 +199,25 @@ def _grids(fields: Fields, steps: Mapping[str, float | None]) -> tuple[Grid, ...
     return tuple(grids)
 
 
-def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis | None) -> Statistic:
+def _statistic(fields: Fields, plan: Plan, release: Any, found: Found, order: Any, inner: Axis | None) -> Statistic:
     """Values, intervals and labels, with the levels in the order of the user."""
     mechanism, max_rows = plan.mechanism, 1 if plan.unit is None else plan.unit.full_rows
     assert isinstance(mechanism, GridQuantiles)
-    intervals = Intervals(value=release.value, mechanism=mechanism, order=order, max_rows=max_rows)
+    intervals = Intervals(
+        value=release.value,
+        mechanism=mechanism,
+        order=order,
+        max_rows=max_rows,
+        found=tuple(isinstance(field.column, Auto) for field in fields.columns),
+    )
     estimates, (low, high) = intervals.table(release.value.values), intervals(0.6827)
     dates = np.array([field.is_date for field in fields.columns])
-    lost = intervals.lost()
-    warn_of_lost(np.all(lost.reshape(-1, len(mechanism.levels), dates.size), axis=1), fields)
-    _warn_of_bounds(estimates, mechanism.grids, lost, fields)
+    lost = intervals.lost
+    cautions = [
+        *found.cautions,
+        *lost_cautions(np.all(lost.reshape(-1, len(mechanism.levels), dates.size), axis=1), fields),
+        *_bound_cautions(np.any(np.isinf(intervals(0.95)), axis=0), fields),
+    ]
     name = "median" if mechanism.levels == (0.5,) else "quantile"
     rows = intervals.noisy_rows(len(fields.columns))
     about = about_rows(name, plan.unit, rows, by_groups=bool(fields.by))
@@ -212,6 +225,8 @@ def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis
         name=name,
         clipping=f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds.",
         about=about,
+        cautions=tuple(cautions),
+        notes=tuple(filter(None, [weights_note(name, plan.unit, rows)])),
         certificate=replace(release.certificate, about=about),
         estimates=estimates,
         standard_errors=0.5 * (high - low),
@@ -230,17 +245,16 @@ def _statistic(fields: Fields, plan: Plan, release: Any, order: Any, inner: Axis
     )
 
 
-def _warn_of_bounds(estimates: FloatArray, grids: Sequence[Grid], lost: NDArray[np.bool_], fields: Fields) -> None:
-    """Warn of quantiles at a bound, unless it is zero, beyond which there are often no values."""
-    ends = np.array([grid.values(np.array([0, grid.n_points - 1])) for grid in grids])
-    low, high = ((estimates == end) & (end != 0.0) for end in ends.T)
-    names = [field.name for field, at in zip(fields.columns, np.any((low | high) & ~lost, axis=0), strict=True) if at]
-    if names:
-        warn(
-            f"a quantile of column(s) {listed(names)} lies at a bound. If values beyond it can occur, the quantile of "
-            "the table itself may lie there too, and the interval does not contain it: state wider bounds.",
-            QualityWarning,
-        )
+def _bound_cautions(is_open: NDArray[np.bool_], fields: Fields) -> list[Caution]:
+    """Name the columns of quantiles that may lie beyond a bound."""
+    names = [field.name for field, one in zip(fields.columns, np.any(is_open, axis=0), strict=True) if one]
+    if not names:
+        return []
+    text = (
+        f"a quantile of column(s) {listed(names)} lies at a bound, or may do. If values beyond it can occur, the "
+        "quantile of the table itself may lie there too, so its interval has no end on that side. State wider bounds."
+    )
+    return [Caution(text, QualityWarning)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -249,14 +263,34 @@ class Intervals:
 
     At each edge of the noisy bins, the number of rows below it is compared with the share that the level of the
     quantile states. The quantile is beyond an edge if the difference exceeds what noise reaches at any edge.
+
+    Values beyond a bound were clipped to it, so a quantile at a bound may lie anywhere beyond it: the interval has no
+    end there. `found` tells of which columns the bounds were found privately. Their intervals have no end wherever they
+    reach a bound. Zero is an end, beyond which there are often no values.
     """
 
     value: QuantileValue
     mechanism: GridQuantiles
     order: Any
     max_rows: int
+    found: tuple[bool, ...]
 
     def __call__(self, level: float) -> tuple[FloatArray, FloatArray]:
+        low, high = self._within_bounds(level)
+        estimates, lost = self.table(self.value.values), self.lost
+        opened = []
+        for ends, bound, beyond in zip((low, high), self._grid_ends, (-np.inf, np.inf), strict=True):
+            at_bound = (estimates == bound) | ((ends == bound) & np.array(self.found))
+            opened.append(np.where(at_bound & (bound != 0.0) & ~lost, beyond, ends))
+        return opened[0], opened[1]
+
+    @property
+    def _grid_ends(self) -> FloatArray:
+        """The first and the last value of the grid of each column, of shape (2, columns)."""
+        return np.array([grid.values(np.array([0, grid.n_points - 1])) for grid in self.mechanism.grids]).T
+
+    def _within_bounds(self, level: float) -> tuple[FloatArray, FloatArray]:
+        """Ends of intervals of the quantiles of clipped rows."""
         values = self.value.values
         low, high = np.empty_like(values), np.empty_like(values)
         for place, edges, counts in zip(
@@ -281,11 +315,12 @@ class Intervals:
         counts = np.array([each.sum() for each in self.value.noisy_counts]).reshape(-1, n_columns)
         return float(counts.sum(axis=0).max()) / self.max_rows
 
+    @functools.cached_property
     def lost(self) -> NDArray[np.bool_]:
         """Which intervals at 95 % are as wide as the grids."""
-        low, high = self(0.95)
-        ends = np.array([grid.values(np.array([0, grid.n_points - 1])) for grid in self.mechanism.grids])
-        return (low <= ends[:, 0]) & (high >= ends[:, 1])
+        low, high = self._within_bounds(0.95)
+        least, most = self._grid_ends
+        return np.asarray((low <= least) & (high >= most))
 
     def table(self, values: FloatArray) -> FloatArray:
         """Values of shape (groups, columns, levels) as rows for each group and level, in the order of the user."""

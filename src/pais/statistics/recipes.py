@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
+from pais.data.scales import Auto
 from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Block, Line, Rows, Split
 from pais.statistics.estimates import (
@@ -251,6 +252,11 @@ class Means(Recipe):
     def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
         return (mean - low) ** 2 + (high - mean) ** 2
 
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        """Means within the bounds. What lies beyond bounds that were found is added, so only their sign is a limit."""
+        least, most = np.array([_limits(field) for field in fields.columns for _ in field.labels]).T
+        return np.clip(values, least, most)
+
     def _pooled_rows(self, parts: list[FloatArray], fields: Fields) -> FloatArray | None:
         """The number of cells from all columns, if it is the same in all of them; None if it is not."""
         pairs = zip(parts, fields.columns, strict=True)
@@ -280,6 +286,15 @@ class Variances(Recipe):
         # The squared distance from the mean is a combination of the three totals with these squared factors.
         low, high = (low - mean) ** 2, (high - mean) ** 2
         return low**2 + low * high + high**2
+
+
+def _limits(field: Field) -> tuple[float, float]:
+    """The least and the largest mean that a column can have."""
+    if field.is_listed or field.is_truth:
+        return 0.0, 1.0
+    if isinstance(field.column, Auto):
+        return (0.0 if field.low >= 0.0 else -np.inf), (0.0 if field.high <= 0.0 else np.inf)
+    return field.low, field.high
 
 
 def moments(field: Field) -> Block:

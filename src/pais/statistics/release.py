@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -17,22 +16,25 @@ from pais.mechanisms import GaussianNoise, GeometricNoise, VectorStatistic
 from pais.mechanisms.blocks import Ends
 from pais.pipeline import run
 from pais.planning import Plan
-from pais.planning.spread import Spread
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
-from pais.statistics.clipping import BeyondBounds, EndCounts, clipping_in_words, warn_of_clipped
+from pais.statistics.clipping import BeyondBounds, EndCounts, clipped_cautions, clipping_in_words, notes_of
 from pais.statistics.frames import combined
-from pais.statistics.legibility import warn_of_lost
+from pais.statistics.legibility import empty_note, lost_cautions
 from pais.statistics.people import released_totals
-from pais.statistics.planning import Aim, Price, Request, Survey, planned
+from pais.statistics.planning import Aim, Found, Price, Request, Survey, planned
 from pais.statistics.recipes import Recipe
 from pais.statistics.result import Statistic
 from pais.statistics.table import Fields, Selection
 from pais.statistics.uncertainty import Uncertainty
-from pais.statistics.words import about_rows, only_label
+from pais.statistics.words import about_rows, only_label, weights_note
 
 
 def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
-    """Release a statistic."""
+    """Release a statistic, and issue its cautions as warnings."""
+    return _released(rows, recipe, request).warned()
+
+
+def _released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     charged = accounts(request.ledger)
     request.require()
     selection = Selection.of(rows, request.columns, request.by, request.unit)
@@ -62,7 +64,7 @@ def released(rows: object, recipe: Recipe, request: Request) -> Statistic:
     fields = selection.fields(found.engine.schema, pooled=pooled)
     plan = planned(found.engine, recipe, fields, request, price, survey, found.n_rows)
     result = run(plan, found.engine, random_state=request.random_state, ledger=charged)
-    return _statistic(recipe, fields, plan, result, found.spreads)
+    return _statistic(recipe, fields, plan, result, found)
 
 
 def opened_table(selection: Selection, request: Request, *, by_cell: bool) -> Engine:
@@ -83,9 +85,9 @@ def opened_table(selection: Selection, request: Request, *, by_cell: bool) -> En
     )
 
 
-def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release, spreads: Mapping[str, Spread]) -> Statistic:
-    """Values, errors and labels from released totals."""
-    mechanism, totals = plan.mechanism, np.asarray(result.value)
+def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release, found: Found) -> Statistic:
+    """Values, errors, labels and cautions from released totals."""
+    mechanism, totals, spreads = plan.mechanism, np.asarray(result.value), found.spreads
     assert isinstance(mechanism, VectorStatistic)
     max_rows = 1 if plan.unit is None else plan.unit.full_rows
     spare = 1.0 / plan.rule.smallest_probability(plan.ball.radius) - 1.0
@@ -104,24 +106,29 @@ def _statistic(recipe: Recipe, fields: Fields, plan: Plan, result: Release, spre
     if plan.delta > 0.0:
         warn(delta_concern(plan.delta, most_units(plan.unit, uncertainty.noisy_rows)))
     estimates, groups = uncertainty.estimates(), fields.groups
-    lost = None
+    lost, cautions = None, [*found.cautions]
     if recipe.needs_cells:
         hidden = uncertainty.lost()
-        warn_of_lost(hidden, fields)
+        cautions += lost_cautions(hidden, fields)
         by_label = np.repeat(hidden, [len(field.labels) for field in fields.columns], axis=1)
         lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
     shares = () if ends is None else ends.shares(spreads, plan.unit)
     if ends is not None:
-        warn_of_clipped(ends.excessive(), shares, fields, recipe.title)
+        cautions += clipped_cautions(ends.excessive(), shares, fields, recipe.title)
+    errors = uncertainty.standard_errors()
+    notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
+    notes = [weights_note(recipe.title, plan.unit, uncertainty.noisy_rows), *notes]
     dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
     return Statistic(
         name=recipe.title,
-        clipping=clipping_in_words(fields, shares, spreads, plan.unit),
+        clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
         clipped=shares,
+        cautions=tuple(cautions),
+        notes=tuple(filter(None, notes)),
         about=about,
         certificate=replace(result.certificate, about=about),
         estimates=estimates,
-        standard_errors=uncertainty.standard_errors(),
+        standard_errors=errors,
         bounds=uncertainty.bounds,
         rows=combined(groups, recipe.rows(fields)),
         columns=recipe.columns(fields),

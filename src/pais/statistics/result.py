@@ -19,9 +19,11 @@ from pais.data.kinds import Boolean, Categories
 from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning import Fit, Plan
+from pais.privacy.guarantee import warn
 from pais.report import ReportHeader, StatisticResults, today, write_report
 from pais.statistics.clipping import ClippedShare, percent
 from pais.statistics.frames import Axis, aligned, combined, labelled, short, side_by_side, with_error
+from pais.statistics.words import Caution
 
 #: Lower and upper ends of intervals at a level.
 Interval = Callable[[float], tuple[FloatArray, FloatArray]]
@@ -51,6 +53,10 @@ class Statistic(Carded):
         What the numbers are about: whose rows they count and how, from stated and released values.
     clipping : str
         What clipping did to the values, in one or two sentences.
+    cautions : tuple of Caution
+        What a reader must know before using the values. Each was issued as a warning.
+    notes : tuple of str
+        What the intervals do not include, and how much noise could hide.
     clipped : tuple of ClippedShare
         Noisy share of the values below and above the bounds of each column; empty if it was not released.
     certificate : Certificate
@@ -94,6 +100,14 @@ class Statistic(Carded):
     level: float | None = None
     lost: NDArray[np.bool_] | None = None
     clipped: tuple[ClippedShare, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def warned(self) -> Statistic:
+        """Issue the cautions as warnings, and return the statistic."""
+        for caution in self.cautions:
+            warn(caution.text, caution.category)
+        return self
 
     @property
     def value(self) -> Any:
@@ -127,9 +141,14 @@ class Statistic(Carded):
     def _in_units(self, numbers: FloatArray) -> NDArray[Any]:
         if self.is_date is None or not self.is_date.any():
             return numbers
+        times = times_of_days(numbers[self.is_date])
+        # An end of an interval that is infinite is no date.
+        times[np.isinf(numbers[self.is_date])] = np.datetime64("NaT")
+        if self.is_date.all():
+            return times.reshape(numbers.shape)
         units: NDArray[Any] = numbers.astype(object)
-        units[self.is_date] = times_of_days(numbers[self.is_date])
-        return times_of_days(numbers) if self.is_date.all() else units
+        units[self.is_date] = times
+        return units
 
     def _labelled(self, numbers: NDArray[Any]) -> Any:
         if self.rows is None and self.columns is None:
@@ -148,8 +167,9 @@ class Statistic(Carded):
         """Return a pandas frame with one row for each value: value, standard_error, and the interval from low to high.
 
         The column `clipped` is the noisy share of the values of its column that were clipped to bounds, if it was
-        released. ``frame.attrs["about"]`` says what the numbers are about, and ``frame.attrs["clipping"]`` what
-        clipping did to them.
+        released. ``frame.attrs["about"]`` says what the numbers are about, ``frame.attrs["clipping"]`` what clipping
+        did to them, ``frame.attrs["notes"]`` what the intervals do not include, and ``frame.attrs["cautions"]`` what
+        the warnings said.
 
         Examples
         --------
@@ -171,6 +191,7 @@ class Statistic(Carded):
         axis = combined(self.rows, self.columns) or Axis.of([self.subject or self.name])
         frame = side_by_side({name: numbers.reshape(-1, 1) for name, numbers in columns.items()}, axis)
         frame.attrs |= {"about": self.about, "clipping": self.clipping}
+        frame.attrs |= {"notes": [*self.notes], "cautions": [one.text for one in self.cautions]}
         return frame
 
     def lines(self) -> list[tuple[str, str]]:
@@ -182,7 +203,7 @@ class Statistic(Carded):
                 for label, *values in rows
             ]
             return _first(texts, "columns")
-        low, high = (self._in_units(ends) for ends in self._ends(0.95))
+        spans = self._spans()
         values = self._in_units(self.estimates)
         labels = [
             ", ".join(text for text in (row, column) if text)
@@ -192,15 +213,31 @@ class Statistic(Carded):
         alone = self.subject or self.name
         if self.level not in (None, 0.5):
             alone = f"{alone}, {self.level:g}"
-        text = _whole if self.name in _COUNTS else short
+        text = self._text
         remarks = np.where(self._is_lost, f", {_LOST}", np.where(self._is_clipped, f", {_CLIPPED}", ""))
         lines = [
-            (label or alone, f"{text(value)}  (95 %: {text(least)} to {text(most)}{remark})")
-            for label, value, least, most, remark in zip(
-                labels, values.flat, low.flat, high.flat, remarks.flat, strict=True
-            )
+            (label or alone, f"{text(value)}  (95 %: {span}{remark})")
+            for label, value, span, remark in zip(labels, values.flat, spans, remarks.flat, strict=True)
         ]
         return _first(lines, "values")
+
+    @property
+    def _text(self) -> Callable[[Any], str]:
+        return _whole if self.name in _COUNTS else short
+
+    def _spans(self) -> list[str]:
+        """The 95 % intervals in words. An end that is infinite is left out."""
+        low, high = self._ends(0.95)
+        words = zip(low.flat, high.flat, self._in_units(low).flat, self._in_units(high).flat, strict=True)
+        text, spans = self._text, []
+        for start, end, least, most in words:
+            if np.isinf(start) and np.isinf(end):
+                spans.append("not known")
+            elif np.isinf(end):
+                spans.append(f"at least {text(least)}")
+            else:
+                spans.append(f"at most {text(most)}" if np.isinf(start) else f"{text(least)} to {text(most)}")
+        return spans
 
     @property
     def _columns(self) -> list[str]:
@@ -262,7 +299,9 @@ class Statistic(Carded):
             summary=f"{self._summary()}; {self._guarantee}",
             facts=(
                 *self.lines(),
+                *(("caution", caution.text) for caution in self.cautions),
                 ("about", self.about),
+                *(("note", note) for note in self.notes),
                 ("guarantee", self._guarantee),
                 ("noise", self.noise),
                 ("clipping", self.clipping),
@@ -274,8 +313,8 @@ class Statistic(Carded):
         table = "\n".join(aligned(self._description() if self._is_description else self.lines()))
         note = "\nvalue ± standard error" if self._is_description else ""
         alarm = "" if self.certificate.secure_randomness else "\nseeded, not private"
-        notes = "".join(f"\n{one.note}" for one in self.clipped if one.note)
-        return f"{table}{note}\n{self.about}{notes}\n{self._guarantee}{alarm}"
+        lines = [*(f"caution: {one.text}" for one in self.cautions), self.about, *self.notes, self._guarantee]
+        return "\n".join([f"{table}{note}", *lines]) + alarm
 
     def write_report(
         self,
@@ -300,6 +339,7 @@ class Statistic(Carded):
         if self.plan is None:
             raise ArgumentError("this statistic has no plan. Write the report of a statistic as it was released.")
         low, high = self._ends(0.95)
+        concerns = self._concerns
         results = StatisticResults(
             name=self.name,
             rows=()
@@ -315,7 +355,10 @@ class Statistic(Carded):
             is_share=self._is_share,
             noise_in_words=self.noise,
             clipping=self.clipping,
-            caution=self._caution,
+            notes=self.notes,
+            clipped_to=self._clipped_to,
+            caution=None if not concerns else concerns[0],
+            more_cautions=tuple(concerns[1:]),
         )
         header = ReportHeader(title=title, data_name=data_name, owner=owner, date=today() if date is None else date)
         return write_report(
@@ -332,18 +375,26 @@ class Statistic(Carded):
         return tuple(name in shares for name in self._columns)
 
     @property
-    def _caution(self) -> str | None:
-        """What the page says first if noise hides values, or if many values were clipped."""
+    def _clipped_to(self) -> str:
+        """The stated bounds to which the values were clipped, in words; nothing if there are none."""
+        stated = [one.bounds for one in self.clipped if not one.unseen]
+        return "the stated bounds" if len(stated) > 1 else "".join(stated)
+
+    @property
+    def _concerns(self) -> list[str]:
+        """What the page says first: that noise hides values, the cautions, and that values were clipped."""
+        texts = [caution.text for caution in self.cautions]
         n, total = int(self._is_lost.sum()), self._is_lost.size
-        if n == 0:
-            clipped = [
-                f"about {percent(one.share)} of the values of {one.column} are outside {one.bounds}"
-                for one in self.clipped
-                if one.is_large or one.narrows
-            ]
-            return f"{listed(clipped)}. Intervals are for values clipped to the bounds." if clipped else None
-        which = "the value is" if total == 1 else f"{n} of {total} values {'is' if n == 1 else 'are'}"
-        return f"{which} {_LOST}. There are too few rows for this epsilon, or cells could not be read as stated."
+        if n > 0:
+            which = "the value is" if total == 1 else f"{n} of {total} values {'is' if n == 1 else 'are'}"
+            reason = "There are too few rows for this epsilon, or cells could not be read as stated."
+            return [f"{which} {_LOST}. {reason}", *texts]
+        clipped = [
+            f"about {percent(one.share)} of the values of {one.column} are outside {one.bounds}"
+            for one in self.clipped
+            if one.is_large or one.narrows
+        ]
+        return [*texts, f"{listed(clipped)}. Intervals are for values clipped to the bounds."] if clipped else texts
 
     def explain(self) -> str:
         """Describe the statistic in words: its values, their errors, what clipping did, and the certificate."""

@@ -44,7 +44,9 @@ def test_the_warning_says_what_was_expected(stated: Any, kind: str) -> None:
 def test_a_group_without_rows_is_marked_and_named(function: Any) -> None:
     with pytest.warns(QualityWarning, match="1 of 2 groups are lost in the noise: North"):
         result = function(TABLE, columns={"age": (18, 100)}, by={"region": ["North", "south"]}, random_state=0)
-    lost = [line for line in str(result).splitlines() if "lost" in line]
+    assert "caution: values of 1 of 2 groups are lost in the noise: North. " in str(result)
+    assert "not spelled as in column 'region'" in str(result)
+    lost = [line for line in str(result).splitlines() if "lost" in line and not line.startswith("caution: ")]
     assert len(lost) == 1
     assert lost[0].startswith("North")
     with pytest.warns(QualityWarning, match="2 of 2 groups"):
