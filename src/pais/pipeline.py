@@ -61,9 +61,6 @@ def fit(
     return Fit(value=result.value, certificate=result.certificate, plan=plan, survey=facts.survey)
 
 
-private_kmeans = fit
-
-
 @validate.without_sizes
 def run(
     plan: Plan,

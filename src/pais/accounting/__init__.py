@@ -8,9 +8,6 @@ from pais.accounting.ledger import Accounts, Ledger, accounts, travelling
 from pais.accounting.part import Part
 from pais.accounting.prepaid import Prepaid
 
-#: The former name of `Part`.
-Spent = Part
-
 __all__ = [
     "Accounts",
     "Budget",
@@ -21,7 +18,6 @@ __all__ = [
     "Prepaid",
     "RecordLosses",
     "Release",
-    "Spent",
     "accounts",
     "new_name",
     "record_loss",

@@ -14,7 +14,7 @@ from pais.errors import ArgumentError, UnreachableError
 from pais.privacy.rules.base import SMALLEST_PROBABILITY, Rule
 
 
-@stored("rule", "uniform", renamed={"rate": "probability"}, null_is_infinite=("radius",))
+@stored("rule", "uniform", renamed={"rate": "probability"})
 @dataclass(frozen=True, kw_only=True)
 class UniformRule(Rule):
     """Every record has the same probability."""
