@@ -76,7 +76,7 @@ from .mechanisms import (
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
-from .pipeline import fit as fit, run as run
+from .pipeline import fit as fit, release as release, run as run
 from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
@@ -118,7 +118,6 @@ from .privacy.rules import (
     constrained_weight as constrained_weight,
     not_private_variance_optimal as not_private_variance_optimal,
 )
-from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample
 from .statistics import (
     Statistic as Statistic,
