@@ -33,7 +33,6 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Kind:
-    family: str
     name: str
     renamed: Mapping[str, str]  # names in files, by field name
     implied: Sequence[str]  # fields that the class determines; they are not written
@@ -53,7 +52,7 @@ def stored(
     """Register a dataclass of a family, so that it can be rebuilt from its dictionary."""
 
     def register(cls: C) -> C:
-        _KINDS[cls] = _Kind(family, name, renamed or {}, implied)
+        _KINDS[cls] = _Kind(name, renamed or {}, implied)
         _CLASSES[family, name] = cls
         return cls
 
