@@ -188,7 +188,7 @@ def test_the_sum_on_a_certificate_is_never_below_the_exact_sum_of_its_parts(earl
     spent = tuple(pais.Part(what="earlier", epsilon=price, delta=1e-7 * price) for price in earlier)
     made = pais.release(pais.WeightedCount(noise=pais.laplace_noise(3.0)), kept, spent=spent, random_state=0)
     for what in ("epsilon", "delta"):
-        exactly = sum(Fraction(part[what]) for part in made.certificate.parts)
+        exactly = sum(Fraction(getattr(part, what)) for part in made.certificate.parts)
         stated = getattr(made.certificate, what)
         assert Fraction(math.nextafter(stated, -math.inf)) < exactly <= Fraction(stated)
 
