@@ -133,7 +133,7 @@ def choices(seeds: int, progress: Progress) -> Table:
 
 def _chosen(k: int, d: int, separation: float, seed: int) -> int:
     settings = pais.KMeansSettings(n_clusters="auto", epsilon=EPSILON, delta=DELTA)
-    fit = pais.private_kmeans(mixture(k, d, separation, seed), settings, random_state=seed)
+    fit = pais.fit(mixture(k, d, separation, seed), settings, random_state=seed)
     return len(fit.value.centers)
 
 

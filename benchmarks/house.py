@@ -1,16 +1,15 @@
-"""How hard the code is to take over: rooms and edges crossed by a call, lengths, repeated certifying, seeded results.
+"""How hard the code is to take over: rooms and edges crossed by a call, lengths, repeated certifying.
 
-Run ``python -m benchmarks.house`` before and after a change of structure. The centers of seeded fits must stay the same
-to the bit on one machine; the other numbers should fall. A room is a top-level module or subpackage of `pais`.
+Run ``python -m benchmarks.house`` before and after a change of structure: the numbers should fall. Seeded results must
+stay the same to the bit, which `tests.support.same_results` checks. A room is a top-level module or subpackage of
+`pais`.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import hashlib
 import json
-import os
 import statistics
 import sys
 import tempfile
@@ -114,46 +113,12 @@ def table(n: int = 60_000, d: int = 5) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.asarray(centers[rng.integers(6, size=n)] + rng.normal(size=(n, d)))
 
 
-def digest(centers: object) -> str:
-    return hashlib.sha256(np.ascontiguousarray(centers, dtype="<f8").tobytes()).hexdigest()[:16]
-
-
 def files(directory: Path) -> tuple[Path, Path]:
     rows = table()
     columns = pa.table([pa.array(column) for column in rows.T], names=[f"x{i}" for i in range(rows.shape[1])])
     pq.write_table(columns, directory / "rows.parquet", row_group_size=7_000)
     pa_csv.write_csv(columns, directory / "rows.csv")
     return directory / "rows.parquet", directory / "rows.csv"
-
-
-def seeded(directory: Path, *, spark: bool) -> dict[str, str]:
-    """Fingerprints of seeded centers: in memory, from files, on Spark, and for every mechanism and sampling."""
-    import pais
-
-    rows, (parquet, csv) = table(), files(directory)
-    settings: dict[str, dict[str, Any]] = {
-        f"{mechanism}, {sampling}": {"mechanism": mechanism, "sampling": sampling}
-        for mechanism in ("gaussian", "laplace", "l2")
-        for sampling in ("constrained", "coreset", "uniform", "none")
-    }
-    settings["stated facts"] = {"radius": 20.0, "norms": pais.NormDistribution.from_histogram(range(21), [3000] * 20)}
-    settings["small sample"] = {"sample_size": 2_000}
-
-    def fit(data: object, **changes: Any) -> str:
-        model = pais.DPKMeans(n_clusters=6, epsilon=1.0, random_state=3, **changes).fit(data)
-        return digest(model.cluster_centers_)
-
-    result = {f"memory, {name}": fit(rows, **changes) for name, changes in settings.items()}
-    result |= {"parquet": fit(str(parquet)), "csv": fit(str(csv))}
-    if spark:
-        from pyspark.sql import SparkSession
-
-        os.environ["PYSPARK_PYTHON"] = sys.executable
-        session = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        result["spark"] = fit(session.read.parquet(str(parquet)).repartition(3))
-        session.stop()
-    return result
 
 
 def calls(directory: Path) -> dict[str, Any]:
@@ -176,14 +141,12 @@ def calls(directory: Path) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--spark", action="store_true", help="also fit on Spark")
     parser.add_argument("--out", type=Path, help="write the numbers as JSON")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         report = {
             "house": static(),
             "calls": calls(Path(directory)),
-            "seeded": seeded(Path(directory), spark=options.spark),
         }
     text = json.dumps(report, indent=2)
     print(text)

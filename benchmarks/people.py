@@ -130,7 +130,7 @@ class People:
         """Centers in the space of the stated bounds, and cost over scikit-learn in the space of the fit."""
         rows = source(self.table, columns=self.auto() if auto else self.columns, unit=self.unit)
         settings = KMeansSettings(n_clusters=self.n_clusters, epsilon=epsilon)
-        fit = pais.private_kmeans(rows, settings, random_state=seed, counted=False)
+        fit = pais.fit(rows, settings, random_state=seed, counted=False)
         assert isinstance(fit.value, KMeansValue)
         if not auto:
             return fit.value.centers, self.cost(fit.value.centers) / self.floor

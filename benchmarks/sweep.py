@@ -209,7 +209,7 @@ def _certificate(setting: Setting, plan: pais.Calibration, seed: int) -> str | N
         )
     )
     kept = pais.sample(setting.rows, ball=setting.ball, rule=plan.rule, random_state=seed)
-    earlier = (pais.Spent(what="earlier", epsilon=0.125, delta=1e-12),)
+    earlier = (pais.Part(what="earlier", epsilon=0.125, delta=1e-12),)
     certificate = pais.release(
         mechanism, kept, epsilon=setting.epsilon, delta=setting.delta, spent=earlier, random_state=seed
     ).certificate
@@ -261,7 +261,7 @@ def _fit(setting: Setting, seed: int, rng: np.random.Generator) -> str | None:
     if not certificate.epsilon <= setting.epsilon or not certificate.delta <= setting.delta:
         return f"epsilon {certificate.epsilon!r}, delta {certificate.delta!r} above the target"
     charged = [(entry.epsilon, entry.delta) for entry in ledger.entries]
-    if charged != [(part["epsilon"], part["delta"]) for part in certificate.parts]:
+    if charged != [(part.epsilon, part.delta) for part in certificate.parts]:
         return "the ledger was charged something else"
     return None if np.all(np.isfinite(model.cluster_centers_)) else "centers are not finite"
 

@@ -48,7 +48,7 @@ _VECTORS: tuple[tuple[str, ...], ...] = (
     ("plan", "--n-clusters", "2", "--epsilon", "1", "--n-features", "2", "--survey", "survey.json", "--json"),
     ("plan", "--n-clusters", "3", "--epsilon", "2", *_STATED, "--mechanism", "l2", "--algorithm", "paper", "--out",
      "new.json"),
-    ("sample", "rows.parquet", "--plan", "plan.json", "--out", "new.parquet", "--carry", "x", "--drop-missing"),
+    ("sample", "rows.parquet", "--plan", "plan.json", "--out", "new.parquet", "--carry", "x", "--missing", "drop"),
     ("sample", "rows.csv", "--plan", "plan.json", "--out", "new.parquet", "--columns", "x,y", "--seed", "3",
      "--json"),
     ("kmeans", "rows.parquet", "--n-clusters", "2", "--epsilon", "1", "--out", "new", *_STATED, "--sampling", "none"),

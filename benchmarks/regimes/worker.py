@@ -115,7 +115,7 @@ def run(directory: Path, case: Case, seed: int) -> Run:
     settings = data.settings(case)
     start = time.perf_counter()
     try:
-        fit = pais.private_kmeans(data.rows, settings, random_state=seed, counted=False)
+        fit = pais.fit(data.rows, settings, random_state=seed, counted=False)
     except pais.PaisError as error:
         return Run(cost=float("inf"), seconds=time.perf_counter() - start, sample_size=0.0, error=type(error).__name__)
     seconds = time.perf_counter() - start

@@ -91,7 +91,7 @@ def fitted(frame: Any, sample_size: float | None = None) -> Fit:
     engine = Timed(frame)
     settings = pais.KMeansSettings(n_clusters=N_CLUSTERS, epsilon=EPSILON, delta=DELTA, sample_size=sample_size)
     start = time.perf_counter()
-    fit = pais.private_kmeans(engine, settings)
+    fit = pais.fit(engine, settings)
     seconds = time.perf_counter() - start
     child.step()
     assert fit.survey is not None

@@ -65,7 +65,7 @@ def tables(bench: Bench) -> Iterator[Table]:
 def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
     """Ratios of both fits to decoding, and how often each reads the file."""
     surveyed = pais.KMeansSettings(n_clusters=N_CLUSTERS, epsilon=EPSILON, delta=DELTA)
-    fit = pais.private_kmeans(file, surveyed)
+    fit = pais.fit(file, surveyed)
     assert fit.survey is not None
     ball = fit.plan.ball
     stated = replace(surveyed, radius=ball.radius, center=ball.center, norms=fit.survey.norms)
@@ -80,12 +80,12 @@ def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
 
 
 def _fit(file: str, settings: pais.KMeansSettings, turn: int) -> object:
-    return pais.private_kmeans(file, replace(settings, epsilon=EPSILON + 1e-6 * turn))
+    return pais.fit(file, replace(settings, epsilon=EPSILON + 1e-6 * turn))
 
 
 def _reads(file: str, settings: pais.KMeansSettings) -> int:
     rows: list[int] = []
-    pais.private_kmeans(pais.source(file, on_rows=rows.append), settings)
+    pais.fit(pais.source(file, on_rows=rows.append), settings)
     return sum(rows)
 
 

@@ -161,9 +161,9 @@ def job(file: str, n_rows: int, repeats: int) -> dict[str, Any]:
     engine = pais.source(file)
     recorder = Recorder(engine)
     settings = pais.KMeansSettings(n_clusters=N_CLUSTERS, epsilon=EPSILON, delta=DELTA)
-    chosen = pais.private_kmeans(recorder, settings)
+    chosen = pais.fit(recorder, settings)
     folds = tuple(recorder.folds)
-    free = pais.private_kmeans(recorder, replace(settings, sample_size="free"))
+    free = pais.fit(recorder, replace(settings, sample_size="free"))
     assert chosen.survey is not None
     known, ball = chosen.survey.norms, chosen.plan.ball
     coreset = pais.CoresetRule(

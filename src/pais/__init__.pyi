@@ -6,7 +6,6 @@ from .accounting import (
     Ledger as Ledger,
     Part as Part,
     Release as Release,
-    Spent as Spent,
 )
 from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
 from .data.ball import Ball as Ball
@@ -77,7 +76,7 @@ from .mechanisms import (
     laplace_noise as laplace_noise,
 )
 from .norm_survey import survey as survey
-from .pipeline import private_kmeans as private_kmeans, run as run
+from .pipeline import fit as fit, release as release, run as run
 from .planning import (
     Facts as Facts,
     KMeansFit as KMeansFit,
@@ -119,7 +118,6 @@ from .privacy.rules import (
     constrained_weight as constrained_weight,
     not_private_variance_optimal as not_private_variance_optimal,
 )
-from .sample_release import release as release
 from .sampler import WeightedSample as WeightedSample, sample as sample
 from .statistics import (
     Statistic as Statistic,

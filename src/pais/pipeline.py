@@ -1,4 +1,7 @@
-"""The path of every release: facts, plan, sample, release. `fit` starts from settings and `run` from a plan."""
+"""The path of every release: facts, plan, sample, release.
+
+`fit` starts from settings, `run` from a plan and `release` from a sample.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ from dataclasses import replace
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
 from pais._base.tape import TAPE
-from pais.accounting import Accounts, Ledger, Prepaid, Release, accounts
+from pais.accounting import Accounts, Ledger, Part, Prepaid, Release, accounts
 from pais.data.sources import opened
 from pais.data.units import most_units
 from pais.errors import MismatchError
+from pais.mechanisms import Mechanism
 from pais.norm_survey import surveyed_facts
-from pais.planning import Facts, Fit, Plan, Settings
+from pais.planning import AT_COST, Facts, Fit, Plan, Settings
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
 from pais.sampler import Strategy, WeightedSample, sample_for as draw
 
@@ -61,9 +65,6 @@ def fit(
     return Fit(value=result.value, certificate=result.certificate, plan=plan, survey=facts.survey)
 
 
-private_kmeans = fit
-
-
 @validate.without_sizes
 def run(
     plan: Plan,
@@ -102,6 +103,73 @@ def run(
     plan = plan if plan.schema == engine.schema else replace(plan, schema=engine.schema)
     sample = draw(plan.mechanism, engine, ball=plan.ball, rule=plan.rule, bits=bits, strategy=strategy)
     return measure(plan, sample, charged, bits)
+
+
+@validate.without_sizes
+def release(
+    mechanism: Mechanism,
+    sample: WeightedSample,
+    *,
+    epsilon: float | None = None,
+    delta: float = 0.0,
+    spent: tuple[Part, ...] = (),
+    random_state: RandomState | BitSource = None,
+    ledger: Ledger | None = None,
+    max_epsilon_if_kept: float | None = None,
+) -> Release:
+    """Spend a sample on one mechanism, and certify the largest loss of any record in the ball.
+
+    Parameters
+    ----------
+    mechanism : Mechanism
+        Its noise must be calibrated for the norm of the sample's ball.
+    sample : WeightedSample
+        Spent by this call.
+    epsilon : float, optional
+        Budget: a release that would cost more is refused, and the sample is not spent.
+    delta : float
+        0 for pure noise; > 0 for Gaussian noise.
+    spent : tuple of Part
+        Earlier releases on the same rows; the certificate adds their prices.
+    random_state : None, int or numpy Generator
+        None draws the noise from the cryptographic generator. Any other value is not private.
+    ledger : Ledger, optional
+        Charged for this release, as is every active ledger.
+    max_epsilon_if_kept : float, optional
+        Largest epsilon of a record given that it was kept in the sample, `spent` included; None = 15 more than
+        epsilon. A release that exceeds it is refused, and the sample is not spent.
+
+    Notes
+    -----
+    Guarantee. The certificate states the certified worst case of the sample's rule under the mechanism's profile,
+    whether or not the rule was planned for it: `tests/unit/test_pipeline.py`. Ledgers are checked before the sample is
+    spent and charged before noise is drawn: `tests/unit/accounting/test_ledger_charging.py`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pais
+    >>> ball = pais.Ball(radius=1.0, order=1)
+    >>> drawn = pais.sample(np.zeros((1000, 2)), ball=ball, rule=pais.UniformRule(rate=0.1))
+    >>> result = pais.release(pais.WeightedCount(noise=pais.laplace_noise(50.0)), drawn, epsilon=0.5)
+    >>> result.certificate.epsilon <= 0.5
+    True
+    """
+    validate.instance("sample", sample, WeightedSample, "Draw one with pais.sample.")
+    plan = Plan(
+        ball=sample.ball,
+        rule=sample.rule,
+        mechanism=mechanism,
+        epsilon=AT_COST if epsilon is None else epsilon,
+        delta=delta,
+        spent=spent,
+        max_epsilon_if_kept=max_epsilon_if_kept,
+        unit=sample.unit,
+        schema=sample.schema,
+    )
+    charged = accounts(ledger)
+    charged.check(*plan.due)
+    return measure(plan, sample, charged, bit_source(random_state, stream=1))
 
 
 def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSource) -> Release:

@@ -181,6 +181,6 @@ def test_a_run_states_what_its_case_says_and_measures_all_rows() -> None:
     assert settings.delta == pytest.approx(150**-1.1)
     run = worker.run(Path(), case, 0)
     rows = tables(Path())["pe-iris"].rows()
-    fit = pais.private_kmeans(rows, settings, random_state=0, counted=False)
+    fit = pais.fit(rows, settings, random_state=0, counted=False)
     assert run.cost == pytest.approx(cost(rows, fit.value.centers))
     assert not run.error

@@ -120,8 +120,7 @@ def test_sample_survey_and_fit_do_not_depend_on_the_storage(stored: str, tmp_pat
     surveys = [pais.survey(rows, epsilon=1.0, random_state=2) for rows in (expected, engine)]
     assert surveys[0] == surveys[1]
     fits = [
-        pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=3, epsilon=3.0), random_state=3)
-        for rows in (expected, engine)
+        pais.fit(rows, pais.KMeansSettings(n_clusters=3, epsilon=3.0), random_state=3) for rows in (expected, engine)
     ]
     assert fits[0].value.centers.tolist() == fits[1].value.centers.tolist()
 
@@ -133,7 +132,7 @@ def test_units_with_a_schema_do_not_depend_on_the_storage(stored: str, tmp_path:
     surveys = [pais.survey(rows, epsilon=1.0, random_state=2) for rows in (expected, engine)]
     assert surveys[0] == surveys[1]
     settings = pais.KMeansSettings(n_clusters=3, epsilon=3.0)
-    fits = [pais.private_kmeans(rows, settings, random_state=3) for rows in (expected, engine)]
+    fits = [pais.fit(rows, settings, random_state=3) for rows in (expected, engine)]
     assert fits[0].value.centers.tolist() == fits[1].value.centers.tolist()
     assert fits[0].certificate.neighbours == "one person added or removed"
 

@@ -15,7 +15,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_iris
 
 import pais
-from pais import KMeansFit, KMeansSettings, NormDistribution, private_kmeans
+from pais import KMeansFit, KMeansSettings, NormDistribution
 from pais.mechanisms import LpNoise, laplace_noise
 from tests.kmeans_cases import DELTAS, RADIUS, ROWS, settings_of, stated
 
@@ -42,7 +42,7 @@ def test_the_cost_is_near_that_of_a_run_without_privacy(
     ratios = [
         cost(
             ROWS,
-            private_kmeans(ROWS, make(mechanism, epsilon=epsilon, sampling=sampling), random_state=seed).value.centers,
+            pais.fit(ROWS, make(mechanism, epsilon=epsilon, sampling=sampling), random_state=seed).value.centers,
         )
         / BEST
         for seed in range(3)
@@ -55,7 +55,7 @@ def test_the_cost_is_near_that_of_a_run_without_privacy(
 @pytest.mark.filterwarnings("ignore:epsilon=.* is a weak guarantee:UserWarning")
 @pytest.mark.parametrize("mechanism", ["l2", "laplace"])
 def test_the_papers_algorithm_runs_and_costs_what_lloyd_costs(mechanism: str) -> None:
-    fit = private_kmeans(ROWS, stated(mechanism, algorithm="paper", epsilon=20.0), random_state=1)
+    fit = pais.fit(ROWS, stated(mechanism, algorithm="paper", epsilon=20.0), random_state=1)
     made = fit.plan.mechanism
     assert isinstance(made, pais.KMeans)
     assert fit.value.centers.shape == (5, 6)
@@ -69,7 +69,7 @@ def test_the_papers_algorithm_runs_and_costs_what_lloyd_costs(mechanism: str) ->
 
 
 def test_noisy_counts_of_the_last_round_are_near_the_sizes_of_the_clusters() -> None:
-    fit = private_kmeans(ROWS, stated(epsilon=5.0), random_state=0)
+    fit = pais.fit(ROWS, stated(epsilon=5.0), random_state=0)
     label = ((ROWS[:, None, :] - fit.value.centers[None]) ** 2).sum(axis=2).argmin(axis=1)
     np.testing.assert_allclose(fit.value.noisy_counts, np.bincount(label, minlength=5), rtol=0.15)
 
@@ -91,8 +91,8 @@ def test_scaling_rows_radius_and_center_scales_the_centers(mechanism: str, facto
             norms=plain.norms.norms * factor, masses=plain.norms.masses, radius=plain.radius * factor
         ),
     )
-    here = private_kmeans(ROWS, plain, random_state=4).value
-    there = private_kmeans(ROWS * factor, scaled, random_state=4).value
+    here = pais.fit(ROWS, plain, random_state=4).value
+    there = pais.fit(ROWS * factor, scaled, random_state=4).value
     if math.log2(factor).is_integer():
         np.testing.assert_allclose(there.centers, here.centers * factor, rtol=1e-9)
         np.testing.assert_allclose(there.noisy_counts, here.noisy_counts, rtol=1e-9)
@@ -106,15 +106,15 @@ def test_scaling_rows_radius_and_center_scales_the_centers(mechanism: str, facto
 
 @pytest.mark.parametrize("mechanism", DELTAS)
 def test_moving_rows_and_center_moves_the_centers(mechanism: str) -> None:
-    here = private_kmeans(ROWS, stated(mechanism), random_state=4).value
-    there = private_kmeans(ROWS + 64.0, stated(mechanism, center=(64.0,) * 6), random_state=4).value
+    here = pais.fit(ROWS, stated(mechanism), random_state=4).value
+    there = pais.fit(ROWS + 64.0, stated(mechanism, center=(64.0,) * 6), random_state=4).value
     np.testing.assert_allclose(there.centers, here.centers + 64.0, rtol=1e-3)
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)
 def test_release_of_all_rows_does_not_depend_on_row_order(mechanism: str) -> None:
-    here = private_kmeans(ROWS, stated(mechanism, sampling="none"), random_state=4).value
-    there = private_kmeans(ROWS[::-1].copy(), stated(mechanism, sampling="none"), random_state=4).value
+    here = pais.fit(ROWS, stated(mechanism, sampling="none"), random_state=4).value
+    there = pais.fit(ROWS[::-1].copy(), stated(mechanism, sampling="none"), random_state=4).value
     np.testing.assert_array_equal(here.centers, there.centers)
 
 
@@ -128,7 +128,7 @@ NEIGHBOURS = [ROWS, np.vstack([ROWS, np.full((1, 6), 1e4)]), np.vstack([ROWS, np
 def test_certificates_of_neighbouring_data_are_identical_where_all_facts_are_stated(
     mechanism: str, sampling: str
 ) -> None:
-    fits = [private_kmeans(rows, stated(mechanism, sampling=sampling)) for rows in NEIGHBOURS]
+    fits = [pais.fit(rows, stated(mechanism, sampling=sampling)) for rows in NEIGHBOURS]
     assert len({replace(fit.certificate, values_sha256=None).to_json() for fit in fits}) == 1
     assert len({fit.plan.explain() for fit in fits}) == 1
     assert fits[0].certificate.secure_randomness
@@ -145,7 +145,7 @@ def shape_of(value: object) -> object:
 
 @pytest.mark.parametrize("mechanism", DELTAS)
 def test_certificates_with_a_survey_differ_only_in_surveyed_values(mechanism: str) -> None:
-    fits = [private_kmeans(rows, settings_of(mechanism, sampling="none")) for rows in NEIGHBOURS]
+    fits = [pais.fit(rows, settings_of(mechanism, sampling="none")) for rows in NEIGHBOURS]
     loaded = [json.loads(fit.certificate.to_json()) for fit in fits]
     for certificate, fit in zip(loaded, fits, strict=True):
         assert fit.survey is not None
@@ -189,7 +189,7 @@ def certificates() -> list[Any]:
 def test_every_certificate_follows_the_published_schema(
     rows: np.ndarray, case: KMeansSettings, seed: int | None
 ) -> None:
-    certificate = json.loads(private_kmeans(rows, case, random_state=seed).certificate.to_json())
+    certificate = json.loads(pais.fit(rows, case, random_state=seed).certificate.to_json())
     jsonschema.Draft202012Validator(SCHEMA).validate(certificate)
 
 
@@ -220,7 +220,7 @@ def test_certificates_of_other_mechanisms_follow_the_published_schema() -> None:
 )
 def test_schema_refuses_invalid_certificates(change: dict[str, object]) -> None:
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    good = json.loads(private_kmeans(ROWS[:500], stated(), random_state=0).certificate.to_json())
+    good = json.loads(pais.fit(ROWS[:500], stated(), random_state=0).certificate.to_json())
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.Draft202012Validator(SCHEMA).validate({**good, **change})
     for name in good:
@@ -230,7 +230,7 @@ def test_schema_refuses_invalid_certificates(change: dict[str, object]) -> None:
 
 def test_seeded_results_are_marked_not_private() -> None:
     for case in (stated(), settings_of()):
-        fit = private_kmeans(ROWS, case, random_state=7)
+        fit = pais.fit(ROWS, case, random_state=7)
         assert fit.certificate.note == "seeded, not private"
         assert fit.survey is None or not fit.survey.secure_randomness
 
@@ -238,7 +238,7 @@ def test_seeded_results_are_marked_not_private() -> None:
 @pytest.mark.parametrize("rows", [ROWS[:300].tolist(), ROWS[:300].astype(np.float32), np.asfortranarray(ROWS[:300])])
 @pytest.mark.parametrize("make", [settings_of, stated], ids=["surveyed", "stated"])
 def test_fit_accepts_every_kind_of_table(rows: Any, make: Any) -> None:
-    assert private_kmeans(rows, make(), random_state=0).value.centers.shape == (5, 6)
+    assert pais.fit(rows, make(), random_state=0).value.centers.shape == (5, 6)
 
 
 NO_TABLES: dict[str, Any] = {
@@ -258,13 +258,13 @@ NO_TABLES: dict[str, Any] = {
 )
 def test_rows_that_are_not_a_table_are_refused(kind: str, facts: dict[str, Any]) -> None:
     with pytest.raises(pais.DataError):
-        private_kmeans(NO_TABLES[kind], stated(**facts))
+        pais.fit(NO_TABLES[kind], stated(**facts))
 
 
 @pytest.mark.parametrize("facts", [{}, {"radius": None, "norms": None}], ids=["stated", "center stated"])
 def test_rows_of_another_width_than_the_center_are_refused(facts: dict[str, Any]) -> None:
     with pytest.raises(pais.DataError, match="column"):
-        private_kmeans(ROWS[:, :2], stated(**facts))
+        pais.fit(ROWS[:, :2], stated(**facts))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -272,11 +272,11 @@ def test_table_without_finite_rows_is_released_like_an_empty_table(value: float)
     rows = ROWS[:2000].copy()
     rows[:, 4] = value
     for case in (stated(), settings_of(), stated(sampling="uniform", sample_size=100.0)):
-        none, bad = (private_kmeans(one, case, random_state=1) for one in (ROWS[:0], rows))
+        none, bad = (pais.fit(one, case, random_state=1) for one in (ROWS[:0], rows))
         assert np.all(np.isfinite(bad.value.centers))
         assert np.array_equal(none.value.centers, bad.value.centers)
     with pytest.raises(pais.DataError, match=r"column\(s\) 4"):
-        private_kmeans(pais.source(rows, missing="error"), stated())
+        pais.fit(pais.source(rows, missing="error"), stated())
 
 
 # -- fits that say little -----------------------------------------------------------------------------------------
@@ -291,7 +291,7 @@ def test_an_empty_sample_gives_centers_in_the_ball(mechanism: str, sampling: str
     order, radius = (1.0, 20.0) if mechanism == "laplace" else (2.0, RADIUS)
     norms = NormDistribution.from_quantiles(lambda level: radius * level**0.5, n_rows=1e6, radius=radius)
     case = stated(mechanism, radius=radius, norms=norms, sampling=sampling, sample_size=2000.0)
-    fit: KMeansFit = private_kmeans(np.zeros((1, 6)), case, random_state=0)
+    fit: KMeansFit = pais.fit(np.zeros((1, 6)), case, random_state=0)
     assert fit.plan.ball.order == order
     for seed in range(5):
         value = pais.run(fit.plan, np.zeros((1, 6)), random_state=seed).value
@@ -317,7 +317,7 @@ def test_rows_that_the_noise_drowns_give_one_center_in_every_run() -> None:
     rows = np.eye(10)[rng.integers(0, 10, (300, 3))].reshape(300, -1)
     one_center = np.square(rows).sum()
     for seed in range(60):
-        fitted = pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=8, epsilon=0.02), random_state=seed)
+        fitted = pais.fit(rows, pais.KMeansSettings(n_clusters=8, epsilon=0.02), random_state=seed)
         assert fitted.value.effective_centers == 1
         distance = np.square(rows[:, None, :] - fitted.value.centers).sum(axis=2).min(axis=1)
         assert distance.sum() <= 1.05 * one_center

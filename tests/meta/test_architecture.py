@@ -29,7 +29,6 @@ ROOMS = [
     "norm_survey",
     "sampler",
     "pipeline",
-    "sample_release",
     "report",
     "statistics",
     "estimators",

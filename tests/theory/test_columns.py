@@ -192,7 +192,7 @@ def test_noise_of_a_fit_with_open_columns_is_within_its_price(monkeypatch: pytes
     rng = np.random.default_rng(1)
     table = pa.table({"a": rng.lognormal(8.0, 1.0, 6000), "b": rng.normal(40.0, 9.0, 6000), "c": rng.random(6000)})
     rows = source(table, columns={"a": "auto", "b": "auto", "c": (0.0, 1.0)})
-    fit = pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=2, epsilon=1.0), random_state=0)
+    fit = pais.fit(rows, pais.KMeansSettings(n_clusters=2, epsilon=1.0), random_state=0)
     total = math.sqrt(math.fsum(shift**2 for shift in stages))
     assert len(stages) == 5
     assert total <= fit.plan.survey_shift == fit.survey.shift == fit.certificate.survey_shift
@@ -292,9 +292,7 @@ def test_bounds_are_the_same_in_memory_and_from_a_file(tmp_path: Path) -> None:
 def test_fit_releases_centers_in_own_units_and_records_the_bounds() -> None:
     table = pais.example_people(3000)
     columns = {"age": "auto", "income": "auto", "premium": bool}
-    fit = pais.private_kmeans(
-        source(table, columns=columns), pais.KMeansSettings(n_clusters=3, epsilon=1.0), random_state=0
-    )
+    fit = pais.fit(source(table, columns=columns), pais.KMeansSettings(n_clusters=3, epsilon=1.0), random_state=0)
     assert fit.schema is not None
     assert fit.schema.open == ()
     assert fit.schema == fit.survey.schema == fit.plan.schema
@@ -328,7 +326,7 @@ def test_stated_facts_are_refused_beside_open_columns() -> None:
     facts = pais.Facts(ball=pais.Ball(radius=1.0), norms=norms)
     rows = source(pa.table({"a": [1.0, 2.0]}), columns={"a": "auto"})
     with pytest.raises(pais.MismatchError, match="no bounds yet"):
-        pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=1, epsilon=1.0), facts=facts, random_state=0)
+        pais.fit(rows, pais.KMeansSettings(n_clusters=1, epsilon=1.0), facts=facts, random_state=0)
 
 
 def test_bounds_of_all_columns_save_the_mean_of_the_survey() -> None:

@@ -156,11 +156,11 @@ def test_estimator_with_overflow_reads_no_row() -> None:
     norms = NormDistribution(norms=np.array([0.5]), masses=np.array([1e3]), radius=1.0)
     settings_ = pais.KMeansSettings(n_clusters=2, epsilon=1e14, radius=1.0, norms=norms, mechanism="l2")
     with pytest.raises(ArgumentError, match=r"64-bit|out of range"):
-        pais.private_kmeans(rows, settings_)
+        pais.fit(rows, settings_)
     assert rows.looks == 0
     # The rows do raise when they are read.
     with pytest.raises(AssertionError, match="read"):
-        pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=2, epsilon=1.0, radius=1.0, norms=norms, delta=1e-6))
+        pais.fit(rows, pais.KMeansSettings(n_clusters=2, epsilon=1.0, radius=1.0, norms=norms, delta=1e-6))
 
 
 @noises

@@ -84,7 +84,7 @@ def test_rounds_at_the_delta_of_the_fit_are_caught(sampling: str, monkeypatch: p
 def test_noise_of_a_whole_fit_is_within_its_price(rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stages = spied(monkeypatch)
     table = cloud(4000)
-    fit = pais.private_kmeans(table, settings_of(2.0, sampling="none", **rows), random_state=0)
+    fit = pais.fit(table, settings_of(2.0, sampling="none", **rows), random_state=0)
     total = math.sqrt(math.fsum(shift**2 for shift in stages))
     assert len(stages) == (2 if rows else 3)
     assert total <= fit.plan.survey_shift == fit.survey.shift == fit.certificate.survey_shift
@@ -127,13 +127,13 @@ def test_stages_larger_than_the_shift_are_caught(monkeypatch: pytest.MonkeyPatch
     stages = spied(monkeypatch)
     counted = SurveyNoise.on_counts
     monkeypatch.setattr(SurveyNoise, "on_counts", lambda self, share: counted(self, share + 0.4))
-    fit = pais.private_kmeans(cloud(4000), settings_of(2.0), random_state=0)
+    fit = pais.fit(cloud(4000), settings_of(2.0), random_state=0)
     assert math.sqrt(math.fsum(shift**2 for shift in stages)) > 1.2 * fit.plan.survey_shift
 
 
 def test_a_survey_without_rows_above_its_noise_spends_the_rest_on_the_norms(monkeypatch: pytest.MonkeyPatch) -> None:
     stages = spied(monkeypatch)
-    fit = pais.private_kmeans(np.ones((3, 2)), settings_of(0.5), random_state=0)
+    fit = pais.fit(np.ones((3, 2)), settings_of(0.5), random_state=0)
     assert not fit.survey.above_noise
     assert len(stages) == 2
     assert math.hypot(*stages) == pytest.approx(fit.plan.survey_shift, rel=1e-9)
@@ -148,7 +148,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_counted(monkeypatch: pytes
         return draw_steps(self, shape, lattice, bits, **more)
 
     monkeypatch.setattr(GaussianNoise, "draw_steps", draw)
-    pais.private_kmeans(cloud(4000), settings_of(2.0), random_state=0)
+    pais.fit(cloud(4000), settings_of(2.0), random_state=0)
     assert [1.0 / drawn[0], 1.0 / drawn[2]] == pytest.approx([stages[0], stages[2]], rel=1e-12)
 
 
@@ -157,7 +157,7 @@ def test_the_shift_is_fixed_before_a_row_is_read(delta: float | None) -> None:
     """Tables of all sizes and scales are surveyed with one shift, which the settings give without any table."""
     settings = settings_of(1.0, delta=delta)
     shifts = {
-        pais.private_kmeans(table, settings, random_state=1).plan.survey_shift
+        pais.fit(table, settings, random_state=1).plan.survey_shift
         for table in (cloud(300), cloud(30_000), 1e6 * cloud(2000), np.zeros((1, 5)))
     }
     assert shifts == {settings.survey_noise.shift}
@@ -218,7 +218,7 @@ def test_limit_of_the_rounds_and_the_survey_meet_the_limit_together(limit: float
 
 
 def test_every_plan_made_from_a_survey_counts_its_shift() -> None:
-    first = pais.private_kmeans(cloud(4000), settings_of(1.0), random_state=0)
+    first = pais.fit(cloud(4000), settings_of(1.0), random_state=0)
     assert first.survey is not None
     again = settings_of(0.5).plan(pais.Facts.from_own(first.survey), 5)
     assert again.survey_shift == first.survey.shift
@@ -290,7 +290,7 @@ def test_a_seeded_survey_makes_every_certificate_from_it_say_so(seeded: bool) ->
 
 def test_no_account_counts_less_than_the_joint_price() -> None:
     ledger, table = pais.Ledger(epsilon=5.0, delta=1e-5), cloud(2000)
-    fit = pais.private_kmeans(table, settings_of(1.0, sampling="uniform", sample_size=500), ledger=ledger)
+    fit = pais.fit(table, settings_of(1.0, sampling="uniform", sample_size=500), ledger=ledger)
     assert np.asarray(ledger.record_losses(table)) == pytest.approx(1.0)
     assert ledger.tight_epsilon(DELTA) >= 1.0
     assert np.all(pais.record_losses(fit.plan, np.linspace(0.0, fit.plan.ball.radius, 9)) == 1.0)
@@ -332,7 +332,7 @@ def test_survey_files_survive_a_round_trip_and_edits_are_refused() -> None:
 
 
 def test_certificate_files_survive_a_round_trip_and_edits_are_refused() -> None:
-    certificate = pais.private_kmeans(cloud(2000), settings_of(1.0)).certificate
+    certificate = pais.fit(cloud(2000), settings_of(1.0)).certificate
     content = json.loads(certificate.to_json())
     assert pais.Certificate.from_dict(content) == certificate
     shift, rounds = certificate.survey_shift, certificate.release_delta

@@ -168,7 +168,7 @@ def test_stated_limit_is_kept_and_a_larger_one_admits_the_plan() -> None:
 
 
 def test_earlier_releases_count_within_a_stated_limit() -> None:
-    earlier = (pais.Spent(what="survey", epsilon=0.5),)
+    earlier = (pais.Part(what="survey", epsilon=0.5),)
     norms = pais.NormDistribution(norms=[1.0], masses=[1e6], radius=RADIUS)
 
     def planned(limit: float) -> pais.Plan:
@@ -311,7 +311,7 @@ def test_certificate_states_the_loss_of_kept_records_in_total(mechanism: str, de
     ).fit(rows)
     certificate = model.certificate_
     # The price of a release with a Gaussian survey is that of both.
-    survey = certificate.parts[0]["epsilon"] if mechanism == "l2" else 0.0
+    survey = certificate.parts[0].epsilon if mechanism == "l2" else 0.0
     assert certificate.epsilon_if_kept >= model.plan_.price.epsilon_if_kept + survey  # type: ignore[operator]
     assert certificate.epsilon <= certificate.epsilon_if_kept <= certificate.max_epsilon_if_kept
     assert certificate.max_epsilon_if_kept <= certificate.epsilon + 15.0 + 1e-12

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -103,19 +102,6 @@ def test_a_plan_from_a_saved_survey_chooses_the_same_radius_and_says_how(mechani
     assert Plan.from_dict(json.loads(json.dumps(plans[0].to_dict()))) == plans[0]
 
 
-def test_a_survey_of_an_earlier_version_keeps_its_radius() -> None:
-    path = Path(__file__).parents[1] / "data" / "format-1" / "survey.json"
-    survey = Survey.load(path)
-    assert survey.quantile_asked
-    described = {name: value for name, value in survey.to_dict().items() if name != "quantile_asked"}
-    for one in (survey, Survey.from_dict(described)):
-        epsilon = 1.0 + one.epsilon
-        d = len(one.ball.center or (0.0,))
-        plan = settings(epsilon=epsilon).plan(Facts.from_own(one), d)
-        assert plan.ball == one.ball
-        assert plan.radius_choice is None
-
-
 def test_a_larger_epsilon_gives_a_larger_radius() -> None:
     survey = pais.survey(heavy_rows(), epsilon=0.5, random_state=1)
     radii = [
@@ -137,12 +123,12 @@ def test_a_stated_quantile_fixes_the_radius() -> None:
     assert settings().plan(Facts.from_own(again), 4).ball == plan.ball == again.ball
     with pytest.raises(MismatchError, match="quantile"):
         settings(quantile=0.9).plan(Facts.from_own(again), 4)
-    fitted = pais.private_kmeans(rows, settings(quantile=0.9), random_state=1)
+    fitted = pais.fit(rows, settings(quantile=0.9), random_state=1)
     assert fitted.plan.radius_choice is None
 
 
 def test_a_stated_radius_is_kept() -> None:
-    fitted = pais.private_kmeans(heavy_rows(), settings(radius=math.pi), random_state=1)
+    fitted = pais.fit(heavy_rows(), settings(radius=math.pi), random_state=1)
     assert fitted.plan.ball.radius == math.pi
     assert fitted.plan.radius_choice is None
     with pytest.raises(pais.ArgumentError, match="quantile"):
@@ -151,7 +137,7 @@ def test_a_stated_radius_is_kept() -> None:
 
 def test_the_algorithm_of_the_paper_keeps_a_fixed_quantile() -> None:
     rows = heavy_rows()
-    fitted = pais.private_kmeans(
+    fitted = pais.fit(
         rows, settings(epsilon=10.0, algorithm="paper", mechanism="l2", delta=None, center=(1.6,) * 4), random_state=1
     )
     assert fitted.plan.radius_choice is None

@@ -237,7 +237,7 @@ def test_scaling_rows_and_radius_scales_the_centers_of_k_means(exponent: int, me
             norms=norms,
             mechanism=mechanism,
         )
-        return pais.private_kmeans(rows * by, wanted, random_state=3).value.centers
+        return pais.fit(rows * by, wanted, random_state=3).value.centers
 
     np.testing.assert_allclose(centers(factor) / factor, centers(1.0), rtol=1e-6, atol=1e-6)
 

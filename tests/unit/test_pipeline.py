@@ -208,5 +208,5 @@ def test_settings_whose_plan_leaves_out_the_survey_are_refused() -> None:
     for kind, mechanism, spent in ((Forgetful, "gaussian", 1.0), (Forgetful, "l2", 0.052), (Generous, "l2", 0.052)):
         ledger = pais.Ledger(epsilon=5.0, delta=1e-5)
         with pytest.raises(pais.MismatchError, match="survey"):
-            pais.private_kmeans(ROWS, kind(n_clusters=2, epsilon=1.0, mechanism=mechanism), ledger=ledger)
+            pais.fit(ROWS, kind(n_clusters=2, epsilon=1.0, mechanism=mechanism), ledger=ledger)
         assert ledger.spent.epsilon == spent

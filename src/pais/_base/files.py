@@ -18,7 +18,7 @@ import numpy as np
 
 from pais.errors import ArgumentError, PaisError
 
-#: Format of the files that this version writes. Files of format 1 do not state a format.
+#: Format of the files. Files that state another format, or none, are refused.
 FORMAT = 2
 
 #: The kinds of files.
@@ -33,10 +33,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class _Kind:
-    family: str
     name: str
     renamed: Mapping[str, str]  # names in files, by field name
-    null_is_infinite: Sequence[str]  # fields in which earlier versions wrote null for infinity
     implied: Sequence[str]  # fields that the class determines; they are not written
 
 
@@ -49,13 +47,12 @@ def stored(
     name: str,
     *,
     renamed: Mapping[str, str] | None = None,
-    null_is_infinite: Sequence[str] = (),
     implied: Sequence[str] = (),
 ) -> Callable[[C], C]:
     """Register a dataclass of a family, so that it can be rebuilt from its dictionary."""
 
     def register(cls: C) -> C:
-        _KINDS[cls] = _Kind(family, name, renamed or {}, null_is_infinite, implied)
+        _KINDS[cls] = _Kind(name, renamed or {}, implied)
         _CLASSES[family, name] = cls
         return cls
 
@@ -98,9 +95,7 @@ def from_dict(described: Mapping[str, Any], family: str) -> Any:
         raise ArgumentError(f"a {family} that pais does not define cannot be read from a file. Build it in Python.")
     kind = _KINDS[cls]
     names = {stored_name: name for name, stored_name in kind.renamed.items()}
-    values = {names.get(key, key): _rebuilt(value) for key, value in described.items() if key != family}
-    infinite = {key: math.inf for key in kind.null_is_infinite if values.get(key, 0.0) is None}
-    return cls(**values | infinite)
+    return cls(**{names.get(key, key): _rebuilt(value) for key, value in described.items() if key != family})
 
 
 def _rebuilt(value: Any) -> Any:
@@ -176,16 +171,15 @@ def load(path: str | Path, kind: str, build: Callable[[dict[str, Any]], T]) -> T
         raise ArgumentError(f"{path} is not a {kind}. Pass a {kind} file that pais wrote.") from None
 
 
-def require_format(content: Mapping[str, Any], kind: str) -> int:
-    """Return the format of a file's content; raise if it is of another kind or of a later format."""
-    if content.get("kind", kind) != kind:
+def require_format(content: Mapping[str, Any], kind: str) -> None:
+    """Raise if a file's content is of another kind or format."""
+    stated = content.get("kind")
+    if stated != kind:
         # The file may be any JSON object, even one with rows, so the text does not quote it.
-        other = next((name for name in KINDS if name == content["kind"]), f"file of another kind than a {kind}")
+        other = next((name for name in KINDS if name == stated), f"file of another kind than a {kind}")
         raise ArgumentError(f"it is a {other}. Pass a {kind}.")
-    version = content.get("format", 1)
-    if type(version) is not int or not 1 <= version <= FORMAT:
-        raise ArgumentError("it was written by a later version of pais. Install that version to read it.")
-    return version
+    if type(content.get("format")) is not int or content["format"] != FORMAT:
+        raise ArgumentError("another version of pais wrote it. Install that version to read it.")
 
 
 def texts(values: Any) -> tuple[str, ...] | None:

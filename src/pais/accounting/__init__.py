@@ -3,13 +3,10 @@
 from pais.accounting.amounts import Budget
 from pais.accounting.certificate import Certificate, Release
 from pais.accounting.entries import Entry, new_name
-from pais.accounting.individual import RecordLosses, record_loss
+from pais.accounting.individual import record_loss
 from pais.accounting.ledger import Accounts, Ledger, accounts, travelling
 from pais.accounting.part import Part
 from pais.accounting.prepaid import Prepaid
-
-#: The former name of `Part`.
-Spent = Part
 
 __all__ = [
     "Accounts",
@@ -19,9 +16,7 @@ __all__ = [
     "Ledger",
     "Part",
     "Prepaid",
-    "RecordLosses",
     "Release",
-    "Spent",
     "accounts",
     "new_name",
     "record_loss",

@@ -45,9 +45,9 @@ class Certificate(Carded):
         How it was chosen: "stated", "pure noise", or a default for a stated or surveyed number of rows.
     survey_shift : float
         Gaussian shift of a survey whose loss is in the price of the last part; 0 if there is none.
-    release_delta : float, optional
+    release_delta : float
         The delta, at the epsilon of the last part, that the mechanism meets by itself. It is below `delta_used` if
-        there is a `survey_shift`: the rest pays for the survey. None in certificates of earlier versions.
+        there is a `survey_shift`: the rest pays for the survey.
     parts : tuple of Part
         The releases on these rows, each with its own epsilon and delta; `epsilon` and `delta` are their sums.
     neighbours : str
@@ -80,13 +80,13 @@ class Certificate(Carded):
     max_epsilon_if_kept: float
     delta_used: float
     delta_basis: str
-    survey_shift: float = 0.0
-    release_delta: float | None = None
+    survey_shift: float
+    release_delta: float
     parts: tuple[Part, ...]
     neighbours: str
-    unit: dict[str, object] | None = None
-    schema: dict[str, object] | None = None
-    about: str = ""
+    unit: dict[str, object] | None
+    schema: dict[str, object] | None
+    about: str
     note: str
     secure_randomness: bool
     mechanism: dict[str, object]
@@ -108,7 +108,7 @@ class Certificate(Carded):
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Certificate:
-        """Rebuild a certificate from its dictionary. Certificates of earlier versions can be read too."""
+        """Rebuild a certificate from its dictionary."""
         files.require_format(described, "certificate")
         content = {name: value for name, value in described.items() if name not in ("kind", "format")}
         parts = tuple(Part.from_dict(part) for part in content.pop("parts"))
@@ -144,7 +144,7 @@ class Certificate(Carded):
     def _require_joint_price(self, used: float) -> None:
         """Raise if the price of the last part does not cover the survey whose shift is stated."""
         shift = validate.non_negative("survey_shift", self.survey_shift)
-        rounds = used if self.release_delta is None else validate.target_delta(self.release_delta)
+        rounds = validate.target_delta(self.release_delta)
         covered = rounds == used
         if shift > 0.0:
             largest = delta_after(self.parts[-1].epsilon, used, survey_shift=shift)

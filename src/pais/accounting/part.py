@@ -79,10 +79,6 @@ class Part:
             raise ArgumentError("release is not printable text. Leave it out.")
         validate.instance("unit", self.unit, str, "Pass the name of a column, or leave it out.")
 
-    def __getitem__(self, name: str) -> Any:
-        """``part["epsilon"]`` is ``part.epsilon``: in earlier versions, parts were dictionaries."""
-        return self.to_dict()[name]
-
     @property
     def is_complete(self) -> bool:
         """Whether equal descriptions mean equal releases: all classes in it are defined by this package."""

@@ -49,7 +49,7 @@ def certificate_text(content: Mapping[str, Any]) -> str:
     for total, prices in zip((epsilon, delta), zip(*parts, strict=True), strict=True):
         if not math.isclose(total, sum(prices), rel_tol=1e-9, abs_tol=1e-300):
             raise ValueError
-    about = content.get("about") or ""
+    about = content["about"]
     lines = ["This is the certificate of a release.", *([f"The release is about: {about}."] if about else [])]
     if content["secure_randomness"] is not True:
         lines += [
@@ -58,13 +58,12 @@ def certificate_text(content: Mapping[str, Any]) -> str:
         ]
     neighbours = str(content["neighbours"])
     lines += ["", "Guarantee", *guarantee_lines(epsilon, delta, neighbours), *delta_lines(content)]
-    if "epsilon_if_kept" in content:
-        lines += if_kept_lines(epsilon, float(content["epsilon_if_kept"]), neighbours)
+    lines += if_kept_lines(epsilon, float(content["epsilon_if_kept"]), neighbours)
     lines += ["", "Parts"]
     lines += [f"  {part['what']}: {price_in_words(part)}" for part in content["parts"]]
     lines += joint_lines(content, neighbours)
     lines += ["", "How", *how_lines(content)]
-    if content.get("schema") is not None:
+    if content["schema"] is not None:
         lines += ["", "Columns", *(f"  {name}: {words}" for name, words in columns_in_words(content["schema"]))]
     lines += [
         "",
@@ -121,9 +120,8 @@ def if_kept_lines(epsilon: float, kept: float, neighbours: str = ONE_ROW) -> lis
 
 def delta_lines(content: Mapping[str, Any]) -> list[str]:
     """Explain how delta was chosen, if the user did not state it."""
-    basis = content.get("delta_basis")
-    # Certificates of earlier versions do not contain this field.
-    if basis is None or not str(basis).startswith("default"):
+    basis = str(content["delta_basis"])
+    if not basis.startswith("default"):
         return []
     used = validate.target_delta(content["delta_used"])
     return [f"  The noise was calibrated for delta {raised(used, 3)}: the {basis}."]
@@ -131,8 +129,7 @@ def delta_lines(content: Mapping[str, Any]) -> list[str]:
 
 def joint_lines(content: Mapping[str, Any], neighbours: str = ONE_ROW) -> list[str]:
     """Explain how a price divides between the survey and the release, if it includes a survey."""
-    # Certificates of earlier versions do not contain these fields.
-    if not content.get("survey_shift"):
+    if not content["survey_shift"]:
         return []
     shift = validate.positive("survey_shift", content["survey_shift"])
     rounds = validate.target_delta(content["release_delta"])

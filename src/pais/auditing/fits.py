@@ -214,7 +214,7 @@ def _public_facts(fit: Fit, geometry: _Geometry) -> Facts:
     """Values of the survey, the plan and the certificate, all of which are released together with the centers."""
     plan, certificate = fit.plan, fit.certificate
     facts: dict[str, object] = {
-        CERTIFICATE: "; ".join([certificate.note, *(str(part["what"]) for part in certificate.parts)]),
+        CERTIFICATE: "; ".join([certificate.note, *(part.what for part in certificate.parts)]),
         "certified epsilon": certificate.epsilon,
         "certified delta": certificate.delta,
         "radius": plan.ball.radius,

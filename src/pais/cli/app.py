@@ -75,9 +75,9 @@ def example(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Write a table about people who do not exist, to try the other commands on."""
-    from pais.cli import example as example_table
+    from pais.cli import commands
 
-    example_table.example(file, n_people=people, seed=seed, overwrite=overwrite)
+    commands.example(file, n_people=people, seed=seed, overwrite=overwrite)
 
 
 @app.command(cls=Command)
@@ -92,9 +92,9 @@ def check(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Compare a file with what you state about it, for the data's owner. NOT private; no ledger is charged."""
-    from pais.cli import check as checking
+    from pais.cli import commands
 
-    checking.check(wanted, out, as_json=as_json, overwrite=overwrite)
+    commands.check(wanted, out, as_json=as_json, overwrite=overwrite)
 
 
 @app.command(cls=Command)
@@ -215,9 +215,9 @@ def label(
     overwrite: options.Overwrite = False,
 ) -> None:
     """Label rows with their nearest released center. Labels are NOT protected; no ledger is charged."""
-    from pais.cli import labels
+    from pais.cli import commands
 
-    labels.label(place, output, model, to, carry=carry, overwrite=overwrite)
+    commands.label(place, output, model, to, carry=carry, overwrite=overwrite)
 
 
 @app.command(cls=Command)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -13,12 +14,16 @@ import typer
 from pais.accounting import Ledger, Part
 from pais.accounting.words import units_of
 from pais.cli import books, files, options, show
-from pais.cli.columns import names_of
+from pais.cli.columns import columns_of, names_of
 from pais.cli.explain import explain_file, explanation, require_values
 from pais.cli.guard import FAILED
-from pais.cli.rows import center_of, open_rows, passes, sample_table, stated_norms
+from pais.cli.rows import center_of, found, open_rows, passes, sample_table, stated_norms
+from pais.cli.spelling import spelled
+from pais.data.checking import MARK, check as compared
 from pais.data.engines import Engine
-from pais.data.labels import CenterModel
+from pais.data.engines.local import LocalEngine
+from pais.data.example import example_people
+from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.sources import opened
 from pais.data.units import unit_of
@@ -55,6 +60,51 @@ class Work:
 def warn_of_seed(seed: int | None) -> None:
     if seed is not None:
         show.warn(show.SEED_WARNING)
+
+
+def example(path: Path, *, n_people: int, seed: int, overwrite: bool) -> None:
+    """Write the table as CSV or Parquet, by the ending of the file name, and say what it holds."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise ArgumentError(f"{path} must end in .csv or .parquet. Pass a name such as people.csv.")
+    if path.exists() and not overwrite:
+        raise ArgumentError(f"{path} exists. Pass another name, or --overwrite to replace it.")
+    files.require_free([path], overwrite=True)
+    table = example_people(n_people, random_state=seed)
+    files.write_table(path, table)
+    show.say(
+        f"{path}: {table.num_rows:,} rows about {n_people:,} people who do not exist, with missing cells.\n"
+        f"Columns: {', '.join(table.column_names)}."
+    )
+
+
+def check(wanted: options.Checked, out: Path | None, *, as_json: bool, overwrite: bool) -> None:
+    """Read the file once and print what was found. No ledger is charged, and nothing is written unless asked."""
+    if out is not None:
+        files.require_free([out], overwrite=overwrite)
+    if not wanted.columns:
+        raise ArgumentError(
+            "--columns is missing. Write what you will state about each column, such as --columns "
+            "'age=18:100,premium=bool,region=[north|south]'."
+        )
+    columns = columns_of(wanted.columns)
+    if not isinstance(columns, Schema):
+        raise ArgumentError(
+            "--columns states nothing about the columns. Write bounds or a kind for each, such as age=18:100."
+        )
+    if wanted.engine is options.EngineName.spark or wanted.master is not None:
+        raise ArgumentError("`pais check` does not read with Spark. Leave --engine and --master out.")
+    with show.watch(quiet=as_json) as bar:
+        bar.begin("check")
+        data, _ = found(wanted)
+        result = compared(data, columns, unit=wanted.unit, target=wanted.target)
+    if out is not None:
+        files.write_json(out, result.to_dict(), secret=True)
+        show.warn(f"{MARK}{out} holds exact numbers and cells. Keep it as secret as the data.")
+    if as_json:
+        show.print_json(result.to_dict())
+        return
+    for line in result.lines():
+        show.say(spelled(line))
 
 
 def survey(
@@ -284,3 +334,45 @@ def explain(file: Path, values: Path | None, *, as_json: bool) -> None:
     show.say(explain_file(file))
     if values is not None:
         show.say(f"\n{values} holds the values that this certificate was issued for.")
+
+
+def label(
+    place: options.Place, output: options.Output, path: Path, to: Path, *, carry: str | None, overwrite: bool
+) -> None:
+    """Read the rows with the columns of a model and write their labels."""
+    by_spark = place.engine is options.EngineName.spark or place.master is not None
+    if to.suffix != ".parquet" and not by_spark:
+        raise ArgumentError(f"{to} does not end in .parquet. Pass the path of a Parquet file with --to.")
+    if not (by_spark and overwrite):
+        files.require_free([to], overwrite=overwrite, option="--to")
+    carried = names_of("--carry", carry) or ()
+    if LABEL_COLUMN in carried:
+        raise ArgumentError(f"--carry names {LABEL_COLUMN!r}, which is the column of the labels. Rename it.")
+    model = files.read_model(path)
+    with show.watch(quiet=output.quiet) as bar:
+        bar.begin("open")
+        data, csv = found(place)
+        rows = model.open(data, carry=carried, on_rows=bar.rows, **csv)
+        bar.begin("label")
+        bar.expect(passes(rows, samples=1))
+        if isinstance(rows, LocalEngine):
+            files.write_labels(to, model.tables(rows), rows.carried_schema)
+        else:
+            _write_by_spark(rows, model, carried, to, overwrite=overwrite)
+    show.warn(show.LABEL_WARNING)
+    if output.as_json:
+        show.print_json({"labels": str(to), "carried": list(carried), "warning": show.LABEL_WARNING})
+    elif not output.quiet:
+        show.say(f"{to}: the number of the nearest center of each row, from 0; null if a value of the row is missing")
+
+
+def _write_by_spark(rows: Engine, model: CenterModel, carried: tuple[str, ...], to: Path, *, overwrite: bool) -> None:
+    """Let Spark write the labels: a directory of Parquet files, which is complete once Spark has committed it."""
+    from pais.data.engines.spark_actions import guarded
+
+    frame: Any = rows.labelled(model.centers, LABEL_COLUMN)  # type: ignore[attr-defined]  # the engine for Spark
+    columns = [f"`{name.replace('`', '``')}`" for name in (*carried, LABEL_COLUMN)]
+    writer = frame.select(*columns).write.mode("overwrite" if overwrite else "error")
+    guarded(lambda: writer.parquet(str(to.absolute())))
+    with contextlib.suppress(OSError):
+        to.chmod(0o700)

@@ -40,7 +40,7 @@ def explanation(path: Path) -> dict[str, Any]:
     if other is not None:
         return other
     content = read_json(path)
-    kind = "certificate" if "parts" in content else content.get("kind")
+    kind = content.get("kind")
     introduction = ""
     if isinstance(content.get("certificate"), dict):
         introduction = _statistic(content) if kind == "statistic" else ""
@@ -49,7 +49,7 @@ def explanation(path: Path) -> dict[str, Any]:
         words = {"plan": _plan, "survey": survey_text, "certificate": certificate_text, "statistic": certificate_text}
         text = introduction + words[str(kind)](content)
         # A survey with a shift is not priced alone.
-        epsilon, delta = (None, None) if kind == "survey" and content.get("shift") else price_of(content)
+        epsilon, delta = (None, None) if kind == "survey" and content["shift"] else price_of(content)
         return {
             "kind": kind,
             "epsilon": epsilon,
@@ -116,7 +116,7 @@ def _plan(content: dict[str, Any]) -> str:
         lines.append(
             f"  About {expected:,.0f} of {n_rows:,.0f} {units} are expected to be kept ({expected / n_rows:.1%})."
         )
-    quality = content.get("predicted_quality")
+    quality = content["predicted_quality"]
     if quality is not None:
         ratio = validate.positive("predicted_cost_over_best", quality["predicted_cost_over_best"])
         lines.append(
@@ -140,8 +140,7 @@ def _spent(part: dict[str, Any]) -> str:
 
 def _radius(content: dict[str, Any]) -> list[str]:
     """Explain how the plan chose the radius, if it did."""
-    choice = content.get("radius_choice")
-    # Plans of earlier versions do not contain this field.
+    choice = content["radius_choice"]
     if choice is None:
         return []
     for name in ("noise_per_row", "clipping_per_row"):

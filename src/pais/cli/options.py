@@ -145,8 +145,6 @@ class Rows(Place, Units):
             "guarantee, because one row decides whether the command succeeds.",
         ),
     ] = MissingChoice.drop
-    # Dropping is the default now; the option is kept for scripts that pass it.
-    drop_missing: Annotated[bool, typer.Option("--drop-missing", hidden=True)] = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from pais.data.typed import is_text
 from pais.data.units import Unit, require_ids
 from pais.errors import ArgumentError, DataError
 
-Missing = Literal["drop", "error", "midpoint", "refuse"]
+Missing = Literal["drop", "error", "midpoint"]
 
 #: Stands for a missing value of a bounded column if single cells are left out. Values have coordinates in [-1, 1].
 MISSING = 2.0
@@ -58,7 +58,7 @@ class Columns:
         The protected unit. Its column is not a feature.
     missing : {"drop", "error", "midpoint"}
         How to treat rows in which a feature is not a finite number. "midpoint" puts the public midpoint of the column
-        in its place, which needs a schema. "refuse" is another name for "error".
+        in its place, which needs a schema.
     schema : Schema, optional
         What is public about the columns. The features are then the coordinates of scaled vectors.
     widths : mapping of str to int
@@ -83,8 +83,6 @@ class Columns:
     marked: bool = False
 
     def __post_init__(self) -> None:
-        if self.missing == "refuse":
-            object.__setattr__(self, "missing", "error")
         if self.missing not in ("drop", "error", "midpoint"):
             raise ArgumentError(f"missing={self.missing!r} is not known. Pass 'drop', 'error' or 'midpoint'.")
         if self.schema is not None:

@@ -114,7 +114,7 @@ def source(
         value; every column needs bounds, categories, bool or "auto" for this. A category that is missing is none of
         those listed in either case. With "error", this function reads all rows once and raises a
         `DataError` that names the columns. This is outside the privacy guarantee, because a single row decides whether
-        the call succeeds. "refuse" is an older name for "error".
+        the call succeeds.
     widths : mapping of str to int, optional
         Lengths of the vectors in columns of a Spark DataFrame, by column: ``widths={"v": 3}`` gives the features
         ``v[0]``, ``v[1]`` and ``v[2]``. Every array column that is a feature needs a width, and so does a column of

@@ -3,7 +3,7 @@
 from pais.planning.facts import Facts, Survey
 from pais.planning.fit import Fit
 from pais.planning.kmeans import KMeansSettings, plan_kmeans
-from pais.planning.losses import losses_if_kept, record_losses
+from pais.planning.losses import record_losses
 from pais.planning.pca import PCASettings
 from pais.planning.plan import AT_COST, Plan
 from pais.planning.readability import Readability
@@ -23,7 +23,6 @@ __all__ = [
     "Readability",
     "Settings",
     "Survey",
-    "losses_if_kept",
     "plan_kmeans",
     "record_losses",
 ]

@@ -12,7 +12,7 @@ from pais._base import validate
 from pais._base.cards import Card
 from pais._base.numerics import raised
 from pais.accounting.amounts import sum_up
-from pais.accounting.words import ONE_ROW, SHIFT_IN_WORDS, guarantee_lines, norm_in_words, person_of, units_of
+from pais.accounting.words import SHIFT_IN_WORDS, guarantee_lines, norm_in_words, person_of, units_of
 from pais.data.checks import listed, with_article
 from pais.mechanisms import KMeans
 from pais.planning.losses import losses_if_kept, record_losses
@@ -324,7 +324,7 @@ def assumption_lines(plan: Plan) -> list[str]:
 
 def survey_text(content: Mapping[str, Any]) -> str:
     """Describe a survey, given as its dictionary: its price, and the facts that it released."""
-    ball, neighbours = content["ball"], str(content.get("neighbours", ONE_ROW))
+    ball, neighbours = content["ball"], str(content["neighbours"])
     lines = ["This is a survey: noisy facts about the norms of the rows, released and paid for."]
     if content["secure_randomness"] is not True:
         lines += ["", "NOT PRIVATE: a seed was given, so this was a rehearsal."]
@@ -341,9 +341,8 @@ def survey_text(content: Mapping[str, Any]) -> str:
 
 
 def _survey_guarantee(content: Mapping[str, Any]) -> list[str]:
-    # Surveys of earlier versions do not contain this field.
-    neighbours = str(content.get("neighbours", ONE_ROW))
-    if not content.get("shift"):
+    neighbours = str(content["neighbours"])
+    if not content["shift"]:
         return guarantee_lines(float(content["epsilon"]), 0.0, neighbours)
     shift = validate.positive("shift", content["shift"])
     return [

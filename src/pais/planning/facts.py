@@ -98,10 +98,9 @@ class Survey(Carded):
         validate.flag("quantile_asked", self.quantile_asked)
         validate.instance("ball", self.ball, Ball, "Build one with pais.Ball(radius=...).")
         validate.instance("norms", self.norms, NormDistribution, "Build one with NormDistribution.from_histogram.")
-        validate.instance("name", self.name, str, "Leave it out for a new name.")
-        if not self.name:
-            # Files of early versions have no name. With a new one, ledgers charge the survey with the next release.
-            object.__setattr__(self, "name", new_name())
+        if not validate.is_text(self.name):
+            # A ledger recognises the survey by its name. Without one, it would not charge the survey.
+            raise ArgumentError("name must be a printable text. Leave it out for a new name.")
 
     @property
     def price(self) -> Part:
@@ -194,27 +193,26 @@ class Survey(Carded):
 
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Survey:
-        """Rebuild a survey from its dictionary. Surveys of earlier versions can be read too."""
+        """Rebuild a survey from its dictionary."""
         files.require_format(described, "survey")
         secure = validate.flag("secure_randomness", described["secure_randomness"])
         note = SECURE if secure else SEEDED
-        if described.get("note", note) != note:
+        if described["note"] != note:
             raise ArgumentError("its note contradicts secure_randomness. Survey again.")
         return cls(
             ball=Ball.from_dict(described["ball"]),
             norms=NormDistribution.from_dict(described["norms"]),
             epsilon=validate.positive_or_infinite("epsilon", files.number(described["epsilon"])),
-            shift=described.get("shift", 0.0),
+            shift=described["shift"],
             secure_randomness=secure,
             above_noise=described["above_noise"],
-            name=described.get("name", ""),
-            columns=files.texts(described.get("columns")),
-            unclear_columns=files.texts(described.get("unclear_columns")) or (),
-            skewed_columns=files.texts(described.get("skewed_columns")) or (),
-            unit=Unit.from_dict(described.get("unit")),
-            schema=Schema.read(described.get("schema")),
-            # The radius of early versions was always a quantile.
-            quantile_asked=described.get("quantile_asked", True),
+            name=described["name"],
+            columns=files.texts(described["columns"]),
+            unclear_columns=files.texts(described["unclear_columns"]) or (),
+            skewed_columns=files.texts(described["skewed_columns"]) or (),
+            unit=Unit.from_dict(described["unit"]),
+            schema=Schema.read(described["schema"]),
+            quantile_asked=described["quantile_asked"],
         )
 
     def save(self, path: str | Path) -> None:

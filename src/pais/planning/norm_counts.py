@@ -39,10 +39,6 @@ class NormCounts:
     def n_rows(self) -> float:
         return float(self.counts.sum())
 
-    def position_at(self, quantile: float) -> int:
-        """The bin in which a share `quantile` of the rows is reached."""
-        return int(np.argmax(np.cumsum(self.counts) >= quantile * self.n_rows))
-
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyCounts:

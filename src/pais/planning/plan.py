@@ -312,9 +312,8 @@ class Plan(Carded):
     @classmethod
     def from_dict(cls, described: Mapping[str, Any]) -> Plan:
         """Rebuild a plan and certify it again. Raises if a number in the dictionary differs from that of the plan."""
-        if files.require_format(described, "plan") < 2:
-            raise ArgumentError("an earlier version of pais wrote it. Plan again with `pais plan` or pais.plan_kmeans.")
-        norms, used, radius_choice = described["norms"], described["delta_used"], described.get("radius_choice")
+        files.require_format(described, "plan")
+        norms, used, radius_choice = described["norms"], described["delta_used"], described["radius_choice"]
         plan = cls(
             ball=Ball.from_dict(described["ball"]),
             rule=Rule.from_dict(described["rule"]),
@@ -327,10 +326,10 @@ class Plan(Carded):
             certified_delta=None if described["delta"] == used else described["delta"],
             delta_basis=described["delta_basis"],
             columns=files.texts(described["columns"]),
-            unit=Unit.from_dict(described.get("unit")),
-            schema=Schema.read(described.get("schema")),
+            unit=Unit.from_dict(described["unit"]),
+            schema=Schema.read(described["schema"]),
             radius_choice=None if radius_choice is None else RadiusChoice.from_dict(radius_choice),
-            sample_choice=SampleChoice.read(described.get("sample_choice")),
+            sample_choice=SampleChoice.read(described["sample_choice"]),
         )
         shown = plan.to_dict()
         if any(not files.alike(described.get(name), shown[name]) for name in shown if name != "version"):

@@ -28,7 +28,7 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     Parameters
     ----------
     fit : Fit
-        The result of `private_kmeans`, or of any other fit. If its value is a `Results`, such as `Coefficients`, the
+        The result of `fit`, or of any other fit. If its value is a `Results`, such as `Coefficients`, the
         page shows that.
     feature_names : sequence of str, optional
         Names of the columns of k-means, public; default "feature 0", "feature 1", ... With a schema, its labels are
@@ -41,7 +41,7 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     Guarantee. The page is a function of the fit, which contains released and public values only. The page forbids the
     browser to load anything: `tests/unit/report/test_report.py`.
     """
-    validate.instance("fit", fit, Fit, "Get one from private_kmeans, or from fit_ of an estimator.")
+    validate.instance("fit", fit, Fit, "Get one from pais.fit, or from fit_ of an estimator.")
     results = _results(fit, feature_names)
     stated = ReportHeader() if header is None else header
     validate.instance("header", stated, ReportHeader, "Pass ReportHeader(title=..., data_name=..., owner=...).")

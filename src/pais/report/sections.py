@@ -95,7 +95,7 @@ def best_guess(epsilon: float, delta: float) -> str:
 
 def budget(certificate: Certificate) -> str:
     """Render the price of each release on these rows, as a bar and a table."""
-    parts = [(str(part["what"]), _real(part["epsilon"]), _real(part["delta"])) for part in certificate.parts]
+    parts = [(part.what, part.epsilon, part.delta) for part in certificate.parts]
     several = len(parts) > 1
     bar = stacked_bar(
         "budget-bar",
@@ -124,11 +124,6 @@ def budget(certificate: Certificate) -> str:
             foot=("Total", price(certificate.epsilon), price(certificate.delta), ""),
         ),
     )
-
-
-def _real(value: object) -> float:
-    assert isinstance(value, (int, float))
-    return float(value)
 
 
 def _has_surveyed_radius(plan: Plan, survey: Survey) -> bool:

@@ -15,11 +15,10 @@ from pais.report.grid import Bars, Cell, bars_table, row_head
 from pais.report.heat import heat_map
 from pais.report.pictures import centers_map, elbow_chart
 from pais.report.projection import project
-from pais.report.quality import quality
 from pais.report.results import Results, as_sentence
 from pais.report.rounds import noise
 from pais.report.sentences import KEY, sentences
-from pais.report.text import breakable, escaped, paragraph, section
+from pais.report.text import TIMES, breakable, escaped, number, paragraph, percent, section, table
 from pais.report.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, Sizes, View, sizes_of, view_of
 
 # With more released cells than this, the estimated costs take too long to compute for a page.
@@ -40,6 +39,15 @@ _ORDER = (
     "segment apart."
 )
 _ONE_READABLE = "The segment is readable if its size is above the noise that was added for privacy."
+
+
+# Why the predicted cost is above that of k-means without noise, and what lowers it.
+_CAUSES = (
+    ("noise", "noise on the centers", "a larger epsilon, fewer clusters, fewer columns, more rows"),
+    ("sampling", "rows that are not in the sample", "a larger sample size"),
+    ("search", "a local optimum, as without privacy", "another fit, if the budget allows"),
+    ("clipping", "rows beyond the radius", "a larger epsilon, more rows, or a larger stated radius"),
+)
 
 
 class Segments(Results):
@@ -91,7 +99,7 @@ class Segments(Results):
         return [overview(fit, view, sizes), centers(fit, view, sizes), pictures(fit, view)]
 
     def quality(self) -> str:
-        return quality(self._fit)
+        return predicted_quality(self._fit)
 
     def noise(self) -> str:
         return noise(self._fit)
@@ -235,4 +243,36 @@ def pictures(fit: Fit, view: View) -> str:
         "Pictures",
         f'<div class="charts">\n{"".join(charts)}\n</div>',
         paragraph(f"{circles}All of this is computed from released values, at no further price.", "soft"),
+    )
+
+
+def predicted_quality(fit: Fit) -> str:
+    """Render the predicted cost over that of k-means without noise, by cause."""
+    predicted = fit.quality
+    if predicted is None:
+        return ""
+    parts = predicted.to_dict()
+    rows = [
+        (cause, remedy, "not predicted" if parts[name] is None else percent(parts[name]))
+        for name, cause, remedy in _CAUSES
+    ]
+    return section(
+        "quality",
+        "Predicted quality",
+        paragraph(
+            "The spread within the segments (the sum of squared distances to their centers) is predicted to be about "
+            f"<strong>{number(predicted.ratio, 3)} {TIMES}</strong> that of k-means without noise on all rows."
+        ),
+        table(
+            "Excess by cause",
+            ("Cause", "What lowers it", "excess"),
+            rows,
+            n_text=2,
+        ),
+        paragraph(
+            "This is a rough prediction from public and released values, at no further price. It does not see a few "
+            "extreme rows that carry much of the spread. The measured spread is not private, so it is not on this "
+            "page.",
+            "soft",
+        ),
     )

@@ -1,6 +1,5 @@
 """One-line statistics with a certificate: counts, sums, means, variances, histograms, quantiles and covariances."""
 
-from pais.statistics.frames import Axis, Bin
 from pais.statistics.functions import (
     count,
     count_people,
@@ -15,8 +14,6 @@ from pais.statistics.quantile import quantile
 from pais.statistics.result import Statistic
 
 __all__ = [
-    "Axis",
-    "Bin",
     "Statistic",
     "count",
     "count_people",

@@ -79,8 +79,7 @@ def test_sample_and_fit_are_those_of_rows_in_memory(stored: dict[str, Any], kind
     notes = [sorted(sample.carried.column("note").to_pylist()) for sample in samples if sample.carried is not None]
     assert notes[0] == notes[1]
     fits = [
-        pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=3, epsilon=3.0), random_state=3)
-        for rows in (engine, expected)
+        pais.fit(rows, pais.KMeansSettings(n_clusters=3, epsilon=3.0), random_state=3) for rows in (engine, expected)
     ]
     assert np.array_equal(fits[0].value.centers, fits[1].value.centers)
 
@@ -90,7 +89,7 @@ def test_units_with_a_schema_are_those_of_rows_in_memory(stored: dict[str, Any],
     options: dict[str, Any] = {"columns": RESOLVED, "unit": "person", "max_rows_per_unit": 2}
     engine, expected = source(stored[kind], **options), source(people(), **options)
     settings = pais.KMeansSettings(n_clusters=3, epsilon=3.0)
-    fits = [pais.private_kmeans(rows, settings, random_state=3) for rows in (engine, expected)]
+    fits = [pais.fit(rows, settings, random_state=3) for rows in (engine, expected)]
     assert np.array_equal(fits[0].value.centers, fits[1].value.centers)
 
 

@@ -15,7 +15,6 @@ from pais._base.files import parse_json
 from pais.accounting import Entry
 from pais.accounting.entries import parts_of
 
-OLD = Path(__file__).parents[2] / "data" / "format-1"
 NORMS = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0], [3000.0, 5000.0])
 GAUSSIAN = pais.GaussianProfile(30.0, 40.0)
 
@@ -60,6 +59,13 @@ PLANS = [
 
 
 EXPLORING = PLANS[0].mechanism.to_dict()
+
+
+@pytest.fixture(scope="module")
+def certificate() -> dict[str, Any]:
+    """The dictionary of a certificate with two parts."""
+    plan = kmeans_plan(spent=(pais.Part(what="survey", epsilon=0.1),))
+    return through_json(pais.run(plan, np.zeros((50, 2))).certificate.to_dict())
 
 
 def through_json(described: dict[str, Any]) -> dict[str, Any]:
@@ -188,41 +194,26 @@ def test_edited_plan_files_are_refused(tmp_path: Path) -> None:
             pais.Plan.load(path)
 
 
-def test_files_of_format_1_load_or_say_how_to_convert_them(tmp_path: Path) -> None:
-    assert pais.Survey.load(OLD / "survey.json").epsilon == 0.1
-    certificate = pais.Certificate.load(OLD / "certificate.json")
-    assert [part.what for part in certificate.parts] == ["survey", "k-means"]
-    copy = tmp_path / "ledger.json"
-    copy.write_bytes((OLD / "ledger.json").read_bytes())
-    ledger = pais.Ledger(path=copy)
-    assert ledger.spent.epsilon == pytest.approx(1.0)
-    release = parts_of(ledger.entries[1])[0]
-    assert isinstance(release.rule, pais.ConstrainedRule)
-    with pytest.raises(pais.ArgumentError, match="Plan again with `pais plan`"):
-        pais.Plan.load(OLD / "plan.json")
-
-
 @pytest.mark.parametrize("kind", [pais.Plan, pais.Survey, pais.Certificate])
-def test_files_of_a_later_format_or_another_kind_are_refused(kind: Any, tmp_path: Path) -> None:
-    path = tmp_path / "file.json"
-    for content in ({"format": 3}, {"format": "2"}, {"kind": "recipe"}, {"format": True}):
-        path.write_text(json.dumps(content))
+def test_files_of_another_format_or_kind_are_refused(kind: Any, tmp_path: Path) -> None:
+    path, named = tmp_path / "file.json", {"kind": kind.__name__.lower()}
+    for change in (
+        {"format": 3},
+        {"format": 1},
+        {"format": "2"},
+        {"format": True},
+        {},
+        {"kind": "recipe", "format": 2},
+    ):
+        path.write_text(json.dumps({**named, **change}))
         with pytest.raises(pais.ArgumentError, match=r"file\.json cannot be used as a"):
             kind.load(path)
 
 
-def test_certificate_whose_parts_do_not_add_up_is_refused() -> None:
-    content = json.loads((OLD / "certificate.json").read_text())
-    content["epsilon"] = 0.5
+def test_certificate_whose_parts_do_not_add_up_is_refused(certificate: dict[str, Any]) -> None:
+    assert [part.what for part in pais.Certificate.from_dict(certificate).parts] == ["survey", "k-means"]
     with pytest.raises(pais.ArgumentError, match="do not add up"):
-        pais.Certificate.from_dict(content)
-
-
-def test_parts_of_a_certificate_can_be_read_by_name() -> None:
-    (survey, release) = pais.Certificate.load(OLD / "certificate.json").parts
-    assert survey["epsilon"] == survey.epsilon == 0.1
-    assert release["what"] == "k-means"
-    assert pais.Spent is pais.Part
+        pais.Certificate.from_dict({**certificate, "epsilon": 0.5})
 
 
 def nested(depth: int) -> list[Any]:
@@ -269,19 +260,30 @@ def test_errors_do_not_quote_a_file_of_another_kind(kind: object, tmp_path: Path
     ],
     ids=str,
 )
-def test_certificates_with_contradictions_or_other_types_are_refused(edit: dict[str, Any], tmp_path: Path) -> None:
+def test_certificates_with_contradictions_or_other_types_are_refused(
+    edit: dict[str, Any], certificate: dict[str, Any], tmp_path: Path
+) -> None:
     path = tmp_path / "certificate.json"
-    path.write_text(json.dumps({**json.loads((OLD / "certificate.json").read_text()), **edit}))
+    path.write_text(json.dumps({**certificate, **edit}))
     with pytest.raises(pais.ArgumentError, match=r"certificate\.json"):
         pais.Certificate.load(path)
 
 
 @pytest.mark.parametrize(
-    "edit", [{"note": "seeded, not private"}, {"secure_randomness": False}, {"columns": "ab"}, {"columns": [1, 2]}]
+    "edit",
+    [
+        {"note": "seeded, not private"},
+        {"secure_randomness": False},
+        {"columns": "ab"},
+        {"columns": [1, 2]},
+        {"name": ""},
+    ],
+    ids=str,
 )
 def test_surveys_with_contradictions_or_other_types_are_refused(edit: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "survey.json"
-    path.write_text(json.dumps({**json.loads((OLD / "survey.json").read_text()), **edit}))
+    survey = pais.survey(np.zeros((50, 2)), epsilon=1.0)
+    path.write_text(json.dumps({**survey.to_dict(), **edit}))
     with pytest.raises(pais.ArgumentError, match=r"survey\.json"):
         pais.Survey.load(path)
 

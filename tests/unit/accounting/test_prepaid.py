@@ -40,7 +40,7 @@ def test_a_fit_is_one_entry_of_its_whole_price(facts: dict[str, Any], tmp_path: 
     file = pais.Ledger(epsilon=1.0, delta=DELTA, path=tmp_path / "budget.json")
     memory = pais.Ledger(epsilon=1.0, delta=DELTA)
     with memory:
-        fit = pais.private_kmeans(rows(), settings(**facts), ledger=file)
+        fit = pais.fit(rows(), settings(**facts), ledger=file)
     assert entries(file) == entries(memory) == [WHOLE]
     assert sorted(fit.certificate.ledger_entries) == sorted(
         entry.id for ledger in (file, memory) for entry in ledger.entries
@@ -51,13 +51,13 @@ def test_a_fit_is_one_entry_of_its_whole_price(facts: dict[str, Any], tmp_path: 
 def test_stated_facts_need_no_survey_and_name_the_release_alone() -> None:
     norms = pais.NormDistribution.from_histogram([0.0, 1.0, 3.0], [1000, 1000])
     ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
-    pais.private_kmeans(rows(), settings(radius=3.0, norms=norms), ledger=ledger)
+    pais.fit(rows(), settings(radius=3.0, norms=norms), ledger=ledger)
     assert [entry.what for entry in ledger.entries] == ["k-means"]
 
 
 def test_seeded_fits_are_charged_and_marked() -> None:
     ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
-    pais.private_kmeans(rows(), settings(), ledger=ledger, random_state=1)
+    pais.fit(rows(), settings(), ledger=ledger, random_state=1)
     assert entries(ledger) == [(*WHOLE[:3], "seeded, not private")]
 
 
@@ -72,7 +72,7 @@ def test_the_whole_price_is_on_disk_before_the_survey_draws_noise(
         return raw(self, n_bytes)
 
     monkeypatch.setattr(SecureBits, "raw", looking)
-    pais.private_kmeans(rows(500), settings(), ledger=pais.Ledger(epsilon=1.0, delta=DELTA, path=path))
+    pais.fit(rows(500), settings(), ledger=pais.Ledger(epsilon=1.0, delta=DELTA, path=path))
     assert seen == {(WHOLE,)}
 
 
@@ -87,7 +87,7 @@ def test_a_budget_spent_meanwhile_stops_the_survey(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("pais.pipeline.opened", meanwhile)
     monkeypatch.setattr(SecureBits, "raw", lambda *_: pytest.fail("noise was drawn"))
     with pytest.raises(pais.BudgetError):
-        pais.private_kmeans(rows(), settings(), ledger=ledger)
+        pais.fit(rows(), settings(), ledger=ledger)
     assert [entry.what for entry in ledger.entries] == ["another's"]
 
 
@@ -98,13 +98,13 @@ def test_a_failure_after_the_survey_has_spent_everything(monkeypatch: pytest.Mon
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
     monkeypatch.setattr("pais.pipeline.draw", failing)
     with pytest.raises(KeyboardInterrupt):
-        pais.private_kmeans(rows(), settings(), ledger=ledger)
+        pais.fit(rows(), settings(), ledger=ledger)
     assert entries(ledger) == [WHOLE]
 
 
 def test_another_run_of_the_plan_is_charged_again(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    fit = pais.private_kmeans(rows(), settings(), ledger=ledger)
+    fit = pais.fit(rows(), settings(), ledger=ledger)
     fit.plan.save(tmp_path / "plan.json")
     for plan in (fit.plan, pais.Plan.load(tmp_path / "plan.json")):
         assert [(part.what, part.epsilon, part.delta) for part in plan.due] == [WHOLE[:3]]
@@ -119,11 +119,11 @@ def test_another_run_of_the_plan_is_charged_again(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:these facts come from the Gaussian survey:pais.PrivacyWarning")
 def test_another_fit_from_the_same_survey_is_charged_its_own_joint_price(tmp_path: Path) -> None:
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    fit = pais.private_kmeans(rows(), settings(), ledger=ledger)
+    fit = pais.fit(rows(), settings(), ledger=ledger)
     assert fit.survey is not None
     fit.survey.save(tmp_path / "survey.json")
     survey = pais.Survey.load(tmp_path / "survey.json")
-    again = pais.private_kmeans(rows(), settings(epsilon=0.5), facts=pais.Facts.of(survey), ledger=ledger)
+    again = pais.fit(rows(), settings(epsilon=0.5), facts=pais.Facts.of(survey), ledger=ledger)
     assert entries(ledger) == [WHOLE, ("survey and k-means", 0.5, DELTA, "secure randomness")]
     assert again.certificate.survey_shift == survey.shift
     assert json.loads((tmp_path / "survey.json").read_text())["epsilon"] == "infinity"
@@ -183,7 +183,7 @@ def test_two_threads_that_ask_at_the_same_time_get_one_release(monkeypatch: pyte
 def test_facts_of_a_gaussian_survey_warn_that_epsilon_must_not_depend_on_them() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        first = pais.private_kmeans(rows(), settings(), random_state=0)
+        first = pais.fit(rows(), settings(), random_state=0)
     assert first.survey is not None
     with pytest.warns(pais.PrivacyWarning, match="epsilon that you chose before you saw the survey"):
         pais.Facts.of(first.survey)

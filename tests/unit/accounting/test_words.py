@@ -18,11 +18,8 @@ def content() -> dict[str, object]:
     return pais.run(plan, [[0.5], [0.2]], random_state=0).certificate.to_dict()
 
 
-def test_a_certificate_of_an_earlier_version_says_nothing_about_kept_records() -> None:
-    described = content()
-    assert "sample must stay secret" in certificate_text(described)
-    del described["epsilon_if_kept"]
-    assert "secret" not in certificate_text(described).split("Parts")[0]
+def test_a_certificate_of_a_sample_says_that_the_sample_must_stay_secret() -> None:
+    assert "sample must stay secret" in certificate_text(content())
 
 
 def test_a_kept_record_cannot_pay_less_than_the_certificate_states() -> None:

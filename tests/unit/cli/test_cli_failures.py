@@ -154,7 +154,7 @@ def test_errors_never_show_a_value_of_a_row(tmp_path: Path) -> None:
         assert "2 from the left" in result.stderr
         assert "8675309" not in result.output, name
         assert not (tmp_path / "out").exists()
-        for more in ([], ["--drop-missing"], ["--missing", "drop"]):
+        for more in ([], ["--missing", "drop"]):
             result = kmeans(tmp_path / name, tmp_path / f"out-{name}-{len(more)}", *more)
             assert result.exit_code == 0, (name, result.output)
             assert "8675309" not in result.output, name

@@ -28,7 +28,7 @@ def book(tmp_path: Path) -> Path:
 @pytest.fixture
 def files(tmp_path: Path) -> dict[str, Path]:
     """The survey and the plan of a fit in Python."""
-    fit = package.private_kmeans(blobs(), package.KMeansSettings(n_clusters=3, epsilon=1.0, delta=1e-6))
+    fit = package.fit(blobs(), package.KMeansSettings(n_clusters=3, epsilon=1.0, delta=1e-6))
     paths = {name: tmp_path / f"{name}.json" for name in ("survey", "plan")}
     assert fit.survey is not None
     fit.survey.save(paths["survey"])

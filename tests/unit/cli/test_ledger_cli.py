@@ -227,19 +227,18 @@ def test_ledger_with_delta_zero_warns_about_gaussian_noise(tmp_path: Path, data:
     assert "too little delta" in refused.stderr
 
 
-def test_a_survey_file_without_a_name_is_charged(book: Path, data: Path, tmp_path: Path) -> None:
+def test_a_survey_file_without_a_name_is_refused_because_it_could_not_be_charged(
+    book: Path, data: Path, tmp_path: Path
+) -> None:
     path = tmp_path / "survey.json"
     assert command("survey", data, "--epsilon", 0.25, "--out", path).exit_code == 0
     content = json.loads(path.read_text())
     del content["name"]
     path.write_text(json.dumps(content))
-    assert kmeans(data, tmp_path / "a", book, "--epsilon", 0.5, "--survey", path).exit_code == 0
-    assert spent(book) == 0.5
+    assert kmeans(data, tmp_path / "a", book, "--epsilon", 0.5, "--survey", path).exit_code == 2
     facts = ("--n-clusters", 3, "--epsilon", 0.5, "--survey", path)
-    assert command("plan", *facts, "--out", tmp_path / "plan.json").exit_code == 0
-    run = ("kmeans", data, "--plan", tmp_path / "plan.json", "--ledger", book)
-    assert command(*run, "--out", tmp_path / "b").exit_code == 0
-    assert spent(book) == 1.0
+    assert command("plan", *facts, "--out", tmp_path / "plan.json").exit_code == 2
+    assert spent(book) == 0.0
 
 
 def test_a_plan_of_another_mechanism_is_refused_before_the_ledger_is_charged(

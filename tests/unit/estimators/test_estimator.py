@@ -222,13 +222,13 @@ def test_certificate_parts_add_up_to_at_most_the_target(mechanism: str, sampling
     assert certificate.epsilon <= 0.7
     assert certificate.epsilon == pytest.approx(0.7, rel=1e-6)
     assert certificate.delta <= delta
-    assert math.fsum(part["epsilon"] for part in certificate.parts) == pytest.approx(certificate.epsilon, rel=1e-15)
-    assert math.fsum(part["delta"] for part in certificate.parts) == certificate.delta
+    assert math.fsum(part.epsilon for part in certificate.parts) == pytest.approx(certificate.epsilon, rel=1e-15)
+    assert math.fsum(part.delta for part in certificate.parts) == certificate.delta
 
 
 def test_stated_facts_need_no_survey() -> None:
     certificate = fitted(**STATED).certificate_
-    assert [part["what"] for part in certificate.parts] == ["k-means"]
+    assert [part.what for part in certificate.parts] == ["k-means"]
     assert certificate.epsilon == 1.0
 
 
@@ -237,9 +237,9 @@ def test_stated_facts_need_no_survey() -> None:
 )
 def test_a_pure_survey_is_paid_for_by_its_share(facts: dict[str, Any], share: float) -> None:
     parts = fitted(epsilon=1.0, delta=0.0, mechanism="l2", **facts).certificate_.parts
-    assert [part["what"] for part in parts] == ["survey", "k-means"]
-    assert parts[0]["epsilon"] == share
-    assert parts[0]["delta"] == 0.0
+    assert [part.what for part in parts] == ["survey", "k-means"]
+    assert parts[0].epsilon == share
+    assert parts[0].delta == 0.0
 
 
 @pytest.mark.parametrize("facts", [{"radius": 4.0}, {"center": (0.0, 0.0, 0.0)}, {}], ids=str)

@@ -27,7 +27,7 @@ def repeated(value: pais.KMeansValue, distinct: int) -> pais.KMeansValue:
 
 @pytest.fixture(scope="module")
 def fit() -> KMeansFit:
-    return pais.private_kmeans(ROWS, stated(), random_state=0)
+    return pais.fit(ROWS, stated(), random_state=0)
 
 
 def test_concern_says_how_many_centers_are_above_the_noise_and_what_to_do() -> None:
@@ -72,7 +72,7 @@ def test_plan_fit_report_and_model_show_the_predicted_quality(fit: KMeansFit) ->
     model = pais.DPKMeans(n_clusters=5, epsilon=1.0, random_state=0).fit(ROWS)
     assert model.quality_ == model.fit_.quality
     # The paper's algorithm has no prediction.
-    paper = pais.private_kmeans(ROWS, stated("l2", algorithm="paper"), random_state=0)
+    paper = pais.fit(ROWS, stated("l2", algorithm="paper"), random_state=0)
     assert paper.quality is None
     assert "Predicted quality" not in report_html(paper)
     assert "7. quality" not in paper.plan.explain()

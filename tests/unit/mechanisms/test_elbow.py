@@ -14,7 +14,7 @@ from tests.kmeans_cases import ROWS, mixture, stated
 
 @pytest.fixture(scope="module")
 def fit() -> pais.KMeansFit:
-    return pais.private_kmeans(ROWS, stated(n_clusters=8), random_state=0)
+    return pais.fit(ROWS, stated(n_clusters=8), random_state=0)
 
 
 def blobs(k: int, separation: float, d: int = 4, n: int = 30_000, seed: int = 0) -> np.ndarray:
@@ -30,7 +30,7 @@ def blobs(k: int, separation: float, d: int = 4, n: int = 30_000, seed: int = 0)
 
 @pytest.mark.parametrize(("mechanism", "most"), [("gaussian", 0.25), ("l2", 0.4), ("laplace", 0.4)])
 def test_estimated_costs_are_near_the_true_costs(mechanism: str, most: float) -> None:
-    fit = pais.private_kmeans(ROWS, stated(mechanism, epsilon=3.0, n_clusters=8), random_state=0)
+    fit = pais.fit(ROWS, stated(mechanism, epsilon=3.0, n_clusters=8), random_state=0)
     assert fit.elbow is not None
     costs = {point.n_clusters: point.cost for point in fit.elbow}
     assert list(costs) == list(range(1, len(fit.value.cells) + 1))
@@ -65,7 +65,7 @@ def test_other_numbers_of_clusters_keep_the_certificate(fit: pais.KMeansFit) -> 
 def test_merged_centers_are_the_same_each_time_and_move_with_the_data(fit: pais.KMeansFit) -> None:
     np.testing.assert_array_equal(fit.with_clusters(3).value.centers, fit.with_clusters(3).value.centers)
     far = np.full(6, 30.0)
-    there = pais.private_kmeans(ROWS + far, stated(n_clusters=8, center=tuple(far.tolist())), random_state=0)
+    there = pais.fit(ROWS + far, stated(n_clusters=8, center=tuple(far.tolist())), random_state=0)
     # The last bits of the moved rows differ, which may change the order of the centers.
     moved, here = (np.array(sorted(each.with_clusters(5).value.centers.tolist())) for each in (there, fit))
     np.testing.assert_allclose(moved, here + far, atol=1e-4)
@@ -77,7 +77,7 @@ def test_impossible_numbers_of_clusters_are_refused(fit: pais.KMeansFit) -> None
             fit.with_clusters(k)  # type: ignore[arg-type]
     with pytest.raises(ArgumentError, match="released cells"):
         fit.with_clusters(len(fit.value.cells) + 1)
-    paper = pais.private_kmeans(ROWS, stated("l2", epsilon=3.0, algorithm="paper"), random_state=0)
+    paper = pais.fit(ROWS, stated("l2", epsilon=3.0, algorithm="paper"), random_state=0)
     assert paper.elbow is None
     with pytest.raises(ArgumentError, match="no cells"):
         paper.with_clusters(2)
@@ -86,7 +86,7 @@ def test_impossible_numbers_of_clusters_are_refused(fit: pais.KMeansFit) -> None
 @pytest.mark.parametrize("k", [3, 5, 8])
 def test_suggested_number_is_that_of_separated_clusters(k: int) -> None:
     settings = pais.KMeansSettings(n_clusters=12, epsilon=1.0)
-    fit = pais.private_kmeans(blobs(k, separation=6.0), settings, random_state=0)
+    fit = pais.fit(blobs(k, separation=6.0), settings, random_state=0)
     assert fit.elbow is not None
     assert fit.elbow.suggested == k
     assert fit.elbow.stands_out
@@ -94,7 +94,7 @@ def test_suggested_number_is_that_of_separated_clusters(k: int) -> None:
 
 def test_rows_without_clusters_do_not_stand_out() -> None:
     rows = np.random.default_rng(0).normal(size=(30_000, 3))
-    fit = pais.private_kmeans(rows, pais.KMeansSettings(n_clusters=12, epsilon=1.0), random_state=0)
+    fit = pais.fit(rows, pais.KMeansSettings(n_clusters=12, epsilon=1.0), random_state=0)
     assert fit.elbow is not None
     assert not fit.elbow.stands_out
     assert 1 < fit.elbow.suggested <= 12
@@ -103,7 +103,7 @@ def test_rows_without_clusters_do_not_stand_out() -> None:
 @pytest.mark.parametrize("mechanism", ["gaussian", "l2"])
 def test_auto_chooses_the_number_within_the_price(mechanism: str) -> None:
     settings = stated(mechanism, epsilon=3.0, n_clusters="auto", max_clusters=10)
-    fit = pais.private_kmeans(ROWS, settings, random_state=0)
+    fit = pais.fit(ROWS, settings, random_state=0)
     assert fit.value.centers.shape == (5, 6)
     assert fit.certificate.epsilon <= 3.0
     assert fit.plan.mechanism.n_clusters == 10
@@ -116,13 +116,13 @@ def test_auto_chooses_the_number_within_the_price(mechanism: str) -> None:
 def test_auto_of_overlapping_clusters_is_near_their_number() -> None:
     for k in (3, 5):
         rows = blobs(k, separation=3.5, seed=k)
-        fit = pais.private_kmeans(rows, pais.KMeansSettings(n_clusters="auto", epsilon=1.0), random_state=0)
+        fit = pais.fit(rows, pais.KMeansSettings(n_clusters="auto", epsilon=1.0), random_state=0)
         assert abs(len(fit.value.centers) - k) <= 1
 
 
 def test_auto_of_too_few_rows_says_that_nothing_is_seen() -> None:
     settings = stated(epsilon=0.01, n_clusters="auto")
-    fit = pais.private_kmeans(ROWS[:200], settings, random_state=0)
+    fit = pais.fit(ROWS[:200], settings, random_state=0)
     assert fit.concern is not None
     assert "noise hides the clusters" in fit.concern
 
@@ -148,6 +148,6 @@ def test_auto_can_be_audited() -> None:
 def test_one_sample_gives_one_number_however_rows_are_ordered() -> None:
     rows = mixture(n=5_000)
     settings = stated(n_clusters="auto")
-    first = pais.private_kmeans(rows, settings, random_state=0)
-    again = pais.private_kmeans(rows, settings, random_state=0)
+    first = pais.fit(rows, settings, random_state=0)
+    again = pais.fit(rows, settings, random_state=0)
     np.testing.assert_array_equal(first.value.centers, again.value.centers)

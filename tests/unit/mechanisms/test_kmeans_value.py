@@ -23,7 +23,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def fits(request: pytest.FixtureRequest) -> list[pais.KMeansFit]:
-    return [pais.private_kmeans(ROWS, CASES[request.param], random_state=seed) for seed in range(3)]
+    return [pais.fit(ROWS, CASES[request.param], random_state=seed) for seed in range(3)]
 
 
 def cell_means(rows: np.ndarray, centers: np.ndarray) -> np.ndarray:
@@ -56,14 +56,14 @@ def test_standard_errors_include_the_error_of_a_small_sample() -> None:
     settings = pais.KMeansSettings(n_clusters=4, epsilon=1000.0, radius=30.0, norms=norms, sample_size=1000)
     scores = []
     for seed in range(10):
-        value = pais.private_kmeans(rows, settings, random_state=seed).value
+        value = pais.fit(rows, settings, random_state=seed).value
         scores.append((value.centers - cell_means(rows, value.centers)) / value.standard_errors)
     assert 0.7 < np.std(scores) < 1.2
 
 
 def test_standard_errors_grow_as_epsilon_falls() -> None:
     settings = [stated(epsilon=epsilon, sampling="none") for epsilon in (0.3, 3.0)]
-    errors = [pais.private_kmeans(ROWS, one, random_state=0).value for one in settings]
+    errors = [pais.fit(ROWS, one, random_state=0).value for one in settings]
     assert np.median(errors[0].standard_errors) > 3.0 * np.median(errors[1].standard_errors)
 
 
@@ -71,7 +71,7 @@ def test_cells_are_in_the_coordinates_of_the_rows_and_above_the_noise() -> None:
     far = np.full(6, 40.0)
     settings = replace(stated(), center=tuple(far.tolist()))
     here, there = (
-        pais.private_kmeans(rows, one, random_state=0).value for rows, one in ((ROWS, stated()), (ROWS + far, settings))
+        pais.fit(rows, one, random_state=0).value for rows, one in ((ROWS, stated()), (ROWS + far, settings))
     )
     assert here.cells is not None
     assert there.cells is not None
@@ -84,7 +84,7 @@ def test_cells_are_in_the_coordinates_of_the_rows_and_above_the_noise() -> None:
 
 
 def test_paper_algorithm_has_no_cells() -> None:
-    assert pais.private_kmeans(ROWS, CASES["paper"], random_state=0).value.cells is None
+    assert pais.fit(ROWS, CASES["paper"], random_state=0).value.cells is None
 
 
 def test_certificate_matches_the_value_a_pickle_and_a_file_of_it(fits: list[pais.KMeansFit]) -> None:
@@ -99,6 +99,6 @@ def test_certificate_matches_the_value_a_pickle_and_a_file_of_it(fits: list[pais
 
 def test_nothing_is_known_about_centers_that_noise_drowned() -> None:
     settings = stated(epsilon=0.01)
-    value = pais.private_kmeans(ROWS[:200], settings, random_state=0).value
+    value = pais.fit(ROWS[:200], settings, random_state=0).value
     assert value.effective_centers == 1
     assert np.all(value.standard_errors == settings.radius)

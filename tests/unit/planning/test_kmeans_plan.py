@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pais import private_kmeans
+import pais
 from tests.kmeans_cases import DELTAS, ROWS, settings_of, stated
 
 
@@ -16,7 +16,7 @@ def test_a_plan_explains_its_stages_and_shows_no_row(mechanism: str) -> None:
     rows = ROWS.copy()
     rows[:, 2] = canary
     for case in (stated(mechanism), settings_of(mechanism)):
-        fit = private_kmeans(rows, case, random_state=0)
+        fit = pais.fit(rows, case, random_state=0)
         text = fit.plan.explain()
         for stage, word in [
             ("rows", "secret"),
@@ -35,18 +35,18 @@ def test_a_plan_explains_its_stages_and_shows_no_row(mechanism: str) -> None:
 
 
 def test_a_plan_says_what_each_round_releases() -> None:
-    plan = private_kmeans(ROWS, stated(sample_size=3000.0), random_state=0).plan
+    plan = pais.fit(ROWS, stated(sample_size=3000.0), random_state=0).plan
     text, rounds = plan.explain(), plan.mechanism.rounds  # type: ignore[attr-defined]
     assert "the sum of their residuals (row minus center)" in text
     assert "mean and second moment of the rows clipped to norm" in text
     assert "The clip is smaller for rows of small norm" in text
     for noise in (rounds[-1].count_noise, rounds[-1].distance_noise, rounds[-1].residual_noise):
         assert f"{noise.scale:.6g}" in text.split(f"round {len(rounds)}")[1]
-    whole = private_kmeans(ROWS, stated(sampling="none"), random_state=0).plan.explain()
+    whole = pais.fit(ROWS, stated(sampling="none"), random_state=0).plan.explain()
     assert "The clip is smaller" not in whole
-    paper = private_kmeans(ROWS, stated("l2", algorithm="paper"), random_state=0).plan.explain()
+    paper = pais.fit(ROWS, stated("l2", algorithm="paper"), random_state=0).plan.explain()
     assert "the sum of the rows of each cell" in paper
     assert "residuals" not in paper
-    pure = private_kmeans(ROWS, stated("laplace"), random_state=0).plan.explain()
+    pure = pais.fit(ROWS, stated("laplace"), random_state=0).plan.explain()
     assert "second moment" not in pure
     assert " sectors, " in pure

@@ -98,11 +98,11 @@ def test_fit_of_a_table_with_columns_of_very_different_size_warns_and_names_them
 
 
 def test_a_good_fit_is_readable_and_a_hopeless_one_says_so() -> None:
-    fit = pais.private_kmeans(ROWS, stated(), random_state=0)
+    fit = pais.fit(ROWS, stated(), random_state=0)
     assert fit.readability is not None
     assert fit.readability.verdict == "all 5 segments and all 6 features are readable above the noise"
     assert fit.concern is None
-    one = pais.private_kmeans(ROWS[:200], stated(epsilon=0.01, n_clusters=1), random_state=0)
+    one = pais.fit(ROWS[:200], stated(epsilon=0.01, n_clusters=1), random_state=0)
     assert one.readability is not None
     assert not any(one.readability.features)
     assert "the center is a guess" in (one.concern or "")

@@ -36,7 +36,7 @@ def people(n: int = 4000) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def fitted() -> pais.KMeansFit:
-    return pais.private_kmeans(pais.source(people(), columns=SCHEMA), SETTINGS, random_state=1)
+    return pais.fit(pais.source(people(), columns=SCHEMA), SETTINGS, random_state=1)
 
 
 def test_fit_records_the_schema_everywhere(fitted: pais.KMeansFit) -> None:
@@ -70,12 +70,6 @@ def test_certificates_state_ranges_and_periods_in_words() -> None:
     assert "joined: every month from 2024-01-01 to 2024-03-31; dates beyond are in none of them" in text
 
 
-def test_certificates_without_a_schema_can_be_read(fitted: pais.KMeansFit) -> None:
-    content = fitted.certificate.to_dict()
-    del content["schema"]
-    assert Certificate.from_dict(content).schema is None
-
-
 def test_plan_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
     expected = pais.run(fitted.plan, pais.source(people(), columns=SCHEMA), random_state=2)
     release = pais.run(fitted.plan, people(), random_state=2)
@@ -86,7 +80,7 @@ def test_plan_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
 
 def test_survey_opens_a_table_with_its_schema(fitted: pais.KMeansFit) -> None:
     assert fitted.survey is not None
-    again = pais.private_kmeans(people(), SETTINGS, random_state=1, facts=Facts.from_own(fitted.survey))
+    again = pais.fit(people(), SETTINGS, random_state=1, facts=Facts.from_own(fitted.survey))
     assert again.schema == SCHEMA
 
 
@@ -97,14 +91,12 @@ def test_rows_with_another_schema_are_refused(fitted: pais.KMeansFit) -> None:
             pais.run(fitted.plan, rows)
     assert fitted.survey is not None
     with pytest.raises(MismatchError, match="schema"):
-        pais.private_kmeans(
-            pais.source(people(), columns=other), SETTINGS, facts=Facts.from_own(fitted.survey), random_state=1
-        )
+        pais.fit(pais.source(people(), columns=other), SETTINGS, facts=Facts.from_own(fitted.survey), random_state=1)
 
 
 def test_plan_for_named_columns_refuses_rows_with_a_schema() -> None:
     frame = people()[["age", "income"]]
-    plain = pais.private_kmeans(pais.source(frame), SETTINGS, random_state=1)
+    plain = pais.fit(pais.source(frame), SETTINGS, random_state=1)
     with pytest.raises(MismatchError, match="other facts"):
         pais.run(plain.plan, pais.source(frame, columns={"age": (18, 100), "income": 1000.0}))
 
@@ -122,6 +114,6 @@ def test_release_of_a_sample_states_the_schema() -> None:
 def test_stated_facts_need_no_survey() -> None:
     norms = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0], [2000, 2000])
     settings = KMeansSettings(n_clusters=3, epsilon=2.0, radius=2.0, norms=norms)
-    fit = pais.private_kmeans(pais.source(people(), columns=SCHEMA), settings, random_state=1)
+    fit = pais.fit(pais.source(people(), columns=SCHEMA), settings, random_state=1)
     assert fit.schema == SCHEMA
     assert fit.certificate.schema == SCHEMA.to_dict()

@@ -76,7 +76,7 @@ def test_units_have_a_choice_too() -> None:
     rows = np.column_stack([np.repeat(np.arange(30_000), 2), rng.normal(size=(60_000, 3))])
     source = pais.source(pd.DataFrame(rows, columns=["person", "x", "y", "z"]), unit="person", max_rows_per_unit=2)
     settings = KMeansSettings(n_clusters=3, epsilon=8.0, radius=4.0, norms=norms_of(30_000))
-    plan = pais.private_kmeans(source, settings, random_state=0).plan
+    plan = pais.fit(source, settings, random_state=0).plan
     assert plan.unit is not None
     assert plan.expected_rows == pytest.approx(choice_of(plan).option.size, rel=0.02)
     assert choice_of(plan).option.size < 25_000

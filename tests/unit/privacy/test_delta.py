@@ -120,7 +120,7 @@ def test_neighbours_whose_surveys_differ_by_orders_of_magnitude_get_one_certifie
             epsilon=0.9,
             ball=survey.ball,
             norms=survey.norms,
-            spent=(pais.Spent(what="survey", epsilon=survey.epsilon),),
+            spent=(pais.Part(what="survey", epsilon=survey.epsilon),),
         )
         assert plan.delta == default_delta(survey.norms.n_rows)
         ledger = pais.Ledger(epsilon=1.0, delta=1e-6)

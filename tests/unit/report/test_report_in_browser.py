@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pais.pipeline import private_kmeans
+import pais
 from pais.planning import KMeansFit, KMeansSettings
 from pais.report import ReportHeader, report_html, write_report
 from tests.unit.report.pages import every_kind, with_results
@@ -39,7 +39,7 @@ def fitted(n_clusters: int, n_features: int) -> KMeansFit:
     centers = rng.normal(size=(n_clusters, n_features)) * 3.0
     rows = np.repeat(centers, 20_000 // n_clusters, axis=0)
     rows = rows + rng.normal(size=rows.shape)
-    return private_kmeans(rows, KMeansSettings(n_clusters=n_clusters, epsilon=1.0, delta=1e-6), random_state=0)
+    return pais.fit(rows, KMeansSettings(n_clusters=n_clusters, epsilon=1.0, delta=1e-6), random_state=0)
 
 
 SHAPES = {"25 by 10": (25, 10), "3 by 60": (3, 60), "2 by 2": (2, 2)}

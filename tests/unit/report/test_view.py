@@ -12,7 +12,6 @@ import pytest
 
 import pais
 from pais.accounting.words import columns_in_words
-from pais.pipeline import private_kmeans
 from pais.planning import KMeansFit, KMeansSettings
 from pais.report import report_html
 from pais.report.view import DATE, NUMBER, SHARE, view_of
@@ -43,7 +42,7 @@ def table(n: int = 20_000) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def fit() -> KMeansFit:
     rows = pais.source(table(), columns=COLUMNS)
-    return private_kmeans(rows, KMeansSettings(n_clusters=2, epsilon=2.0, delta=1e-6))
+    return pais.fit(rows, KMeansSettings(n_clusters=2, epsilon=2.0, delta=1e-6))
 
 
 def test_view_is_in_own_units(fit: KMeansFit) -> None:
@@ -77,7 +76,7 @@ def test_page_shows_percent_dates_and_stated_facts(fit: KMeansFit) -> None:
 
 
 def test_names_of_arrays_are_numbered(fit: KMeansFit) -> None:
-    plain = private_kmeans(np.random.default_rng(0).normal(size=(5_000, 2)), KMeansSettings(n_clusters=2, epsilon=1.0))
+    plain = pais.fit(np.random.default_rng(0).normal(size=(5_000, 2)), KMeansSettings(n_clusters=2, epsilon=1.0))
     assert view_of(plain).names == ("feature 0", "feature 1")
     assert view_of(plain, ["a", "b"]).names == ("a", "b")
     assert "Public facts about the columns" not in report_html(plain)

@@ -26,6 +26,7 @@ from pais._base.numerics import FloatArray
 from pais._base.randomness import KeyedBits, RowBits, mixed64
 from pais.data.columns import Layout
 from pais.data.dialect import Dialect
+from pais.data.distances import NO_LABEL, nearest
 from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.engines.members import Members, UnitThinning
@@ -346,3 +347,22 @@ def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
             content_bytes = np.frombuffer(numbers, dtype=np.uint8)[starts[0] : starts[-1]]
             parts.append(content_bytes.view("<f8").reshape(-1, n_features))
     return np.concatenate(parts)
+
+
+def label_batches(
+    reading: Reading, centers: FloatArray, name: str, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the carried columns with the label of each row, null if a value is missing. Errors quote no value."""
+    for batch in batches:
+        problem = None
+        try:
+            block, carried = reading.block(batch)
+            labels = nearest(block.rows(), centers)
+        except Exception as error:
+            problem = type(error).__name__
+        if problem is not None:
+            raise RuntimeError(
+                f"pais cannot label the rows ({problem}). The message is hidden, since it can quote rows."
+            )
+        columns = dict(zip(carried.schema.names, carried.columns, strict=True))
+        yield pa.RecordBatch.from_pydict(columns | {name: pa.array(labels, mask=labels == NO_LABEL)})

@@ -34,8 +34,7 @@ from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRow
 from pais.data.engines.blocks import RowBlock
 from pais.data.engines.by_unit import ByUnit
 from pais.data.engines.candidates import Collecting, Counted, ceiling_for
-from pais.data.engines.labelling import label_batches
-from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, rows_of
+from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, label_batches, rows_of
 from pais.data.engines.people import PeopleFold
 from pais.data.engines.sieve import Sieve
 from pais.data.engines.spark_actions import for_workers, guarded, larger_batches

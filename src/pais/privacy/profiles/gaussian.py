@@ -32,7 +32,7 @@ from pais.privacy.profiles.power import LinearProfile
 P = TypeVar("P", bound="LinearProfile | GaussianProfile")
 
 
-@stored("profile", "gaussian", null_is_infinite=("count_scale", "sum_scale", "square_scale"))
+@stored("profile", "gaussian")
 @dataclass(frozen=True)
 class GaussianProfile(ShiftProfile):
     """mu = weight * sqrt(n_iterations * (1/count_scale**2 + norm**2/sum_scale**2 + norm**4/square_scale**2)).
@@ -93,7 +93,7 @@ class GaussianProfile(ShiftProfile):
     def to_dict(self) -> dict[str, Any]:
         described = super().to_dict()
         if math.isinf(self.square_scale):
-            # Files of earlier versions do not have this field.
+            # Only second moments release squares. Other profiles are described without this scale.
             described.pop("square_scale", None)
         return described
 

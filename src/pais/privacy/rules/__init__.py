@@ -1,8 +1,7 @@
 """Sampling rules: the inclusion probability as a public function of the norm."""
 
 from pais.privacy.rules.base import Rule
-from pais.privacy.rules.oracle import not_private_variance_optimal
-from pais.privacy.rules.simple import CoresetRule, UniformRule
+from pais.privacy.rules.simple import CoresetRule, UniformRule, not_private_variance_optimal
 from pais.privacy.rules.table import ConstrainedRule, FunctionRule
 from pais.privacy.rules.weights import constrained_weight
 

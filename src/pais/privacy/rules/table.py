@@ -76,7 +76,7 @@ def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.i
     return index
 
 
-@stored("rule", "constrained", null_is_infinite=("max_epsilon_if_kept",))
+@stored("rule", "constrained")
 @dataclass(frozen=True, kw_only=True)
 class ConstrainedRule(Rule):
     """The rule that keeps every record within a guarantee and samples as few rows as possible (CONSTRAINED).

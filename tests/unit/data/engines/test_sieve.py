@@ -197,10 +197,10 @@ def test_a_default_fit_reads_the_rows_once(
     data = parquet(tmp_path) if form == "Parquet" else STREAMS[form](table())
     engine = pais.source(data, on_rows=reads.append)
     settings = pais.KMeansSettings(n_clusters=2, epsilon=3.0, sample_size=100, center=center)
-    fit = pais.private_kmeans(engine, settings, random_state=seed)
+    fit = pais.fit(engine, settings, random_state=seed)
     assert sum(reads) == (2 * N if large and center is None and seed is not None else N)
     if seed is not None:
-        expected = pais.private_kmeans(rows(), settings, random_state=seed)
+        expected = pais.fit(rows(), settings, random_state=seed)
         assert np.array_equal(fit.value.centers, expected.value.centers)
 
 
