@@ -80,6 +80,20 @@ def company(n: int = 150, people: int = 60) -> Rows:
     )
 
 
+def twins() -> Rows:
+    """Sixty people with the same row."""
+    return tuple({**company()[0], "person": f"p{place}", "place": place} for place in range(60))
+
+
+#: The rows of all others: also none at all, and all alike.
+COMPANIES: dict[str, Callable[[], Rows]] = {
+    "others": company,
+    "a crowd": functools.partial(company, 400, 150),
+    "twins": twins,
+    "nobody": tuple,
+}
+
+
 def arrow(rows: Rows, _: Path) -> pa.Table:
     return pa.Table.from_pylist([dict(row) for row in rows], schema=TYPES)
 
@@ -125,10 +139,15 @@ def relation(rows: Rows, home: Path) -> Any:
 
 
 def batches(rows: Rows, home: Path) -> Iterator[pa.RecordBatch]:
-    """Batches of uneven sizes, which can be read once."""
+    """Batches of uneven sizes, which can be read once. The first one is empty, so that a stream always has a schema."""
     table = arrow(rows, home)
-    for start, stop in itertools.pairwise((0, 0, 1, 40, 41, len(rows))):
+    yield pa.RecordBatch.from_pylist([], schema=TYPES)
+    for start, stop in itertools.pairwise((0, 1, 40, 41, max(41, len(rows)))):
         yield from table.slice(start, stop - start).combine_chunks().to_batches()
+
+
+def array(rows: Rows, _: Path) -> Floats:
+    return np.array([[row["x"], row["y"]] for row in rows], dtype=np.float64).reshape(-1, 2)
 
 
 #: Where the rows are. Each function is called anew for every run.
@@ -153,8 +172,8 @@ ONCE: dict[str, Callable[[Rows, Path], Any]] = {
 WITH_TEXT = ("CSV", "texts", "objects")
 #: The columns x and y alone, without names.
 ARRAYS: dict[str, Callable[[Rows, Path], Any]] = {
-    "array": lambda rows, _: np.array([[row["x"], row["y"]] for row in rows], dtype=np.float64),
-    "Fortran array": lambda rows, _: np.asfortranarray([[row["x"], row["y"]] for row in rows], dtype=np.float64),
+    "array": array,
+    "Fortran array": lambda rows, home: np.asfortranarray(array(rows, home)),
     "nested list": lambda rows, _: [[row["x"], row["y"]] for row in rows],
 }
 
@@ -275,8 +294,8 @@ class Case:
         The budget; None if the noise is given.
     columns, by, unit, missing, sampling : str
         Names in `COLUMNS`, `BY`, `UNITS` and the subject's samplings; the option `missing` of the call.
-    store, record, place : str
-        Where the rows are, the record, and where it is among the rows.
+    store, company, record, place : str
+        Where the rows are, the rows of the others (a name in `COMPANIES`), the record, and its place among them.
     """
 
     what: str
@@ -287,6 +306,7 @@ class Case:
     missing: str
     sampling: str
     store: str
+    company: str
     record: str
     place: str
 
@@ -297,7 +317,7 @@ class Case:
         missing = "" if self.missing == "drop" else self.missing
         epsilon = "" if self.epsilon is None else f"epsilon {self.epsilon:g}"
         words = (self.what, epsilon, self.columns, by, f"per {self.unit}", missing, kept, self.store)
-        return ", ".join(word for word in (*words, f"{self.record} at the {self.place}") if word)
+        return ", ".join(word for word in (*words, f"{self.record} at the {self.place} of {self.company}") if word)
 
     @property
     def subject(self) -> Subject:
@@ -316,7 +336,7 @@ class Case:
 
     def replayed(self, *, seeds: Sequence[int] = (0,), pushes: Sequence[float] = (0.0, 3.0)) -> ReplayReport:
         """Replay the call with the record and without it."""
-        new, others = record_rows(self.record), company()
+        new, others = record_rows(self.record), COMPANIES[self.company]()
         place = PLACES[self.place](len(others))
         present = [*others[:place], *new, *others[place:]]
         subject, store = self.subject, {**STORES, **ONCE, **ARRAYS}[self.store]
@@ -707,6 +727,7 @@ def combined(what: str, take: Callable[[Sequence[Any]], Any]) -> Case:
         missing=missing,
         sampling=sampling,
         store=store,
+        company=take([name for name in COMPANIES if store != "nested list" or name != "nobody"]),
         record=take(records_for(store, unit, missing)),
         place=take(places_for(what, unit, sampling)),
     )
@@ -752,6 +773,7 @@ def plain(what: str, record: str, **parts: Any) -> Case:
         "missing": "drop",
         "sampling": "none",
         "store": subject.stores[0],
+        "company": "others",
         "place": "end",
     }
     return Case(what=what, record=record, **{**simple, **parts})

@@ -14,6 +14,7 @@ from tests.conformance.replay_cases import (
     ARRAYS,
     BY,
     COLUMNS,
+    COMPANIES,
     ONCE,
     PEOPLE,
     RECORDS,
@@ -53,6 +54,7 @@ def test_the_cases_hold_every_part() -> None:
     assert {case.missing for case in CASES} == {"drop", "midpoint", "error"}
     assert {case.sampling for case in CASES} >= {*SAMPLINGS, *RULES}
     assert {case.store for case in CASES} == {*STORES, *ONCE, *ARRAYS}
+    assert {case.company for case in CASES} == set(COMPANIES)
     assert {case.record for case in CASES} == {*RECORDS, *UNREADABLE, *PEOPLE}
 
 
