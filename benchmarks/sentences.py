@@ -164,9 +164,9 @@ def spark(published: Published) -> str:
 def audit(published: Published) -> str:
     every = replays(published)
     return (
-        f"An {linked('audit', 'audit')} replays {int(every['cases']):,} random calls on a table with a record and on the "
-        f"same table without it. In {every['failures']} of them, the record moves a total by more than was paid for, or "
-        f"something else depends on it. The largest move is {float(every['all rows']):.4f} of the price."
+        f"An {linked('audit', 'audit')} replays {int(every['cases']):,} random calls on a table with a record and on "
+        f"the same table without it. In {every['failures']} of them, the record moves a total by more than was paid "
+        f"for, or something else depends on it. The largest move is {float(every['all rows']):.4f} of the price."
     )
 
 
