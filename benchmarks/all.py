@@ -150,12 +150,9 @@ ENTRIES = (
     Entry(
         name="audit",
         module="benchmarks.audit",
-        arguments=(
-            *("--seeds", "2", "--broken-seeds", "1", "--runs", "30_000", "--right-runs", "10_000"),
-            *("--peer-runs", "500"),
-        ),
+        arguments=("--resume", str(PLACE / "audit.jsonl")),
         tables=("audit",),
-        minutes=8.0,
+        minutes=7.0,
     ),
     Entry(
         name="elbow",

@@ -109,7 +109,7 @@ def correlated() -> Points:
 def kmeans_cost(data: Points, seed: int, **settings: Any) -> float:
     """Cost of private centers over the baseline."""
     made = pais.KMeansSettings(**{"n_clusters": data.n_clusters, "epsilon": 1.0, **settings})
-    return cost(data.rows, pais.private_kmeans(data.rows, made, random_state=seed).value.centers) / data.baseline
+    return cost(data.rows, pais.fit(data.rows, made, random_state=seed).value.centers) / data.baseline
 
 
 def iris() -> Points:
@@ -146,7 +146,7 @@ def people_cost(data: People, seed: int, *, auto: bool = False) -> float:
     """Cost of private centers over that of scikit-learn, in the space of the stated bounds."""
     rows = pais.source(data.table, columns=data.auto() if auto else data.columns, unit=data.unit)
     settings = pais.KMeansSettings(n_clusters=data.n_clusters, epsilon=1.0)
-    fit = pais.private_kmeans(rows, settings, random_state=seed)
+    fit = pais.fit(rows, settings, random_state=seed)
     assert fit.schema is not None
     return data.cost(restated(fit.value.centers, fit.schema, data.schema)) / data.floor
 

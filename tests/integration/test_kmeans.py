@@ -308,7 +308,7 @@ def test_a_few_rows_in_a_stated_ball_are_found_although_the_survey_sees_none(mec
     settings = KMeansSettings(
         n_clusters=3, mechanism=mechanism, epsilon=epsilon, delta=delta, radius=1.0, center=(0.0,) * 4
     )
-    costs = [cost(rows, private_kmeans(rows, settings, random_state=seed).value.centers) for seed in range(9)]
+    costs = [cost(rows, pais.fit(rows, settings, random_state=seed).value.centers) for seed in range(9)]
     assert np.median(costs) < 0.5 * np.square(rows).sum()
 
 

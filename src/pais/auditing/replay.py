@@ -117,6 +117,8 @@ class _Recording:
         return self._leaves(total, noisy, law, order, scales)
 
     def chosen(self, scores: IntArray, choice: int, *, scale: float) -> int:
+        if self.push:
+            choice = scores.size - 1 if self.push > 0.0 else 0
         left = self._leaves(scores[None, :], np.array([[choice]]), _CHOICE, 1.0, np.array([scale]))
         return int(left[0, 0])
 

@@ -1,0 +1,60 @@
+"""The replay table: cases repeat from their seed, a stopped run goes on, and a failure is counted and named."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import audit
+
+QUIET = Console(quiet=True)
+
+
+def options(tmp_path: Path, cases: int) -> argparse.Namespace:
+    return argparse.Namespace(cases=cases, seed=5, resume=tmp_path / "audit.jsonl", out=tmp_path)
+
+
+def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+
+    def outcome(state: str, seed: int, number: int) -> audit.Outcome:
+        runs.append(number)
+        return replace(FOUND, state=state, seed=seed, number=number)
+
+    monkeypatch.setattr(audit, "outcome", outcome)
+    assert len(list(audit.outcomes(options(tmp_path, 2), QUIET))) == 2
+    assert [each.number for each in audit.outcomes(options(tmp_path, 4), QUIET)] == [0, 1, 2, 3]
+    assert runs == [0, 1, 2, 3]
+
+
+def test_a_case_follows_from_its_seed_and_number() -> None:
+    first, again, other = (audit.outcome("", 1, number) for number in (2, 2, 3))
+    assert replace(first, seconds=0.0) == replace(again, seconds=0.0)
+    assert first.name != other.name
+    assert not first.fails
+
+
+def test_a_failure_is_counted() -> None:
+    failing = replace(FOUND, problem="differs")
+    moved = replace(FOUND, used=1.01)
+    line = audit.line("mean", [FOUND, failing, moved, replace(FOUND, sampled=True, used=0.2)])
+    assert (line["cases"], line["failures"], line["result"]) == (4, 2, "missed")
+    assert (line["all rows"], line["samples"]) == (1.01, 0.2)
+
+
+FOUND = audit.Outcome(
+    state="",
+    seed=0,
+    number=0,
+    name="mean of a table",
+    mechanism="mean",
+    sampled=False,
+    transcripts=2,
+    used=1.0,
+    problem="",
+    seconds=0.1,
+)
