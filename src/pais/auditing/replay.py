@@ -391,7 +391,7 @@ class ReplayReport:
             return "VIOLATED: the record moves the totals by more than was paid."
         if self.draws == 0:
             return "No noise was drawn where a replay sees it. It compared nothing but what a reader sees."
-        if 0 < self.sampled == self.transcripts and self.kept == 0:
+        if self.kept == 0 and 2 * self.sampled > self.transcripts:
             return "Not refuted, but no sample held the record. Audit a record that is kept more often."
         return "Not refuted: nothing differs, and no record moves more than was paid."
 
@@ -443,6 +443,9 @@ def _run(call: Call, table: Any, seed: Any, recording: _Recording) -> _Run:
         result=result,
     )
 
+
+# What is seen of every run.
+_ALWAYS_SEEN = ("outcome", "warnings", "output")
 
 # Attributes of a result that hold values, and attributes that hold objects with a description.
 _VALUES = ("value", "released", "standard_error", "entries", "elbow_")
@@ -592,13 +595,16 @@ class _Comparison:
     draws: int = 0
     sampled: int = 0
     kept: int = 0
+    #: Samples of runs whose values left as they were drawn, and how many of them held the record.
+    likely_samples: int = 0
+    likely_kept: int = 0
     error: str = ""
     price: tuple[float, float] | None = None
 
     @property
     def misses_record(self) -> bool:
-        """Whether samples were drawn, and no sample held the record."""
-        return 0 < self.sampled == len(self.moves) and self.kept == 0 and not self.differences
+        """Whether likely values lead to samples, and none of them held the record."""
+        return self.likely_samples > 0 and self.likely_kept == 0 and not self.differences
 
     def add_all(self, seed: int, pushes: Sequence[float]) -> None:
         for push in pushes:
@@ -628,6 +634,9 @@ class _Comparison:
             chance = self.probability(ours.result) if callable(self.probability) else self.probability
         self.sampled += bool(ours.samples)
         self.kept += record is not None
+        if push == 0.0:
+            self.likely_samples += bool(ours.samples)
+            self.likely_kept += record is not None
         self.moves.append((Move.of(ours.draws, theirs.draws), chance, price))
         return record is not None
 
@@ -720,7 +729,9 @@ def _differences(ours: _Run, theirs: _Run) -> list[str]:
         if text := draw.difference(other):
             found.append(f"draw {number + 1}: {text}")
             break
-    for key in {**ours.seen, **theirs.seen}:
+    # If only one of the runs raised an error, it has no result to compare.
+    keys = _ALWAYS_SEEN if (ours.result is None) != (theirs.result is None) else {**ours.seen, **theirs.seen}
+    for key in keys:
         if ours.seen.get(key) != theirs.seen.get(key):
             found.append(f"{key} ({_first_difference(ours.seen.get(key, ''), theirs.seen.get(key, ''))})")
     return found
