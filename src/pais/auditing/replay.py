@@ -472,7 +472,7 @@ def visible(result: Any) -> dict[str, str]:
         return _together(dict(enumerate(result)))
     if isinstance(result, (np.ndarray, float, int, str)) or hasattr(result, "to_csv"):
         return {"text": _all_digits(result)}
-    seen = {"text": str(result), "repr": repr(result)}
+    seen = {"text": str(result), "repr": _all_digits(result)}
     for name in _VALUES:
         _note(seen, name, _all_digits, result, name)
     for name in _DESCRIBED:
