@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -338,21 +338,11 @@ def _audit_replay(replayed: _Replayed, pair: Pair | None, random_state: RandomSt
     pairs = replayed.pairs if pair is None else [TablePair.of(pair)]
     if not pairs:
         raise ArgumentError("pair is missing, and a function has no ball to propose one from. Pass two tables.")
-    return ReplayReport.worst_of(
-        [
-            replay(
-                replayed.call,
-                each.present,
-                each.absent,
-                epsilon=replayed.claim.epsilon,
-                delta=replayed.claim.delta,
-                first_seed=first,
-                target=replayed.name,
-                pair=each.name,
-            )
-            for each in pairs
-        ]
-    )
+    claim, reports = replayed.claim, []
+    for each in pairs:
+        report = replay(replayed.call, each.present, each.absent, epsilon=claim.epsilon, delta=claim.delta, seeds=first)
+        reports.append(replace(report, target=replayed.name, pair=each.name))
+    return ReplayReport.worst_of(reports)
 
 
 def _repeated(

@@ -528,11 +528,8 @@ def replay(
     epsilon: float | None = None,
     delta: float | None = None,
     probability: float | Callable[[Any], float] | None = None,
-    seeds: Sequence[int] | None = None,
-    first_seed: int = 0,
+    seeds: Sequence[int] | int = 0,
     pushes: Sequence[float] = PUSHES,
-    target: str | None = None,
-    pair: str = "given pair",
 ) -> ReplayReport:
     """Replay a call on a table with a record and on the same table without it.
 
@@ -548,15 +545,12 @@ def replay(
     probability : float or callable, optional
         The chance that the record is kept in the sample, or a function of the result that computes it. None computes
         it from the rule of the sample and the record that was found in it.
-    seeds : sequence of int, optional
-        Seeds of the runs; each is run with all `pushes`. None takes `first_seed` with all pushes and the next seed with
-        the first push. If all of their samples miss the record, it tries up to 100 seeds until a sample holds it.
-    first_seed : int
-        The first seed, if `seeds` is None.
+    seeds : sequence of int, or int
+        Seeds of the runs; each is run with all `pushes`. An int is the first seed: it is run with all pushes, and the
+        next seed with the first push. If all of their samples miss the record, up to 100 seeds are tried until a
+        sample holds it.
     pushes : sequence of float
         Multiples of their noise by which the values that leave are moved, after they are drawn on either table.
-    target, pair : str, optional
-        Names of the call and of the tables in the report.
 
     Notes
     -----
@@ -566,17 +560,17 @@ def replay(
     comparison = _Comparison(
         call=call, present=present, absent=absent, epsilon=epsilon, delta=delta, probability=probability
     )
-    if seeds is None:
-        comparison.add_all(first_seed, pushes)
-        comparison.add_all(first_seed + 1, pushes[:1])
-        further = iter(range(first_seed + 2, first_seed + _MOST_SEEDS))
+    if isinstance(seeds, int):
+        comparison.add_all(seeds, pushes)
+        comparison.add_all(seeds + 1, pushes[:1])
+        further = iter(range(seeds + 2, seeds + _MOST_SEEDS))
         while comparison.misses_record and (seed := next(further, None)) is not None:
             if comparison.add(seed, pushes[0], present_first=True):
                 comparison.add_all(seed, pushes)
     else:
         for seed in seeds:
             comparison.add_all(seed, pushes)
-    return comparison.report(target or str(getattr(call, "__name__", "the call")), pair)
+    return comparison.report()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -640,7 +634,7 @@ class _Comparison:
         self.moves.append((Move.of(ours.draws, theirs.draws), chance, price))
         return record is not None
 
-    def report(self, target: str, pair: str) -> ReplayReport:
+    def report(self) -> ReplayReport:
         if self.price is None and not self.differences:
             raise ArgumentError(f"the call fails on both tables ({self.error}). Pass one that runs.")
         epsilon, delta = self.price or (self.epsilon or 0.0, self.delta or 0.0)
@@ -653,8 +647,7 @@ class _Comparison:
                 used, chance, (epsilon, delta) = share, kept, own
                 bound = move.epsilon(delta=delta, probability=kept)
         return ReplayReport(
-            target=target,
-            pair=pair,
+            target=str(getattr(self.call, "__name__", "the call")),
             epsilon=epsilon,
             delta=delta,
             used=used,
