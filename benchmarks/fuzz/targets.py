@@ -60,7 +60,8 @@ _VECTORS: tuple[tuple[str, ...], ...] = (
     ("explain", "certificate.json"), ("explain", "plan.json", "--json"), ("explain", "survey.json"),
     ("ledger", "budget.json", "--json"), ("ledger", "budget.json", "--epsilon", "10", "--delta", "1e-3"),
     ("ledger", "new.json", "--epsilon", "1", "--delta", "1e-6"),
-    ("audit", "plan.json", "--runs", "20", "--seconds", "0.1", "--confidence", "0.9", "--seed", "1", "--json"),
+    ("audit", "plan.json", "--method", "runs", "--runs", "20", "--seconds", "0.1", "--confidence", "0.9", "--seed", "1",
+     "--json"),
 )  # fmt: skip
 
 

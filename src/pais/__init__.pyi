@@ -7,7 +7,12 @@ from .accounting import (
     Part as Part,
     Release as Release,
 )
-from .auditing import AuditReport as AuditReport, NeighbourPair as NeighbourPair, audit as audit
+from .auditing import (
+    AuditReport as AuditReport,
+    NeighbourPair as NeighbourPair,
+    ReplayReport as ReplayReport,
+    audit as audit,
+)
 from .data.ball import Ball as Ball
 from .data.checking import Check as Check, check as check
 from .data.cost import cost as cost

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
-from pais._base.tape import TAPE
+from pais._base.tape import on_sample
 from pais.accounting import Accounts, Ledger, Part, Prepaid, Release, accounts
 from pais.data.sources import opened
 from pais.data.units import most_units
@@ -182,10 +182,8 @@ def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSour
     # Pay before the mechanism sees the sample, so that every outcome is paid for, including an exception.
     own = replace(price, n_features=sample.n_features, secure_randomness=secure)
     entries = charged.spend(*earlier, own)  # [note: ledger-4]
-    tape = TAPE.get()
-    if tape is not None:
-        tape.sampled(keeps_all=plan.rule.keeps_all)
-    value = plan.mechanism.measure(content, sample.ball, bits)
+    with on_sample(content, plan):
+        value = plan.mechanism.measure(content, sample.ball, bits)
     # A process forked inside the mechanism would return a second value for one price.
     sample.require_own_process()  # [note: release-7]
     value = value if plan.unit is None else plan.mechanism.in_rows(value, plan.unit.full_rows)

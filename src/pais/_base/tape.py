@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
 
 
 class Tape(Protocol):
-    """What a replay sees of a call: secret totals with their noise, choices, and the moment a sample is used."""
+    """What a replay sees of a call: secret totals with their noise, choices, and the samples that were used."""
 
     def noisy(self, total: IntArray, noisy: IntArray, *, law: str, order: float, scales: FloatArray) -> IntArray:
         """Return the totals that leave, given the secret ones and those with noise.
@@ -21,9 +23,27 @@ class Tape(Protocol):
     def chosen(self, scores: IntArray, choice: int, *, scale: float) -> int:
         """Return the candidate that leaves, given the secret scores and the candidate that was chosen."""
 
-    def sampled(self, *, keeps_all: bool) -> None:
-        """Note that what follows is computed from a sample."""
+    def begin_sample(self, content: Any, plan: Any) -> None:
+        """Note that the following draws are made from the content of a sample, drawn by the rule of a plan."""
+
+    def end_sample(self) -> None:
+        """Note that the sample is spent."""
 
 
-#: The tape of this thread, or None. It is set by an audit only.
+#: The tape of this thread, or None. An audit sets it. A global variable would also record, and force, the releases of
+#: other threads; the threads of `pais._base.threads` inherit the tape of the thread that gives them work.
 TAPE: ContextVar[Tape | None] = ContextVar("TAPE", default=None)
+
+
+@contextlib.contextmanager
+def on_sample(content: Any, plan: Any) -> Iterator[None]:
+    """Tell the tape, if there is one, that the draws in this block are made from a sample."""
+    tape = TAPE.get()
+    if tape is None:
+        yield
+        return
+    tape.begin_sample(content, plan)
+    try:
+        yield
+    finally:
+        tape.end_sample()

@@ -9,6 +9,7 @@ from typing import Any
 
 from pais._base import validate
 from pais._base.numerics import exact
+from pais._base.tape import TAPE
 from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
@@ -326,13 +327,17 @@ def _charged(ledger: Ledger, part: Part) -> Sequence[str]:
 
 
 def accounts(ledger: Ledger | Accounts | None) -> Accounts:
-    """Collect the ledger passed and the active ledgers, each once; an `Accounts` object is returned unchanged."""
+    """Collect the ledger passed and the active ledgers, each once; an `Accounts` object is returned unchanged.
+
+    A run of a replay audit is no release, so active ledgers are not charged for it.
+    """
     if isinstance(ledger, Accounts):
         return ledger
     if ledger is not None:
         validate.instance("ledger", ledger, Ledger, "Pass pais.Ledger(epsilon=...) or pais.Ledger(path=...).")
     with _active_lock:
-        charged = [*_active] if ledger is None else [ledger, *_active]
+        active = [*_active] if TAPE.get() is None else []
+    charged = active if ledger is None else [ledger, *active]
     # Two ledger objects on the same file are the same ledger and must be charged once.
     by_file = {ledger.path or id(ledger): ledger for ledger in charged}
     return Accounts(list(by_file.values()))

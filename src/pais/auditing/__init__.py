@@ -1,9 +1,19 @@
-"""Audits: a lower bound on epsilon, found by running a mechanism on two neighbouring tables many times."""
+"""Audits: test a privacy claim on two neighbouring tables, by replay or by many runs."""
 
 from pais.auditing.auditor import audit
 from pais.auditing.events import Event, epsilon_lower_bound
-from pais.auditing.many import measure_many
 from pais.auditing.pairs import NeighbourPair
-from pais.auditing.report import AuditReport, Finding
+from pais.auditing.replay import ReplayReport
+from pais.auditing.runs import AuditReport, Finding
+from pais.auditing.targets import measure_many
 
-__all__ = ["AuditReport", "Event", "Finding", "NeighbourPair", "audit", "epsilon_lower_bound", "measure_many"]
+__all__ = [
+    "AuditReport",
+    "Event",
+    "Finding",
+    "NeighbourPair",
+    "ReplayReport",
+    "audit",
+    "epsilon_lower_bound",
+    "measure_many",
+]

@@ -1,38 +1,83 @@
-"""Audit: run on two neighbouring tables, find an event that distinguishes them, and derive a lower bound on epsilon."""
+"""Audit: test a privacy claim on two tables that differ by one record, by replay or by many runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Literal, overload
 
 import numpy as np
+from sklearn.base import clone
 
 from pais._base import validate
 from pais._base.randomness import RandomState
+from pais.accounting import Accounts
 from pais.accounting.price import certified_epsilon
-from pais.auditing import pacing
-from pais.auditing.events import Candidate, Event, Observed, best_event, epsilon_lower_bound
-from pais.auditing.fits import FitTarget
-from pais.auditing.pairs import NeighbourPair
-from pais.auditing.report import AuditReport, Direction, Finding
-from pais.auditing.statistics import DISCRIMINANT, Discriminant, Statistics, statistics_by_name
-from pais.auditing.targets import Draws, Function, FunctionTarget, MechanismTarget, Target, n_columns
+from pais.auditing.pairs import NeighbourPair, TablePair, fitted_pairs, replayed_pairs
+from pais.auditing.replay import Call, ReplayReport, replay
+from pais.auditing.runs import AuditReport, audit_runs
+from pais.auditing.targets import (
+    Draws,
+    Function,
+    FunctionTarget,
+    MechanismTarget,
+    Statistics,
+    Target,
+    n_columns,
+    statistics_by_name,
+)
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
 from pais.estimators.base import PrivateEstimator
+from pais.estimators.supervised import SupervisedEstimator
 from pais.mechanisms import Mechanism
-from pais.planning import Plan
+from pais.pipeline import run
+from pais.planning import AT_COST, Plan
 from pais.privacy.rules import Rule
 
-# Share of the time that is used to choose the pair and the events.
-_FIRST_SHARE = 0.5
+#: How a claim is tested.
+Method = Literal["replay", "runs"]
 
-_DIRECTIONS: tuple[Direction, ...] = ("present", "absent")
+#: A pair of tables: for a replay, any two tables that pais reads, the one with the record first.
+Pair = NeighbourPair | tuple[Any, Any]
+
+_RUNS, _CONFIDENCE = 200_000, 0.99
+
+# A replay tests the price of a record, not the limit on records that are kept in the sample.
+_ANY_EPSILON_IF_KEPT = 1e6
 
 
+@overload
 def audit(
-    target: Function | Mechanism | Plan | PrivateEstimator,
+    target: Mechanism | Plan | PrivateEstimator,
     *,
+    method: Literal["replay"] | None = None,
+    pair: Pair | None = None,
+    rule: Rule | None = None,
+    ball: Ball | None = None,
+    n_features: int | None = None,
+    statistic: None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    runs: None = None,
+    confidence: None = None,
+    seconds: None = None,
+    random_state: RandomState = None,
+) -> ReplayReport: ...
+@overload
+def audit(
+    target: Call,
+    *,
+    method: Literal["replay"],
+    pair: Pair,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    random_state: RandomState = None,
+) -> ReplayReport: ...
+@overload
+def audit(
+    target: Mechanism | Plan,
+    *,
+    method: Literal["runs"],
     pair: NeighbourPair | None = None,
     rule: Rule | None = None,
     ball: Ball | None = None,
@@ -40,234 +85,301 @@ def audit(
     statistic: Statistics | None = None,
     epsilon: float | None = None,
     delta: float | None = None,
-    runs: int = 200_000,
-    confidence: float = 0.99,
+    runs: int | None = None,
+    confidence: float | None = None,
     seconds: float | None = None,
     random_state: RandomState = None,
-) -> AuditReport:
-    """Compute a lower bound on epsilon by running `target` on two tables that differ by one record.
+) -> AuditReport: ...
+@overload
+def audit(
+    target: Function,
+    *,
+    method: Literal["runs"] | None = None,
+    pair: NeighbourPair,
+    statistic: Statistics | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    runs: int | None = None,
+    confidence: float | None = None,
+    seconds: float | None = None,
+    random_state: RandomState = None,
+) -> AuditReport: ...
+def audit(
+    target: Function | Mechanism | Plan | PrivateEstimator,
+    *,
+    method: Method | None = None,
+    pair: Pair | None = None,
+    rule: Rule | None = None,
+    ball: Ball | None = None,
+    n_features: int | None = None,
+    statistic: Statistics | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    runs: int | None = None,
+    confidence: float | None = None,
+    seconds: float | None = None,
+    random_state: RandomState = None,
+) -> AuditReport | ReplayReport:
+    """Test a privacy claim on two tables that differ by one record.
+
+    A *replay* runs the target on one table, records its noisy totals, and runs it on the other table with the same
+    noisy totals forced upon it. Everything that a reader sees must then be equal, and the secret totals may move only
+    by as much as the certificate pays for. *Runs* repeat the target many times on both tables, and compute a lower
+    bound on epsilon from the frequency of an event.
 
     Parameters
     ----------
-    target : callable, Mechanism, Plan or estimator
-        A user-defined function ``f(rows, generator)`` whose output is a number, an array or a symbol; if it has a
-        parameter ``runs``, it returns an array with that many outputs, one per entry. Or a mechanism, with `rule` and
-        `ball`. Or a plan. Or a private estimator such as `DPKMeans`, which is cloned and fitted in each run,
-        including its survey; its own `random_state` and `ledger` are not used. The last column of the rows is the
-        target of a regression or classification.
-    pair : NeighbourPair, optional
-        The two tables. With None, the certificate's loss curve proposes the worst pairs: a record where the loss is
-        largest, one at the radius, and one at norm 0. For a fit, None proposes a record at the radius, opposite one
-        row and opposite many rows. A function needs a pair.
+    target : Mechanism, Plan, estimator or callable
+        A mechanism with `rule` and `ball`, such as a `VectorSum`, an `AdaptiveRounds` or a class of your own. Or a
+        plan. Or an unfitted private estimator such as `DPKMeans`, which is cloned and fitted with its survey; its own
+        `random_state` and `ledger` are not used, and with an array the last column is the target of a regression or
+        classification. Or a function. A replay calls it as ``f(table, random_state)``; it returns any result of pais,
+        or any other value if you pass `epsilon`. Runs call it as ``f(rows, generator)``; it returns a number, an array
+        or a symbol. If it has a parameter ``runs``, it returns an array with that many outputs, one per entry.
+    method : {"replay", "runs"}, optional
+        None replays a mechanism, a plan or an estimator, because their noise is drawn where a replay sees it: a few
+        runs then test the whole price at any epsilon and delta. Runs would need millions to see as much. None makes
+        runs of a function, because its noise may come from anywhere. Choose "runs" for a mechanism to test its noise
+        itself, which a replay takes as stated. Estimators can be replayed only.
+    pair : NeighbourPair or tuple, optional
+        The two tables. A replay takes two tables of any kind that pais reads, such as frames or paths, as ``(with the
+        record, without it)``; the rows of the record are the last ones. Without a pair, the certificate's loss curve
+        proposes a record where the loss is largest, one at the radius and one at norm 0; a replay tries each of them
+        and one at half the radius, alone and opposite other rows, and reports the worst. For an estimator, a record is
+        proposed opposite one row and opposite many rows. A function needs a pair.
     rule, ball : Rule and Ball
         For a mechanism only.
     n_features : int, optional
         Number of columns of a proposed pair.
     statistic : callable or mapping, optional
-        Maps an output to a number or a symbol; a mapping holds several statistics by name. For a function with
-        ``runs``, the statistic receives all outputs at once; for a fit, it receives the fitted model. With None, the
-        audit uses the most informative statistics of the mechanism, each number of an unknown output, or everything
-        that a fit releases: centers, counts, survey, plan, certificate, errors.
+        For runs. Maps an output to a number or a symbol; a mapping holds several statistics by name. For a function
+        with ``runs``, the statistic receives all outputs at once. With None, the audit uses the most informative
+        statistics of the mechanism, or each number of an unknown output.
     epsilon, delta : float, optional
-        The claimed guarantee. None means the certified values for a mechanism or a plan, and the largest values in
-        the certificates of the runs for a fit.
-    runs : int
-        Number of runs on each of the two tables: one half to choose the pair and the event, the other half to count.
-    confidence : float
-        Confidence of the lower bound.
+        The claimed guarantee. None means the certified values.
+    runs : int, optional
+        For runs. Number of runs on each of the two tables: one half to choose the pair and the event, the other half to
+        count. Default: 200,000.
+    confidence : float, optional
+        For runs. Confidence of the lower bound. Default: 0.99.
     seconds : float, optional
-        Time limit; the audit uses the runs finished by then.
+        For runs. Time limit; the audit uses the runs finished by then.
     random_state : None, int or numpy Generator
-        A seed makes the audit reproducible. None runs a mechanism or a fit with the randomness of a real release.
+        A seed makes the audit reproducible. Runs without a seed use the randomness of a real release. A replay needs
+        the same seed on both tables: it takes an int, or 0 for None, as the first of its seeds.
+
+    Returns
+    -------
+    ReplayReport or AuditReport
+        Both have `violates`, `lower_bound`, `to_dict` and `to_json`.
 
     Notes
     -----
-    Guarantee. The bound is wrong with probability at most ``1 - confidence``. Pair, statistic and threshold are chosen
-    on the first half of the runs alone. On the second half, each of the two directions gets half of the risk, and each
-    of its two frequencies gets an exact Clopper-Pearson bound for half of that: `tests/statistical/test_audit.py`. The
-    same file checks that the audit detects known mistakes, and `tests/statistical/test_audit_fit.py` checks that
-    it detects faults in the steps of a fit. No ledger is charged.
+    Guarantee. The bound of runs is wrong with probability at most ``1 - confidence``. Pair, statistic and threshold are
+    chosen on the first half of the runs alone. On the second half, each of the two directions gets half of the risk,
+    and each of its two frequencies gets an exact Clopper-Pearson bound for half of that:
+    `tests/statistical/test_audit.py`. The same file checks that runs detect known mistakes, and
+    `tests/unit/auditing/test_replay_audit.py` that a replay does. No active ledger is charged.
 
-    Assumes. The runs are independent. A small bound proves nothing: other tables and events may give a larger one.
+    Assumes. Runs are independent. No audit proves a guarantee: other tables, events and values may show more. A replay
+    does not see the law of the noise, the random bits and the coins of a sample. It sees noise that is added by
+    `NoiseLaw.added_to`, as all mechanisms of pais do; of a mechanism that adds noise in another way, it reports that
+    the values differ.
 
     Examples
     --------
     >>> import numpy as np, pais
-    >>> def too_little(rows, generator, runs):
-    ...     return rows.sum() + generator.laplace(scale=0.5, size=runs)
-    >>> pair = pais.NeighbourPair(with_record=[[0.0], [1.0]], without_record=[[0.0]])
-    >>> pais.audit(too_little, pair=pair, epsilon=1.0, random_state=0).violates
+    >>> class Centered(pais.WeightedSum):
+    ...     '''Forgets that the mean of the rows is secret too.'''
+    ...     def measure(self, content, ball, bits):
+    ...         rows = content.rows
+    ...         return super().measure(content, ball, bits) - rows.mean(axis=0)
+    >>> mechanism = Centered(noise=pais.laplace_noise(1.0))
+    >>> ball, rule = pais.Ball(radius=1.0, order=1), pais.UniformRule(rate=0.5)
+    >>> pais.audit(mechanism, rule=rule, ball=ball).violates
     True
     """
-    started = pacing.clock()
-    half = validate.count("runs", runs) // 2
-    if half < 1:
+    if method not in (None, "replay", "runs"):
+        raise ArgumentError(f"method={method!r} is not known. Pass 'replay' or 'runs'.")
+    is_known = isinstance(target, (Mechanism, Plan, PrivateEstimator))
+    if not is_known and not callable(target):
+        raise ArgumentError(
+            f"target is of type {type(target).__name__}. Pass a function, mechanism, plan or private estimator."
+        )
+    if not isinstance(target, Mechanism) and (rule is not None or ball is not None):
+        raise ArgumentError("rule and ball are for a mechanism only. For a function, plan or fit, leave them out.")
+    claim = _Claim(
+        epsilon=None if epsilon is None else validate.non_negative("epsilon", epsilon),
+        delta=None if delta is None else validate.target_delta(delta),
+    )
+    width = None if n_features is None else validate.count("n_features", n_features)
+    if method == "replay" or (method is None and is_known):
+        _refuse_for_replay(statistic=statistic, runs=runs, confidence=confidence, seconds=seconds)
+        replayed = _replayed(target, rule, ball, width, claim, proposes=pair is None)
+        return _audit_replay(replayed, pair, random_state)
+    if isinstance(target, PrivateEstimator):
+        raise ArgumentError("method='runs' does not take an estimator. Leave method out, or pass a function that fits.")
+    n_runs = validate.count("runs", _RUNS if runs is None else runs)
+    if n_runs < 2:
         raise ArgumentError(f"runs={runs!r} cannot be split into two halves. Pass at least 2.")
-    confidence = validate.number(
-        "confidence", confidence, rule="a number in (0, 1)", low=0, high=1, open_low=True, open_high=True
-    )
+    between: Any = {"rule": "a number in (0, 1)", "low": 0, "high": 1, "open_low": True, "open_high": True}
+    sure = validate.number("confidence", _CONFIDENCE if confidence is None else confidence, **between)
     limit = None if seconds is None else validate.positive("seconds", seconds)
-    audited = _target(target, rule, ball, n_features, statistic, epsilon, delta)
-    pairs = audited.pairs() if pair is None else [pair]
+    audited = _repeated(target, rule, ball, width, statistic, claim)
+    pairs: list[Any] = audited.pairs() if pair is None else [pair]
     validate.instance("pair", pairs[0], NeighbourPair, "Build one with NeighbourPair.of(record, company).")
-    draws = Draws.of(random_state)
-    audited.prepare(pairs, draws)
-    search = _Search(target=audited, draws=draws, risk=(1.0 - confidence) / len(_DIRECTIONS))  # [note: audit-3]
-    first_limit = None if limit is None else _FIRST_SHARE * limit
-    explored = list(search.explore_all(pairs, half // len(pairs) + 1, first_limit))
-    best = max(explored, key=lambda exploration: exploration.promise)
-    remaining = None if limit is None else max(limit - (pacing.clock() - started), 0.0)
-    findings, n_counted = search.confirm(best, half, remaining)  # [note: audit-2]
-    return AuditReport(
-        target=audited.name,
-        lower_bound=max(finding.lower_bound for finding in findings),
-        certified=audited.certified,
-        delta=audited.delta,
-        confidence=confidence,
-        pair=best.pair.name,
-        findings=findings,
-        runs=n_counted,
-        first_runs=min(exploration.runs for exploration in explored),
-        seconds=pacing.clock() - started,
+    return audit_runs(audited, pairs, runs=n_runs, confidence=sure, seconds=limit, draws=Draws.of(random_state))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Claim:
+    """The guarantee that is claimed; None where the certificate decides."""
+
+    epsilon: float | None
+    delta: float | None
+
+
+def _refuse_for_replay(**options: object) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ArgumentError(f"{name} is for method='runs'. Leave it out, or pass that method.")
+
+
+class _NoLedger(Accounts):
+    """Accounts without any ledger, not even an active one. The fit causes no warning about a missing ledger."""
+
+    @property
+    def empty(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Replayed:
+    """A call to replay, the tables that are proposed for it, and the price that it claims."""
+
+    name: str
+    call: Call
+    pairs: list[TablePair]
+    claim: _Claim
+
+
+def _replayed(
+    target: Any, rule: Rule | None, ball: Ball | None, width: int | None, claim: _Claim, *, proposes: bool
+) -> _Replayed:
+    if isinstance(target, PrivateEstimator):
+        pairs = fitted_pairs(target, width) if proposes else []
+        return _Replayed(name=f"a fit of {type(target).__name__}", call=_fit_of(target), pairs=pairs, claim=claim)
+    if not isinstance(target, (Mechanism, Plan)):
+        name = getattr(target, "__name__", type(target).__name__)
+        return _Replayed(name=name, call=target, pairs=[], claim=claim)
+    name = f"a plan of {target.mechanism.name}" if isinstance(target, Plan) else target.name
+    plan, claim = _plan_of(target, rule, ball, claim)
+    features = n_columns(plan.mechanism, plan.ball, width)
+    pairs = (
+        replayed_pairs(plan.ball, plan.rule, plan.mechanism.profile, delta=plan.delta, n_features=features)
+        if proposes
+        else []
     )
 
+    def call(table: Any, seed: Any) -> Any:
+        return run(plan, table, random_state=seed, ledger=_NoLedger(()))
 
-def _target(
-    target: Function | Mechanism | Plan | PrivateEstimator,
+    return _Replayed(name=name, call=call, pairs=pairs, claim=claim)
+
+
+def _plan_of(target: Mechanism | Plan, rule: Rule | None, ball: Ball | None, claim: _Claim) -> tuple[Plan, _Claim]:
+    """The release alone: a plan without its survey and its columns, for rows that are vectors; and its claim."""
+    if isinstance(target, Plan):
+        mechanism, rule, ball = target.mechanism, target.rule, target.ball
+        if claim.epsilon is None and claim.delta in (None, target.delta):
+            # The plan pays for a survey too. The release meets a part of delta at the same epsilon.
+            claim = _Claim(epsilon=target.price.epsilon, delta=target.release_delta)
+        delta = target.release_delta if claim.delta is None else claim.delta
+    else:
+        mechanism, delta = target, claim.delta or 0.0
+        _require_rule_and_ball(rule, ball)
+    assert rule is not None
+    assert ball is not None
+    plan = Plan(
+        ball=ball,
+        rule=rule,
+        mechanism=mechanism,
+        epsilon=AT_COST,
+        delta=delta,
+        max_epsilon_if_kept=_ANY_EPSILON_IF_KEPT,
+    )
+    return plan, claim if claim.epsilon is None else _Claim(epsilon=claim.epsilon, delta=delta)
+
+
+def _fit_of(model: PrivateEstimator) -> Call:
+    def call(table: Any, seed: Any) -> Any:
+        fresh: PrivateEstimator = clone(model)
+        fresh.set_params(random_state=seed, ledger=_NoLedger(()))
+        if isinstance(fresh, SupervisedEstimator) and (fresh.target is None or isinstance(table, np.ndarray)):
+            return fresh.fit(*_split(table))
+        return fresh.fit(table)
+
+    return call
+
+
+def _split(table: Any) -> tuple[Any, Any]:
+    """Features and target: the last column of an array or a pandas frame is the target."""
+    if isinstance(table, np.ndarray):
+        return table[:, :-1], table[:, -1]
+    if not hasattr(table, "iloc"):
+        raise ArgumentError("the last column of this table cannot be taken as the target. State target in the model.")
+    return table.iloc[:, :-1], table.iloc[:, -1]
+
+
+def _audit_replay(replayed: _Replayed, pair: Pair | None, random_state: RandomState) -> ReplayReport:
+    if isinstance(random_state, np.random.Generator):
+        raise ArgumentError("a replay needs the same seed on both tables. Pass an int as random_state.")
+    first = 0 if random_state is None else int(random_state)
+    pairs = replayed.pairs if pair is None else [TablePair.of(pair)]
+    if not pairs:
+        raise ArgumentError("pair is missing, and a function has no ball to propose one from. Pass two tables.")
+    claim, reports = replayed.claim, []
+    for each in pairs:
+        report = replay(replayed.call, each.present, each.absent, epsilon=claim.epsilon, delta=claim.delta, seeds=first)
+        reports.append(replace(report, target=replayed.name, pair=each.name))
+    return ReplayReport.worst_of(reports)
+
+
+def _repeated(
+    target: Function | Mechanism | Plan,
     rule: Rule | None,
     ball: Ball | None,
-    n_features: int | None,
+    width: int | None,
     statistic: Statistics | None,
-    epsilon: float | None,
-    delta: float | None,
+    claim: _Claim,
 ) -> Target:
     statistics = None if statistic is None else statistics_by_name(statistic)
-    claimed = None if epsilon is None else validate.non_negative("epsilon", epsilon)
-    stated = None if delta is None else validate.target_delta(delta)
-    width = None if n_features is None else validate.count("n_features", n_features)
     plan: Plan | None = target if isinstance(target, Plan) else None
+    claimed, stated = claim.epsilon, claim.delta
     if plan is not None:
         target, rule, ball = plan.mechanism, plan.rule, plan.ball
         # The plan's epsilon holds at the plan's delta; for another delta, the certified epsilon is computed below.
         claimed = plan.epsilon if claimed is None and stated in (None, plan.delta) else claimed
         stated = plan.delta if stated is None else stated
-    if isinstance(target, Mechanism):
-        validate.instance("ball", ball, Ball, "Pass ball= and rule= with a mechanism.")
-        validate.instance("rule", rule, Rule, "Pass ball= and rule= with a mechanism.")
-        assert ball is not None
-        assert rule is not None
-        stated = 0.0 if stated is None else stated
-        return MechanismTarget(
-            mechanism=target,
-            rule=rule,
-            ball=ball,
-            certified=certified_epsilon(target, rule, ball, delta=stated) if claimed is None else claimed,
-            delta=stated,
-            statistic=statistics,
-            n_features=n_columns(target, ball, width),
-            planned=plan is not None,
-        )
-    if not callable(target) and not isinstance(target, PrivateEstimator):
-        raise ArgumentError(
-            f"target is of type {type(target).__name__}. Pass a function, mechanism, plan or private estimator."
-        )
-    if rule is not None or ball is not None:
-        raise ArgumentError("rule and ball are for a mechanism only. For a function or a fit, leave them out.")
-    if isinstance(target, PrivateEstimator):
-        return FitTarget.of(target, epsilon=claimed, delta=stated, statistic=statistics, n_features=width)
-    return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=statistics)
+    if not isinstance(target, Mechanism):
+        assert callable(target)
+        return FunctionTarget(function=target, certified=claimed, delta=stated or 0.0, statistic=statistics)
+    _require_rule_and_ball(rule, ball)
+    assert ball is not None
+    assert rule is not None
+    stated = 0.0 if stated is None else stated
+    return MechanismTarget(
+        mechanism=target,
+        rule=rule,
+        ball=ball,
+        certified=certified_epsilon(target, rule, ball, delta=stated) if claimed is None else claimed,
+        delta=stated,
+        statistic=statistics,
+        n_features=n_columns(target, ball, width),
+        planned=plan is not None,
+    )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Exploration:
-    """The most promising events on a pair, one for each direction."""
-
-    pair: NeighbourPair
-    events: dict[Direction, Candidate]
-    discriminant: Discriminant | None
-    runs: int
-
-    @property
-    def promise(self) -> float:
-        return max(candidate.promise for candidate in self.events.values())
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Search:
-    """The two halves of an audit: choose the events, then count how often they happen."""
-
-    target: Target
-    draws: Draws
-    risk: float
-
-    def explore_all(self, pairs: list[NeighbourPair], runs: int, seconds: float | None) -> Iterator[_Exploration]:
-        """Explore the pairs in order, the most promising first; the others as far as the time allows."""
-        started = pacing.clock()
-        for done, pair in enumerate(pairs):
-            if seconds is None:
-                yield self.explore(pair, runs, None)
-                continue
-            remaining = seconds - (pacing.clock() - started)
-            if done and remaining <= 0.0:
-                return
-            yield self.explore(pair, runs, remaining / (len(pairs) - done))
-
-    def explore(self, pair: NeighbourPair, runs: int, seconds: float | None) -> _Exploration:
-        chunks = list(self._chunks(pair, runs, seconds))
-        present, absent = (_joined([chunk[side] for chunk in chunks]) for side in (0, 1))
-        discriminant = Discriminant.fit(present, absent)
-        present, absent = _extended(present, discriminant), _extended(absent, discriminant)
-        delta, risk = self.target.delta, self.risk
-        return _Exploration(
-            pair=pair,
-            events={
-                "present": best_event(present, absent, delta=delta, risk=risk),
-                "absent": best_event(absent, present, delta=delta, risk=risk),
-            },
-            discriminant=discriminant,
-            runs=_length(present),
-        )
-
-    def confirm(self, exploration: _Exploration, runs: int, seconds: float | None) -> tuple[tuple[Finding, ...], int]:
-        events = {direction: candidate.event for direction, candidate in exploration.events.items()}
-        hits = {direction: [0, 0] for direction in _DIRECTIONS}
-        n_counted = 0
-        for sides in self._chunks(exploration.pair, runs, seconds):
-            n_counted += _length(sides[0])
-            for side, observed in enumerate(sides):
-                extended = _extended(observed, exploration.discriminant)
-                for direction, event in events.items():
-                    hits[direction][side] += int(np.count_nonzero(event.holds(extended)))
-        findings = (self._finding(side, events[side], hits[side], n_counted) for side in _DIRECTIONS)
-        return tuple(findings), n_counted
-
-    def _finding(self, direction: Direction, event: Event, hits: list[int], runs: int) -> Finding:
-        likelier, rarer = hits if direction == "present" else hits[::-1]
-        bound = epsilon_lower_bound(likelier, rarer, runs=runs, delta=self.target.delta, risk=self.risk)
-        return Finding(
-            direction=direction,
-            event=str(event),
-            hits_with=hits[0],
-            hits_without=hits[1],
-            lower_bound=float(bound),
-        )
-
-    def _chunks(self, pair: NeighbourPair, runs: int, seconds: float | None) -> Iterator[tuple[Observed, Observed]]:
-        """Yield equally many runs with and without the record, until `runs` are made or the time is over."""
-        for size in pacing.chunk_sizes(runs, most=self.target.batch(pair), seconds=seconds):
-            yield (
-                self.target.observe(pair.with_record, pair, size, self.draws),
-                self.target.observe(pair.without_record, pair, size, self.draws),
-            )
-
-
-def _joined(chunks: list[Observed]) -> Observed:
-    return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}
-
-
-def _extended(observed: Observed, discriminant: Discriminant | None) -> Observed:
-    return observed if discriminant is None else {**observed, DISCRIMINANT: discriminant.values(observed)}
-
-
-def _length(observed: Observed) -> int:
-    return len(next(iter(observed.values())))
+def _require_rule_and_ball(rule: Rule | None, ball: Ball | None) -> None:
+    validate.instance("ball", ball, Ball, "Pass ball= and rule= with a mechanism.")
+    validate.instance("rule", rule, Rule, "Pass ball= and rule= with a mechanism.")

@@ -141,3 +141,36 @@ def _thresholds(mine: FloatArray, theirs: FloatArray) -> FloatArray:
             even = np.linspace(0, values.size - 1, _EVEN_RANKS).astype(np.int64)
             thresholds.append(values[np.unique(np.concatenate([ends, values.size - 1 - ends, even]))])
     return np.unique(np.concatenate(thresholds)) if thresholds else np.empty(0)
+
+
+#: Name of the statistic that combines all others.
+DISCRIMINANT = "discriminant"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Discriminant:
+    """A weighted sum of all statistics, fitted on the first runs, for tables that no single statistic distinguishes."""
+
+    names: tuple[str, ...]
+    weights: FloatArray
+
+    @classmethod
+    def fit(cls, seen: Observed, other: Observed) -> Discriminant | None:
+        """Fit Fisher's linear discriminant to the statistics; return None if fewer than two of them vary."""
+        names = tuple(name for name in seen if _varies(seen[name]) and _varies(other[name]))
+        if len(names) < 2:
+            return None
+        present, absent = (np.column_stack([side[name] for name in names]) for side in (seen, other))
+        within = np.cov(present, rowvar=False) + np.cov(absent, rowvar=False)
+        ridge = 1e-6 * np.diag(np.diag(within))
+        weights = np.linalg.solve(within + ridge, present.mean(axis=0) - absent.mean(axis=0))
+        return cls(names=names, weights=weights)
+
+    def values(self, observed: Observed) -> FloatArray:
+        return np.asarray(sum(weight * observed[name] for name, weight in zip(self.names, self.weights, strict=True)))
+
+
+def _varies(values: NDArray[Any]) -> bool:
+    if not np.issubdtype(values.dtype, np.number) or not np.all(np.isfinite(values)) or np.max(np.abs(values)) > 1e100:
+        return False
+    return len(values) > 2 and float(np.std(values)) > 1e-9 * (1e-300 + float(np.max(np.abs(values))))

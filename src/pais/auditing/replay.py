@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import math
 import re
 import tempfile
+import textwrap
+import threading
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,16 +28,23 @@ from scipy import special
 from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
 from pais._base.tape import TAPE
+from pais._version import __version__
 from pais.data.engines import AllRows
 from pais.data.sources import opened
 from pais.errors import ArgumentError
-from pais.privacy.amplification import largest_shift
+from pais.privacy.amplification import epsilon_at_delta, largest_shift
 
 #: Runs on a table with a seed: ``call(table, random_state)``.
 Call = Callable[[Any, Any], Any]
 
-# Names and times that are drawn for each release; they hold nothing about the rows.
-_DRAWN = re.compile(r"\b[0-9a-f]{32}\b|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+\d\d:\d\d|Z)?")
+#: Multiples of their noise by which the values that leave are moved: as drawn, unlikely, and extreme, on both sides.
+PUSHES = (0.0, 3.0, -3.0, 1e4, -1e4)
+
+# Seeds that are tried until a sample holds the record: enough for a record that is kept with probability 0.05.
+_MOST_SEEDS = 100
+
+# Names and times that are drawn for each release, and addresses of objects; they hold nothing about the rows.
+_DRAWN = re.compile(r"\b[0-9a-f]{32}\b|\b0x[0-9a-f]+\b|\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:\+\d\d:\d\d|Z)?")
 
 # A move may exceed its price by this factor, for the rounding of the comparison itself.
 _ROUNDING = 1.0 + 1e-9
@@ -59,6 +70,8 @@ class Draw:
             return f"the noise is {self.law} on one table and {other.law} on the other"
         if self.total.shape != other.total.shape:
             return f"{self.law} noise of shape {self.total.shape} on one table and {other.total.shape} on the other"
+        if self.order != other.order:
+            return f"the norm of {self.law} noise is l{self.order:g} on one table and l{other.order:g} on the other"
         if not np.array_equal(self.scales, other.scales):
             return f"the scales of {self.law} noise differ"
         return ""
@@ -99,6 +112,37 @@ def log_chance(scores: IntArray, choice: int, scale: float) -> float:
     return float(special.logsumexp(logs, b=width) - (scores.max() - scores[choice]) / scale)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Sample:
+    """The rows and weights of a sample that does not keep every row, and the plan whose rule drew it."""
+
+    rows: FloatArray
+    weights: FloatArray
+    plan: Any
+
+    def beyond(self, other: _Sample) -> FloatArray:
+        """The rows that the other sample does not hold with the same weight."""
+        known = Counter(other._cells())
+        extra = []
+        for place, cells in enumerate(self._cells()):
+            if known[cells] == 0:
+                extra.append(place)
+            known[cells] -= 1
+        return self.rows[extra]
+
+    def _cells(self) -> list[bytes]:
+        return [row.tobytes() for row in np.column_stack([self.rows, self.weights])]
+
+    def chance(self, record: FloatArray) -> float:
+        """The chance with which the rule keeps a record: a row, or all rows of a person."""
+        ball, unit = self.plan.ball, self.plan.unit
+        if unit is None and len(record) > 1:
+            return 1.0  # Each row has its own coin, and some row is kept: these tables are no neighbours.
+        mass = 1.0 if unit is None else float(unit.masses(np.array([len(record)]))[0]) / 2.0**unit.mass_bits
+        norm = math.sqrt(math.fsum(mass * ball.norms(record) ** 2))
+        return float(self.plan.rule.probability(min(norm, ball.radius)))
+
+
 @dataclass(eq=False)
 class _Recording:
     """The tape of one run. With `forced`, its values leave instead of those that were drawn."""
@@ -106,7 +150,9 @@ class _Recording:
     forced: Sequence[Draw] | None = None
     push: float = 0.0
     draws: list[Draw] = field(default_factory=list)
-    after_sample: bool = False
+    samples: list[_Sample] = field(default_factory=list)
+    in_sample: bool = False
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def noisy(self, total: IntArray, noisy: IntArray, *, law: str, order: float, scales: FloatArray) -> IntArray:
         if self.push:
@@ -122,8 +168,13 @@ class _Recording:
         left = self._leaves(scores[None, :], np.array([[choice]]), _CHOICE, 1.0, np.array([scale]))
         return int(left[0, 0])
 
-    def sampled(self, *, keeps_all: bool) -> None:
-        self.after_sample = not keeps_all
+    def begin_sample(self, content: Any, plan: Any) -> None:
+        if not plan.rule.keeps_all:
+            self.samples.append(_Sample(rows=content.rows.copy(), weights=content.weights.copy(), plan=plan))
+            self.in_sample = True
+
+    def end_sample(self) -> None:
+        self.in_sample = False
 
     def _leaves(self, total: IntArray, left: IntArray, law: str, order: float, scales: FloatArray) -> IntArray:
         draw = Draw(
@@ -132,10 +183,11 @@ class _Recording:
             scales=np.array(scales),
             total=total.copy(),
             left=left.copy(),
-            after_sample=self.after_sample,
+            after_sample=self.in_sample,
         )
-        position = len(self.draws)
-        self.draws.append(draw)
+        with self.lock:
+            position = len(self.draws)
+            self.draws.append(draw)
         if self.forced is None or position >= len(self.forced) or draw.difference(self.forced[position]):
             return left
         return self.forced[position].left.copy()
@@ -165,16 +217,36 @@ class Move:
             loss_of_sample=total(gaussian=False, after=True),
         )
 
+    def _pure(self, probability: float) -> float:
+        return self.loss + math.log1p(probability * math.expm1(self.loss_of_sample))
+
     def used(self, *, epsilon: float, delta: float, probability: float) -> float:
         """The move over the price: of shifts for Gaussian noise, of losses for pure noise, of deltas for a sample."""
-        pure = self.loss + math.log1p(probability * math.expm1(self.loss_of_sample))
+        pure = self._pure(probability)
         if self.shift == self.shift_of_sample == 0.0:
-            return pure / epsilon
+            return pure / epsilon if epsilon > 0.0 else math.inf if pure > 0.0 else 0.0
         if pure >= epsilon or delta == 0.0:
             return math.inf
         if self.shift_of_sample == 0.0 or probability == 1.0:
             return math.hypot(self.shift, self.shift_of_sample) / largest_shift(epsilon - pure, delta)
         return sampled_delta(epsilon - pure, self.shift, self.shift_of_sample, probability) / delta
+
+    def epsilon(self, *, delta: float, probability: float) -> float:
+        """The epsilon at `delta` of releases whose totals move by this much; infinite for Gaussian noise at delta 0."""
+        pure, shift = self._pure(probability), math.hypot(self.shift, self.shift_of_sample)
+        if shift == 0.0:
+            return pure
+        if delta == 0.0:
+            return math.inf
+        high = float(epsilon_at_delta(delta, shift, 1.0))
+        if self.shift_of_sample == 0.0 or probability == 1.0:
+            return pure + high
+        low = 0.0
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            above = sampled_delta(middle, self.shift, self.shift_of_sample, probability) > delta
+            low, high = (middle, high) if above else (low, middle)
+        return pure + low
 
 
 def sampled_delta(epsilon: float, shift: float, shift_of_sample: float, probability: float) -> float:
@@ -213,6 +285,13 @@ def _mixture_shortfall(level: FloatArray, shift: float, q: float) -> FloatArray:
     return np.asarray((level - 1.0 + q) * special.ndtr(z) - q * special.ndtr(z - shift))
 
 
+# What a replay does not see, for reports and pages.
+_UNSEEN = (
+    "A replay proves nothing about other records and tables. It does not see the law of the noise, the random bits, "
+    "the coins of a sample, code that these runs did not reach, or the time that a call takes."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplayReport:
     """What a replay found.
@@ -220,17 +299,28 @@ class ReplayReport:
     Attributes
     ----------
     target : str
-        Name of the call.
+        Name of the estimator, plan, mechanism or call.
+    pair : str
+        Name of the neighbouring tables on which the record moved most, or on which something else differed.
+    pairs : int
+        Number of pairs of tables that were compared.
     epsilon, delta : float
         The price that was certified, or claimed.
     used : float
-        The largest move of any transcript over the price: above 1, the guarantee does not hold.
+        The largest move of any transcript over the price: above 1, the guarantee does not hold. It is a quotient of
+        losses for pure noise, of shifts for Gaussian noise, and of deltas for a sample with Gaussian noise.
+    lower_bound : float
+        The epsilon at `delta` of releases whose totals move by as much as the worst transcript: the composed loss for
+        pure noise, the epsilon of the composed shift for Gaussian noise, with the chance of the record for a sample.
     probability : float
-        The chance with which the record is kept in the sample; 1 if all rows are used.
+        The chance with which the record of the worst transcript is kept in the sample; 1 if all rows are used.
     differences : tuple of str
-        Everything that differed apart from the secret totals. Each one is a leak.
+        Everything that differed apart from the secret totals, in words. Each one is a leak.
     transcripts : int
         Number of transcripts that were compared.
+    sampled, kept : int
+        Number of transcripts in which a sample was used, and in which it held the record. Only those with the record
+        test the noise on a sample.
     draws : int
         Largest number of draws in a transcript.
     moves : tuple of Move
@@ -238,41 +328,92 @@ class ReplayReport:
     """
 
     target: str
+    pair: str = "given pair"
+    pairs: int = 1
     epsilon: float
     delta: float
     used: float
+    lower_bound: float
     probability: float
     differences: tuple[str, ...]
     transcripts: int
+    sampled: int
+    kept: int
     draws: int
     moves: tuple[Move, ...]
+    version: str = __version__
 
     @property
     def violates(self) -> bool:
         """Whether the guarantee does not hold: something leaked, or a record moved totals by more than was paid."""
         return bool(self.differences) or self.used > _ROUNDING
 
+    @classmethod
+    def worst_of(cls, reports: Sequence[ReplayReport]) -> ReplayReport:
+        """Return one report on several pairs of tables: the numbers of the worst, and the differences of all."""
+        worst = max(reports, key=lambda report: (report.violates, report.used))
+        found = [(f"{report.pair}: {text}", text) for report in reports for text in report.differences]
+        return replace(
+            worst,
+            pairs=len(reports),
+            differences=tuple({text: title for title, text in reversed(found)}.values())[::-1],
+            transcripts=sum(report.transcripts for report in reports),
+            sampled=sum(report.sampled for report in reports),
+            kept=sum(report.kept for report in reports),
+            draws=max(report.draws for report in reports),
+            moves=tuple(move for report in reports for move in report.moves),
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        return {**asdict(self), "differences": [*self.differences], "violates": self.violates}
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=2)
+
     def __str__(self) -> str:
-        verdict = "the guarantee does NOT hold" if self.violates else "nothing above the price was found"
         lines = [
-            f"Replay of {self.target}: {verdict}.",
-            f"The record moved the totals by {self.used:.4g} of the price (epsilon {self.epsilon:g}, delta "
-            f"{self.delta:.3g}) in the worst of {self.transcripts} transcripts with up to {self.draws} draws each.",
+            f"replay of {self.target}",
+            f"  used     {self.used:.4g} of the price: epsilon {self.epsilon:.6g}, delta {self.delta:.3g}",
+            f"  epsilon is at least {self.lower_bound:.4f} by the moves of the totals that were seen",
+            f"  pair     {self.pair}{f', the worst of {self.pairs}' if self.pairs > 1 else ''}",
+            f"  compared {_counted(self.transcripts, 'transcript')} with up to {_counted(self.draws, 'draw')} of noise",
         ]
-        return "\n".join([*lines, *(f"differs: {text}" for text in self.differences)])
+        if self.sampled:
+            lines.append(f"  samples  {self.sampled:,}, of which {self.kept:,} held the record")
+        lines += [f"  DIFFERS  {text}" for text in self.differences]
+        unseen = textwrap.wrap(_UNSEEN, 100, initial_indent="  ", subsequent_indent="  ")
+        return "\n".join([*lines, f"  {self._verdict()}", *unseen])
+
+    def _verdict(self) -> str:
+        if self.differences:
+            return "VIOLATED: the tables can be told apart by more than their noisy totals."
+        if self.violates:
+            return "VIOLATED: the record moves the totals by more than was paid."
+        if self.draws == 0:
+            return "No noise was drawn where a replay sees it. It compared nothing but what a reader sees."
+        if self.kept == 0 and 2 * self.sampled > self.transcripts:
+            return "Not refuted, but no sample held the record. Audit a record that is kept more often."
+        return "Not refuted: nothing differs, and no record moves more than was paid."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Run:
+    """What one run drew, the samples it used, what its reader saw, and its result: None if it raised an error."""
+
     draws: list[Draw]
+    samples: list[_Sample]
     seen: dict[str, str]
     result: Any
 
 
 def _run(call: Call, table: Any, seed: Any, recording: _Recording) -> _Run:
-    """Run the call once; return what it drew, what its reader saw, and its result (None if it raised)."""
+    """Run the call once with a tape in place, which is taken away again however the call ends."""
     token = TAPE.set(recording)
-    result = None
+    result, seen = None, {}
     try:
         with (
             warnings.catch_warnings(record=True) as issued,
@@ -284,51 +425,99 @@ def _run(call: Call, table: Any, seed: Any, recording: _Recording) -> _Run:
                 result = call(table, seed)
                 outcome = "released"
             except Exception as error:  # an error is an outcome that the caller sees
-                outcome = f"{type(error).__name__}: {error}"
+                outcome = _error_text(error)
+            else:
+                seen = visible(result)
     finally:
         TAPE.reset(token)
     seen = {
         "outcome": outcome,
         "warnings": "\n".join(f"{warning.category.__name__}: {warning.message}" for warning in issued),
         "output": out.getvalue() + err.getvalue(),
-        **({} if result is None else visible(result)),
+        **seen,
     }
-    return _Run(draws=recording.draws, seen={name: _DRAWN.sub("…", text) for name, text in seen.items()}, result=result)
+    return _Run(
+        draws=recording.draws,
+        samples=recording.samples,
+        seen={name: _DRAWN.sub("…", text) for name, text in seen.items()},
+        result=result,
+    )
+
+
+# What is seen of every run.
+_ALWAYS_SEEN = ("outcome", "warnings", "output")
+
+# Attributes of a result that hold values, and attributes that hold objects with a description.
+_VALUES = ("value", "released", "standard_error", "entries", "elbow_")
+_DESCRIBED = ("certificate", "certificate_", "plan", "plan_", "survey")
+
+# Methods that put a result into words, frames and cards.
+_METHODS = (
+    "explain",
+    "summary",
+    "to_frame",
+    "centers_frame",
+    "coefficients_frame",
+    "components_frame",
+    "to_dict",
+    "_repr_html_",
+)
 
 
 def visible(result: Any) -> dict[str, str]:
     """Everything a reader can get out of a result, as texts by name."""
-    seen = {"text": str(result), "repr": repr(result)}
-    fitted = getattr(result, "fit_", None)
-    for name, owner in (("certificate", result), ("certificate_", result), ("plan", result), ("plan_", result)):
-        part = getattr(owner, name, None)
-        if part is not None:
-            seen[name] = str(part.to_dict())
-    for name in ("value", "released", "standard_error"):
-        if hasattr(result, name):
-            seen[name] = _numbers(getattr(result, name))
-    if fitted is not None:
-        seen["fit"] = _numbers(fitted.value)
-        seen["attributes"] = _numbers({key: value for key, value in vars(result).items() if key.endswith("_")})
-    for name in ("explain", "to_frame", "summary"):
-        method = getattr(result, name, None)
-        if callable(method):
-            with contextlib.suppress(ImportError):
-                table = method()
-                seen[name] = table.to_csv() if hasattr(table, "to_csv") else str(table)
-    if hasattr(result, "write_report"):
-        with tempfile.TemporaryDirectory() as folder:
-            page = Path(folder) / "report.html"
-            with contextlib.suppress(ArgumentError):
-                result.write_report(page, date="today")
-                seen["page"] = page.read_text(encoding="utf-8")
+    if isinstance(result, Mapping):
+        return _together(result)
+    if isinstance(result, (tuple, list)):
+        return _together(dict(enumerate(result)))
+    if isinstance(result, (np.ndarray, float, int, str)) or hasattr(result, "to_csv"):
+        return {"text": _all_digits(result)}
+    seen = {"text": str(result), "repr": _all_digits(result)}
+    for name in _VALUES:
+        _note(seen, name, _all_digits, result, name)
+    for name in _DESCRIBED:
+        _note(seen, name, lambda part: str(part.to_dict()), result, name)
+    for name in _METHODS:
+        _note(seen, name, lambda part: _all_digits(part()), result, name)
+    if hasattr(result, "fit_"):
+        _note(seen, "fit", lambda part: _all_digits(part.value), result, "fit_")
+        attributes = {key: value for key, value in vars(result).items() if key.endswith("_")}
+        seen["attributes"] = _all_digits(attributes)
+    _note(seen, "page", _page, result, "write_report")
     return seen
 
 
-def _numbers(value: Any) -> str:
-    """All digits of a value: arrays are written whole."""
+def _together(results: Mapping[Any, Any]) -> dict[str, str]:
+    return {f"{key}: {name}": text for key, part in results.items() for name, text in visible(part).items()}
+
+
+def _note(seen: dict[str, str], name: str, text: Callable[[Any], str], result: Any, attribute: str) -> None:
+    """Add the text of an attribute, if the result has it. If an error arises, its text is what a reader sees."""
+    try:
+        part = getattr(result, attribute, None)
+        if part is not None:
+            seen[name] = text(part)
+    except Exception as error:
+        seen[name] = _error_text(error)
+
+
+def _error_text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _page(write_report: Callable[..., object]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "report.html"
+        write_report(path, date="today")
+        return path.read_text(encoding="utf-8")
+
+
+def _all_digits(value: Any) -> str:
+    """The text of a value with all digits: arrays and frames are written whole."""
+    if hasattr(value, "to_csv"):
+        return f"{value.to_csv()}{getattr(value, 'attrs', '')}"
     with np.printoptions(threshold=10**9, precision=17, floatmode="unique"):
-        return str(value) if isinstance(value, (np.ndarray, float, int, str)) else repr(value)
+        return str(value) if isinstance(value, (np.ndarray, str)) else repr(value)
 
 
 def replay(
@@ -338,9 +527,9 @@ def replay(
     *,
     epsilon: float | None = None,
     delta: float | None = None,
-    probability: float | Callable[[Any], float] = 1.0,
-    seeds: Sequence[int] = (0, 1),
-    pushes: Sequence[float] = (0.0, 3.0),
+    probability: float | Callable[[Any], float] | None = None,
+    seeds: Sequence[int] | int = 0,
+    pushes: Sequence[float] = PUSHES,
 ) -> ReplayReport:
     """Replay a call on a table with a record and on the same table without it.
 
@@ -353,48 +542,144 @@ def replay(
         append the record at the end.
     epsilon, delta : float, optional
         The price, if it is claimed: then delta is 0 if left out. None takes both from the certificate of each run.
-    probability : float or callable
-        The chance that the record is kept in the sample, or a function of the result that computes it.
-    seeds, pushes : sequences
-        Every seed is run from either table, with values that leave as drawn, and moved by a multiple of their noise.
+    probability : float or callable, optional
+        The chance that the record is kept in the sample, or a function of the result that computes it. None computes
+        it from the rule of the sample and the record that was found in it.
+    seeds : sequence of int, or int
+        Seeds of the runs; each is run with all `pushes`. An int is the first seed: it is run with all pushes, and the
+        next seed with the first push. If all of their samples miss the record, up to 100 seeds are tried until a
+        sample holds it.
+    pushes : sequence of float
+        Multiples of their noise by which the values that leave are moved, after they are drawn on either table.
 
     Notes
     -----
     Replay finds faults and proves nothing: other records, tables and transcripts may move more. It does not see the
-    noise law, the random bits, or the time that a call takes.
+    noise law, the random bits, or the time that a call takes. Active ledgers are not charged.
     """
-    differences: dict[str, None] = {}
-    moves: list[Move] = []
-    used, most_draws, chance = 0.0, 0, 1.0
-    price = (epsilon or 0.0, delta or 0.0)
-    for seed in seeds:
-        for push in pushes:
-            for first, second in ((present, absent), (absent, present)):
-                ours = _run(call, first, seed, _Recording(push=push))
-                theirs = _run(call, second, seed, _Recording(forced=ours.draws))
-                most_draws = max(most_draws, len(ours.draws))
-                found = _differences(ours, theirs)
-                differences.update(dict.fromkeys(found))
-                if found:
-                    continue
-                if ours.result is None:
-                    raise ArgumentError(f"the call fails on both tables ({ours.seen['outcome']}). Pass one that runs.")
-                price = _price(ours.result, epsilon, delta)
-                chance = probability(ours.result) if callable(probability) else probability
-                move = Move.of(ours.draws, theirs.draws)
-                moves.append(move)
-                used = max(used, move.used(epsilon=price[0], delta=price[1], probability=chance))
-    return ReplayReport(
-        target=getattr(call, "__name__", "the call"),
-        epsilon=price[0],
-        delta=price[1],
-        used=used,
-        probability=chance,
-        differences=tuple(differences),
-        transcripts=len(moves),
-        draws=most_draws,
-        moves=tuple(moves),
+    comparison = _Comparison(
+        call=call, present=present, absent=absent, epsilon=epsilon, delta=delta, probability=probability
     )
+    if isinstance(seeds, int):
+        comparison.add_all(seeds, pushes)
+        comparison.add_all(seeds + 1, pushes[:1])
+        further = iter(range(seeds + 2, seeds + _MOST_SEEDS))
+        while comparison.misses_record and (seed := next(further, None)) is not None:
+            if comparison.add(seed, pushes[0], present_first=True):
+                comparison.add_all(seed, pushes)
+    else:
+        for seed in seeds:
+            comparison.add_all(seed, pushes)
+    return comparison.report()
+
+
+@dataclass(kw_only=True, eq=False)
+class _Comparison:
+    """Transcripts of a call on two tables, and all that was found in them."""
+
+    call: Call
+    present: Any
+    absent: Any
+    epsilon: float | None
+    delta: float | None
+    probability: float | Callable[[Any], float] | None
+    differences: dict[str, None] = field(default_factory=dict)
+    #: Moves with the chance of the record, and the price of the run; None if the run raised an error.
+    moves: list[tuple[Move, float, tuple[float, float] | None]] = field(default_factory=list)
+    draws: int = 0
+    sampled: int = 0
+    kept: int = 0
+    #: Samples of runs whose values left as they were drawn, and how many of them held the record.
+    likely_samples: int = 0
+    likely_kept: int = 0
+    error: str = ""
+    price: tuple[float, float] | None = None
+
+    @property
+    def misses_record(self) -> bool:
+        """Whether likely values lead to samples, and none of them held the record."""
+        return self.likely_samples > 0 and self.likely_kept == 0 and not self.differences
+
+    def add_all(self, seed: int, pushes: Sequence[float]) -> None:
+        for push in pushes:
+            for present_first in (True, False):
+                self.add(seed, push, present_first=present_first)
+
+    def add(self, seed: int, push: float, *, present_first: bool) -> bool:
+        """Run on one table, replay on the other, and compare; return whether a sample held the record."""
+        first, second = (self.present, self.absent) if present_first else (self.absent, self.present)
+        ours = _run(self.call, first, seed, _Recording(push=push))
+        theirs = _run(self.call, second, seed, _Recording(forced=ours.draws))
+        self.draws = max(self.draws, len(ours.draws), len(theirs.draws))
+        results = [run.result for run in (ours, theirs) if run.result is not None]
+        price = _price(results[0], self.epsilon, self.delta) if results else None
+        self.price = price or self.price
+        found = _differences(ours, theirs)
+        chance = 1.0
+        if not found:
+            record, found = _record_in(*((ours, theirs) if present_first else (theirs, ours)))
+            chance = 1.0 if record is None else record
+        self.differences.update(dict.fromkeys(found))
+        if found:
+            return False
+        if ours.result is None:
+            self.error = ours.seen["outcome"]
+        elif self.probability is not None:
+            chance = self.probability(ours.result) if callable(self.probability) else self.probability
+        self.sampled += bool(ours.samples)
+        self.kept += record is not None
+        if push == 0.0:
+            self.likely_samples += bool(ours.samples)
+            self.likely_kept += record is not None
+        self.moves.append((Move.of(ours.draws, theirs.draws), chance, price))
+        return record is not None
+
+    def report(self) -> ReplayReport:
+        if self.price is None and not self.differences:
+            raise ArgumentError(f"the call fails on both tables ({self.error}). Pass one that runs.")
+        epsilon, delta = self.price or (self.epsilon or 0.0, self.delta or 0.0)
+        used, bound, chance = 0.0, 0.0, 1.0
+        for move, kept, price in self.moves:
+            # A run that raised an error has no certificate of its own.
+            own = price or (epsilon, delta)
+            share = move.used(epsilon=own[0], delta=own[1], probability=kept)
+            if share >= used:
+                used, chance, (epsilon, delta) = share, kept, own
+                bound = move.epsilon(delta=delta, probability=kept)
+        return ReplayReport(
+            target=str(getattr(self.call, "__name__", "the call")),
+            epsilon=epsilon,
+            delta=delta,
+            used=used,
+            lower_bound=bound,
+            probability=chance,
+            differences=tuple(self.differences),
+            transcripts=len(self.moves),
+            sampled=self.sampled,
+            kept=self.kept,
+            draws=self.draws,
+            moves=tuple(move for move, *_ in self.moves),
+        )
+
+
+def _record_in(present: _Run, absent: _Run) -> tuple[float | None, list[str]]:
+    """The chance of the record if the sample of the table with it holds it, and what differs between the samples."""
+    if len(present.samples) != len(absent.samples):
+        return None, ["the numbers of samples"]
+    if not present.samples:
+        return None, []
+    if len(present.samples) > 1:
+        raise ArgumentError("the call uses more than one sample, whose coins a replay cannot tell apart. Replay each.")
+    (with_record,), (without,) = present.samples, absent.samples
+    if len(without.beyond(with_record)):
+        return None, ["the sample holds other rows, or other weights of rows, if the record is in the table"]
+    record = with_record.beyond(without)
+    if len(record):
+        return with_record.chance(record), []
+    moved = any(
+        draw.after_sample and draw.move(other) > 0.0 for draw, other in zip(present.draws, absent.draws, strict=True)
+    )
+    return None, ["totals of the sample, although the sample does not hold the record"] if moved else []
 
 
 def kept_with(record: Any) -> Callable[[Any], float]:
@@ -421,9 +706,9 @@ def kept_with(record: Any) -> Callable[[Any], float]:
 
 
 def _price(result: Any, epsilon: float | None, delta: float | None) -> tuple[float, float]:
-    certificate: Any = getattr(result, "certificate_", None) or getattr(result, "certificate", None)
     if epsilon is not None:
         return epsilon, delta or 0.0
+    certificate: Any = getattr(result, "certificate_", None) or getattr(result, "certificate", None)
     if certificate is None:
         raise ArgumentError("the result of the call has no certificate. Pass the claimed epsilon and delta.")
     return float(certificate.epsilon), float(certificate.delta)
@@ -437,7 +722,9 @@ def _differences(ours: _Run, theirs: _Run) -> list[str]:
         if text := draw.difference(other):
             found.append(f"draw {number + 1}: {text}")
             break
-    for key in {**ours.seen, **theirs.seen}:
+    # If only one of the runs raised an error, it has no result to compare.
+    keys = _ALWAYS_SEEN if (ours.result is None) != (theirs.result is None) else {**ours.seen, **theirs.seen}
+    for key in keys:
         if ours.seen.get(key) != theirs.seen.get(key):
             found.append(f"{key} ({_first_difference(ours.seen.get(key, ''), theirs.seen.get(key, ''))})")
     return found

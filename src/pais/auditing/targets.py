@@ -1,26 +1,49 @@
-"""Targets of an audit: a function, a mechanism with a sampling rule, or a plan."""
+"""What an audit by runs repeats: a function, a mechanism with a sampling rule, or a plan; and statistics of outputs.
+
+For a known mechanism, the statistics are the numbers that best reveal the presence of the record.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais._base.randomness import BitSource, SecureBits, SeededBits
+from pais._base.randomness import BitSource, RandomState, SecureBits, SeededBits, bit_source
+from pais._base.rowwise import norms_of
 from pais.auditing.events import Observed
-from pais.auditing.many import Part, linear_parts, measure_each, measure_many
 from pais.auditing.pairs import NeighbourPair, worst_pairs
-from pais.auditing.statistics import Statistic, SumFrame, center_statistics, column, coordinates, of_each
 from pais.data.ball import Ball
-from pais.errors import ArgumentError
-from pais.mechanisms import KMeans, KMeansValue, Mechanism
+from pais.data.engines import WeightedRows
+from pais.data.engines.memory import MemoryEngine
+from pais.errors import ArgumentError, MismatchError
+from pais.mechanisms import (
+    GaussianNoise,
+    Joint,
+    KMeans,
+    KMeansValue,
+    LpNoise,
+    Mechanism,
+    NoiseLaw,
+    ResidualRound,
+    Round,
+    WeightedCount,
+    WeightedMean,
+    WeightedSum,
+)
 from pais.privacy.rules import Rule
+from pais.sampler import sample
 
 # Number of values kept in memory at a time when many runs are made at once.
 _BATCH_NUMBERS = 2**21
@@ -33,6 +56,13 @@ _MOST_COMPANY = 256
 _BATCH_OUTPUTS = 2**12
 
 Function = Callable[..., object]
+
+#: A function from an output to a number or a symbol; or several such functions by name.
+Statistic = Callable[[object], object]
+Statistics = Statistic | Mapping[str, Statistic]
+
+#: Maximum number of coordinates of an unknown output that are used as separate statistics.
+MOST_COORDINATES = 32
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -65,9 +95,6 @@ class Target(ABC):
     @abstractmethod
     def observe(self, rows: FloatArray, pair: NeighbourPair, runs: int, draws: Draws) -> Observed:
         """Make `runs` independent runs on these rows and return the observed statistics."""
-
-    def prepare(self, pairs: list[NeighbourPair], draws: Draws) -> None:  # noqa: B027  # most targets need nothing
-        """Do any work that is needed before the first run."""
 
     def pairs(self) -> list[NeighbourPair]:
         raise ArgumentError("pair is missing, and a function has no ball to propose one from. Pass a NeighbourPair.")
@@ -178,3 +205,301 @@ def n_other_rows(mechanism: Mechanism) -> int:
     if not isinstance(mechanism, KMeans):
         return _COMPANY
     return min(_MOST_COMPANY, max(_COMPANY, math.ceil(6.0 * mechanism.rounds[-1].count_noise.scale)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """One noisy count or sum that a mechanism releases."""
+
+    counts: bool
+    noise: NoiseLaw
+
+    @property
+    def name(self) -> str:
+        return "count" if self.counts else "sum"
+
+
+def linear_parts(mechanism: Mechanism) -> tuple[Part, ...] | None:
+    """The counts and sums that a mechanism releases, in order; None if it releases, or may release, anything else."""
+    measure = type(mechanism).measure
+    if isinstance(mechanism, WeightedCount) and measure is WeightedCount.measure:
+        return (Part(counts=True, noise=mechanism.noise),)
+    if isinstance(mechanism, WeightedSum) and measure is WeightedSum.measure:
+        return (Part(counts=False, noise=mechanism.noise),)
+    if isinstance(mechanism, WeightedMean) and measure is WeightedMean.measure:
+        return (Part(counts=True, noise=mechanism.count_noise), Part(counts=False, noise=mechanism.sum_noise))
+    if isinstance(mechanism, Joint) and measure is Joint.measure:
+        inner = [linear_parts(part) for part in mechanism.parts]
+        return None if None in inner else tuple(part for parts in inner if parts is not None for part in parts)
+    return None
+
+
+def measure_many(
+    mechanism: Mechanism,
+    rows: FloatArray,
+    *,
+    ball: Ball,
+    rule: Rule,
+    runs: int,
+    random_state: RandomState | BitSource = None,
+) -> list[FloatArray]:
+    """Draw independent releases of counts and sums, all at once.
+
+    Returns
+    -------
+    list of arrays of shape (runs, width)
+        One array for each count or sum of the mechanism, in order; a mean is a count and a sum.
+
+    Notes
+    -----
+    Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
+    random bits: `tests/unit/auditing/test_audit_runs.py`. The sampler draws from all copies of the table at once, each
+    row independently. These draws are for a study of synthetic rows: nothing is certified, and no ledger is charged.
+    """
+    parts = linear_parts(mechanism)
+    if parts is None:
+        raise MismatchError(
+            f"{type(mechanism).__name__} cannot be measured many times at once. Call pais.run in a loop."
+        )
+    bits = bit_source(random_state)
+    d = rows.shape[1]
+    content, run_of = _samples(rows, ball, rule, runs, bits)
+    released = []
+    for part in parts:
+        lattice = part.noise.lattice
+        weights = content.weights[:, None]
+        steps = lattice.encode(weights if part.counts else content.rows * weights)
+        total = np.zeros((runs, 1 if part.counts else d), dtype=np.int64)
+        np.add.at(total, run_of, steps)
+        released.append(lattice.decode(part.noise.added_to(total, lattice, bits)))
+    return released
+
+
+def measure_each(
+    mechanism: Mechanism,
+    rows: FloatArray,
+    *,
+    ball: Ball,
+    rule: Rule,
+    runs: int,
+    random_state: RandomState | BitSource = None,
+) -> list[object]:
+    """Draw independent outputs of any mechanism: the samples are drawn all at once, and each is measured separately.
+
+    Notes
+    -----
+    Guarantee. Every run has the distribution of `pais.run`, and a single run gives the same numbers from the same
+    random bits: `tests/unit/auditing/test_audit_runs.py`. As in `measure_many`, nothing is certified or charged.
+    """
+    bits = bit_source(random_state)
+    content, run_of = _samples(rows, ball, rule, runs, bits)
+    # The sampler preserves the order of rows, so the rows of a run are contiguous.
+    ends = np.searchsorted(run_of, np.arange(runs + 1))
+    return [
+        mechanism.measure(WeightedRows(rows=content.rows[start:end], weights=content.weights[start:end]), ball, bits)
+        for start, end in pairwise(ends)
+    ]
+
+
+def _samples(
+    rows: FloatArray, ball: Ball, rule: Rule, runs: int, bits: BitSource
+) -> tuple[WeightedRows, np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    """Draw one sample of each copy of the table; return the kept rows and the run of each row."""
+    n, d = rows.shape
+    if n == 0:
+        return WeightedRows(rows=np.empty((0, d)), weights=np.empty(0)), np.empty(0, dtype=np.int64)
+    run = pa.table({"run": pa.array(np.repeat(np.arange(runs), n))})
+    copies = MemoryEngine(np.tile(rows, (runs, 1)), carried=run)
+    content = sample(copies, ball=ball, rule=rule, random_state=bits).spend("an audit")
+    assert content.carried is not None
+    return content, content.carried["run"].to_numpy()
+
+
+def statistics_by_name(statistic: Statistics) -> dict[str, Statistic]:
+    if callable(statistic):
+        return {"statistic": statistic}
+    if not isinstance(statistic, Mapping) or not statistic or not all(map(callable, statistic.values())):
+        raise ArgumentError("statistic must be a function, or a mapping of functions. Pass one, or leave it out.")
+    return dict(statistic)
+
+
+def column(values: object, runs: int) -> NDArray[Any]:
+    """Return one number or symbol for each run; values that are not numbers are represented by their text."""
+    array = values if isinstance(values, np.ndarray) else np.array(values, dtype=object)
+    if array.shape != (runs,):
+        raise ArgumentError(
+            f"a statistic returned shape {array.shape}, not one value for each run. Return one number or text per run."
+        )
+    try:
+        return np.asarray(array.astype(np.float64))
+    except (TypeError, ValueError):
+        return np.array([str(value) for value in array])
+
+
+def of_each(statistics: Mapping[str, Statistic], outputs: Sequence[object]) -> Observed:
+    """Evaluate each statistic on each output."""
+    return {
+        name: column([evaluate(output) for output in outputs], len(outputs)) for name, evaluate in statistics.items()
+    }
+
+
+def coordinates(outputs: Sequence[object] | NDArray[Any], runs: int) -> Observed:
+    """Use each number in outputs of unknown type as a statistic; an output without numbers becomes a symbol."""
+    if isinstance(outputs, np.ndarray) and outputs.dtype.kind in "fiub":
+        table: NDArray[Any] = outputs.reshape(runs, -1).astype(np.float64)
+    else:
+        flat = [_numbers(output) for output in outputs]
+        width = 0 if flat[0] is None else flat[0].size
+        if any(part is None or part.size != width for part in flat):
+            return {"output": column([_symbol(output) for output in outputs], runs)}
+        table = np.array(flat, dtype=np.float64).reshape(runs, width)
+    names = ["output"] if table.shape[1] == 1 else [f"output[{index}]" for index in range(table.shape[1])]
+    return {name: table[:, index] for index, name in enumerate(names[:MOST_COORDINATES])}
+
+
+def _symbol(output: object) -> str:
+    return output.tobytes().hex() if isinstance(output, np.ndarray) else str(output)
+
+
+def _numbers(output: object) -> FloatArray | None:
+    if dataclasses.is_dataclass(output) and not isinstance(output, type):
+        output = [getattr(output, field.name) for field in dataclasses.fields(output)]
+    if isinstance(output, (list, tuple)):
+        parts = [_numbers(part) for part in output]
+        numeric = [part for part in parts if part is not None]
+        return np.concatenate(numeric) if numeric and len(numeric) == len(parts) else None
+    try:
+        return np.asarray(output, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        return None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SumFrame:
+    """Expected position of a pair's noisy counts and sums, with the record kept at its weight and without it."""
+
+    record: FloatArray
+    weight: float
+    company: FloatArray
+    origin: FloatArray
+
+    @classmethod
+    def of(cls, pair: NeighbourPair, ball: Ball, rule: Rule) -> SumFrame:
+        shifted = ball.shift(pair.record[None, :])
+        probability = float(rule.evaluate(ball.norms(shifted))[0])
+        return cls(
+            record=ball.clip(shifted)[0],
+            weight=1.0 / probability,
+            company=ball.clip(ball.shift(pair.without_record)),
+            origin=np.zeros(pair.record.size) if ball.center is None else np.asarray(ball.center),
+        )
+
+    def statistics(self, parts: tuple[Part, ...], released: list[FloatArray]) -> Observed:
+        """Distances of the output to both positions, and how much nearer it is to the position with the record.
+
+        The difference is the log likelihood ratio, provided that the sample of the smaller table is not random.
+        """
+        statistics: dict[str, FloatArray] = {}
+        evidence = np.zeros(len(released[0]))
+        for number, (part, values) in enumerate(zip(parts, released, strict=True), 1):
+            name = part.name if len(parts) == 1 else f"{part.name} {number}"
+            contribution = np.array([self.weight]) if part.counts else self.weight * self.record
+            absent = np.array([float(len(self.company))]) if part.counts else self.company.sum(axis=0)
+            from_absent = norms_of(values - absent, part.noise.order)
+            from_present = norms_of(values - absent - contribution, part.noise.order)
+            evidence += _evidence(part, from_absent, from_present)
+            statistics[f"distance of the {name} from its place with the record"] = from_present
+            statistics[f"distance of the {name} from its place without the record"] = from_absent
+            size = float(np.linalg.norm(contribution))
+            if size > 0.0:
+                statistics[f"{name} along the record"] = values @ (contribution / size)
+        return {"evidence for the record": evidence, **statistics}
+
+    def evidence_alone(self, counts: FloatArray, centers: FloatArray, last: Round | ResidualRound) -> FloatArray:
+        """Evidence in each run, from the count and the sum of a cluster that contains only the record.
+
+        A center is the noisy sum divided by the noisy count. If the count is within its noise, the center is not
+        computed from it, and only the count is informative. After one round, this is all the information in the output
+        about the record, except for the length of a clipped center; after several rounds, it is the information from
+        the last round. For a residual round it is a guess, because the output does not contain the clips.
+        """
+        count, total = last_parts(last)
+        of_counts = _evidence(count, np.abs(counts), np.abs(counts - self.weight))
+        sums, order = counts[:, None] * centers, total.noise.order
+        of_sums = _evidence(total, norms_of(sums, order), norms_of(sums - self.weight * self.record, order))
+        # With Laplace noise the evidence has a maximum, reached by many outputs; rounding makes it a single value.
+        return np.round(of_counts + np.where(counts > count.noise.scale, of_sums, 0.0), 9)
+
+
+def last_parts(last: Round | ResidualRound) -> tuple[Part, Part]:
+    """Count and sum of a cluster in the last round; a residual round is taken as one of whole rows."""
+    noise: NoiseLaw
+    if isinstance(last, Round):
+        noise = last.sum_noise
+    elif isinstance(last.residual_noise, LpNoise):
+        noise = LpNoise(scale=last.residual_noise.scale * last.radius, p=last.order)
+    else:
+        noise = GaussianNoise(scale=last.residual_noise.scale * last.radius)
+    return Part(counts=True, noise=last.count_noise), Part(counts=False, noise=noise)
+
+
+def _evidence(part: Part, from_absent: FloatArray, from_present: FloatArray) -> FloatArray:
+    if isinstance(part.noise, GaussianNoise):
+        return np.asarray((from_absent**2 - from_present**2) / (2.0 * part.noise.scale**2))
+    return np.asarray((from_absent - from_present) / part.noise.scale)
+
+
+def center_statistics(
+    outputs: Sequence[KMeansValue], record: FloatArray, frame: SumFrame, last: Round | ResidualRound
+) -> Observed:
+    """Evidence in the record's cluster, counts and centers near the record, and whether the record is a center."""
+    length = float(np.linalg.norm(frame.record))
+    axis = frame.record / length if length > 0.0 else np.eye(record.size)[0]
+    counts, positions = _stacked(outputs)
+    centers = positions - frame.origin
+    every, own = np.arange(len(counts)), _own_cluster(counts, centers @ axis)
+    return {
+        "evidence for the record in its cluster": frame.evidence_alone(counts[every, own], centers[every, own], last),
+        **statistics_near_record(outputs, record, frame.origin, axis),
+    }
+
+
+def statistics_near_record(
+    outputs: Sequence[KMeansValue], record: FloatArray, origin: FloatArray, axis: FloatArray
+) -> dict[str, FloatArray]:
+    """Counts and centers near the record; `axis` is the direction from `origin` to the record."""
+    counts, positions = _stacked(outputs)
+    # Do not shift by the origin, so that a published row is found by exact equality.
+    distance = np.linalg.norm(positions - record, axis=2)
+    along = (positions - origin) @ axis
+    every, nearest = np.arange(len(counts)), distance.argmin(axis=1)
+    own, farthest = _own_cluster(counts, along), along.argmax(axis=1)
+    return {
+        "count of the record's cluster": counts[every, own],
+        "sum of the record's cluster along it": counts[every, own] * along[every, own],
+        "count of the center nearest to the record": counts[every, nearest],
+        "distance of the nearest center": distance[every, nearest],
+        "sum of the nearest center along the record": counts[every, nearest] * along[every, nearest],
+        "count of the center farthest along the record": counts[every, farthest],
+        "total of the counts": counts.sum(axis=1),
+        "total of the sums along the record": (counts * along).sum(axis=1),
+        "largest count": counts.max(axis=1),
+        "record among the centers": np.any(distance == 0.0, axis=1).astype(np.float64),
+    }
+
+
+def _stacked(outputs: Sequence[KMeansValue]) -> tuple[FloatArray, FloatArray]:
+    """Counts and centers of all runs, with empty copies of centers in runs that chose fewer clusters than others."""
+    most = max(len(value.centers) for value in outputs)
+    index = [np.arange(most) % len(value.centers) for value in outputs]
+    first = [np.arange(most) < len(value.centers) for value in outputs]
+    counts = [
+        np.where(is_first, value.noisy_counts[i], 0.0) for value, i, is_first in zip(outputs, index, first, strict=True)
+    ]
+    return np.stack(counts), np.stack([value.centers[i] for value, i in zip(outputs, index, strict=True)])
+
+
+def _own_cluster(counts: FloatArray, along: FloatArray) -> NDArray[np.intp]:
+    """Find the record's cluster in each run: without the largest cluster, the farthest in the record's direction."""
+    others = np.where(counts == counts.max(axis=1, keepdims=True), -np.inf, along)
+    return np.asarray(others.argmax(axis=1))

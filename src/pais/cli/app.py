@@ -226,21 +226,36 @@ def label(
 def audit(
     output: options.Output,
     plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Plan to audit, from `pais plan --out plan.json`.")],
-    runs: Annotated[int, typer.Option("--runs", min=2, help="Runs on each of the two tables.")] = 100_000,
+    method: Annotated[
+        options.AuditMethod,
+        typer.Option(
+            "--method",
+            help="replay compares all that the plan does on two tables when the same noisy values leave; runs counts "
+            "outputs of many runs, and tests the noise itself.",
+        ),
+    ] = options.AuditMethod.replay,
+    runs: Annotated[
+        int | None, typer.Option("--runs", min=2, help="Runs on each of the two tables. Default: 100,000.")
+    ] = None,
     seconds: Annotated[
-        float | None, typer.Option("--seconds", min=0.1, help="Time limit. The audit uses the runs finished by then.")
-    ] = 60.0,
-    confidence: Annotated[float, typer.Option("--confidence", help="Confidence of the lower bound.")] = 0.99,
-    seed: Annotated[int | None, typer.Option("--seed", help="Makes the audit reproducible.")] = None,
+        float | None,
+        typer.Option(
+            "--seconds", min=0.1, help="Time limit of runs. The audit uses those finished by then. Default: 60."
+        ),
+    ] = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", help="Confidence of the lower bound of runs. Default: 0.99.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Makes runs reproducible. A replay always is.")] = None,
 ) -> None:
-    """Run a plan on synthetic neighbouring tables and compute a lower bound on its epsilon.
+    """Test the guarantee of a plan on synthetic neighbouring tables.
 
-    No data is read and no budget is spent. Exit code 1 means that the certified epsilon is refuted. That is a bug:
-    please report it.
+    No data is read and no budget is spent. Exit code 1 means that the guarantee is refuted. That is a bug: please
+    report it.
     """
     from pais.cli import commands
 
-    commands.audit(plan, output, runs=runs, seconds=seconds, confidence=confidence, seed=seed)
+    commands.audit(plan, output, method=method, runs=runs, seconds=seconds, confidence=confidence, seed=seed)
 
 
 @app.command(cls=Command)

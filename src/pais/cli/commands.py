@@ -308,15 +308,29 @@ def kmeans(
     show.release_or_json(result, names, paths, as_json=run.as_json, quiet=run.quiet)
 
 
+# Runs on each table and seconds of an audit by runs, unless they are stated.
+_RUNS, _SECONDS = 100_000, 60.0
+
+
 def audit(
-    path: Path, output: options.Output, *, runs: int, seconds: float | None, confidence: float, seed: int | None
+    path: Path,
+    output: options.Output,
+    *,
+    method: options.AuditMethod,
+    runs: int | None,
+    seconds: float | None,
+    confidence: float | None,
+    seed: int | None,
 ) -> None:
     from pais.auditing import audit as run_audit  # it imports scikit-learn, which takes a second
 
     plan = Plan.load(path)
+    wanted: dict[str, Any] = {"runs": runs, "seconds": seconds, "confidence": confidence, "random_state": seed}
+    if method is options.AuditMethod.runs:
+        wanted |= {"runs": runs or _RUNS, "seconds": seconds or _SECONDS}
     with show.stages(total=1, quiet=output.quiet) as begin:
         begin("audit")
-        report = run_audit(plan, runs=runs, seconds=seconds, confidence=confidence, random_state=seed)
+        report = run_audit(plan, method=method.value, **wanted)
     if output.as_json:
         show.print_json(report.to_dict())
     elif not output.quiet:

@@ -37,6 +37,11 @@ class MissingChoice(str, Enum):
     error = "error"
 
 
+class AuditMethod(str, Enum):
+    replay = "replay"
+    runs = "runs"
+
+
 class EngineName(str, Enum):
     auto = "auto"
     memory = "memory"

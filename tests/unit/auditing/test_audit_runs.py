@@ -10,8 +10,8 @@ import pytest
 from scipy import stats
 
 import pais
-from pais.auditing import Event, epsilon_lower_bound, measure_many, pacing
-from pais.auditing.many import linear_parts, measure_each
+from pais.auditing import Event, epsilon_lower_bound, measure_many, runs
+from pais.auditing.targets import linear_parts, measure_each
 from tests.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
 
 ALL_ROWS = pais.UniformRule(rate=1.0)
@@ -67,7 +67,7 @@ def test_mechanism_with_its_own_measure_is_run_one_by_one() -> None:
 
     own = Own(noise=pais.laplace_noise(1.0))
     assert linear_parts(own) is None
-    found = pais.audit(own, rule=ALL_ROWS, ball=LAPLACE_BALL, runs=200, random_state=0)
+    found = pais.audit(own, method="runs", rule=ALL_ROWS, ball=LAPLACE_BALL, runs=200, random_state=0)
     assert found.lower_bound == 0.0
 
 
@@ -82,7 +82,8 @@ def test_an_audit_reads_no_data_and_spends_nothing_of_an_active_ledger(plan: pai
     ledger = pais.Ledger(epsilon=3.0, delta=0.01)
     before = ledger.remaining
     with ledger:
-        pais.audit(plan, runs=20, random_state=0)
+        pais.audit(plan, method="runs", runs=20, random_state=0)
+        pais.audit(plan, method="replay")
     assert ledger.remaining == before
 
 
@@ -102,7 +103,7 @@ def test_time_limit_is_kept_for_slow_and_fast_runs(
     price: float, overhead: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, limit, done = Clock(), 20.0, []
-    monkeypatch.setattr(pacing, "clock", clock)
+    monkeypatch.setattr(runs, "clock", clock)
 
     def slow(rows: np.ndarray, generator: np.random.Generator, runs: int) -> np.ndarray:
         clock.now += overhead + price * runs
@@ -118,20 +119,20 @@ def test_time_limit_is_kept_for_slow_and_fast_runs(
 
 def test_slowing_runs_overshoot_by_at_most_the_last_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
-    monkeypatch.setattr(pacing, "clock", clock)
+    monkeypatch.setattr(runs, "clock", clock)
     sizes, begun = [], clock.now
-    for size in pacing.chunk_sizes(10**6, most=1_000, seconds=10.0):
+    for size in runs.chunk_sizes(10**6, most=1_000, seconds=10.0):
         sizes.append(size)
         clock.now += 0.01 * size * (1.0 if len(sizes) < 5 else 1.2)
     assert clock.now - begun <= 12.0
     assert sizes[:4] == [1, 4, 16, 64]
-    assert list(pacing.chunk_sizes(2_500, most=1_000, seconds=None)) == [1_000, 1_000, 500]
+    assert list(runs.chunk_sizes(2_500, most=1_000, seconds=None)) == [1_000, 1_000, 500]
 
 
 def test_a_seed_repeats_an_audit_and_secure_runs_work() -> None:
     mechanism = pais.WeightedCount(noise=pais.laplace_noise(1.0))
     once, again, secure = (
-        pais.audit(mechanism, rule=ALL_ROWS, ball=LAPLACE_BALL, runs=5_000, random_state=state)
+        pais.audit(mechanism, method="runs", rule=ALL_ROWS, ball=LAPLACE_BALL, runs=5_000, random_state=state)
         for state in (8, 8, None)
     )
     assert once.findings == again.findings

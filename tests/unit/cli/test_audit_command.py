@@ -28,15 +28,33 @@ def plan(tmp_path: Path) -> Path:
     return path
 
 
+def test_audit_replays_a_plan_and_prints_how_much_of_the_price_was_used(plan: Path) -> None:
+    found = run("audit", plan)
+    assert found.exit_code == 0
+    assert "of the price: epsilon 1, delta 0.001" in found.stdout
+    assert "Not refuted" in found.stdout
+    described = json.loads(run("audit", plan, "--json").stdout)
+    assert described["epsilon"] == 1.0
+    assert described["delta"] == 1e-3
+    assert 0.9 < described["lower_bound"] <= 1.0
+    assert described["violates"] is False
+
+
+def test_options_of_runs_are_refused_for_a_replay(plan: Path) -> None:
+    found = run("audit", plan, "--runs", 20)
+    assert found.exit_code == 2
+    assert "--runs is for --method runs" in " ".join(found.stderr.split())
+
+
 def test_audit_prints_a_lower_bound_beside_the_certified_epsilon(plan: Path) -> None:
-    found = run("audit", plan, "--runs", 20, "--seed", 0)
+    found = run("audit", plan, "--method", "runs", "--runs", 20, "--seed", 0)
     assert found.exit_code == 0
     assert "epsilon is at least" in found.stdout
     assert "claimed: 1" in found.stdout
 
 
 def test_audit_prints_json_for_programs(plan: Path) -> None:
-    found = run("audit", plan, "--runs", 20, "--seed", 0, "--json")
+    found = run("audit", plan, "--method", "runs", "--runs", 20, "--seed", 0, "--json")
     described = json.loads(found.stdout)
     assert described["certified"] == 1.0
     assert described["delta"] == 1e-3
@@ -44,21 +62,24 @@ def test_audit_prints_json_for_programs(plan: Path) -> None:
 
 
 def test_audit_uses_the_runs_finished_within_the_time_limit(plan: Path) -> None:
-    found = run("audit", plan, "--runs", 10**7, "--seconds", 0.3, "--seed", 0, "--json")
+    found = run("audit", plan, "--method", "runs", "--runs", 10**7, "--seconds", 0.3, "--seed", 0, "--json")
     assert found.exit_code == 0
     described = json.loads(found.stdout)
     assert 1 <= described["runs"] < 5 * 10**6
     assert described["first_runs"] >= 1
 
 
-def test_a_refuted_plan_ends_with_code_1(plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("method", ["replay", "runs"])
+def test_a_refuted_plan_ends_with_code_1(plan: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     run_audit = auditing.audit
 
-    def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport:
-        return replace(run_audit(made, runs=4, random_state=0), lower_bound=2.0)
+    def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport | pais.ReplayReport:
+        if method == "replay":
+            return replace(run_audit(made), used=2.0)
+        return replace(run_audit(made, method="runs", runs=4, random_state=0), lower_bound=2.0)
 
     monkeypatch.setattr(auditing, "audit", refuted)
-    found = run("audit", plan)
+    found = run("audit", plan, "--method", method)
     assert found.exit_code == 1
     assert "VIOLATED" in found.stdout
 

@@ -298,7 +298,8 @@ def test_runs_surveys_and_audits_do_not_count_as_fits() -> None:
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms())
 
     def work() -> None:
-        pais.audit(plan, runs=20)
+        pais.audit(plan)
+        pais.audit(plan, method="runs", runs=20)
         for _ in range(2):
             pais.survey(rows(), epsilon=0.1)
         stated().fit(rows())
