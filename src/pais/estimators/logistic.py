@@ -280,8 +280,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         ----------
         X : array, table or path
             The features in the columns' own units. Files are streamed. The logits of a row in which a number is missing
-            are NaN, unless `missing` is "midpoint". A row of no listed category counts as the average
-            category.
+            are NaN, unless `missing` is "midpoint". A row of no listed category counts as the average category.
         """
         check_is_fitted(self)
         value = self.fit_.value
