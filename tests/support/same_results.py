@@ -201,6 +201,10 @@ def statistics(table: pa.Table) -> Calls:
         "auto, groups and unit": {"columns": AUTO, "by": BY, **UNIT},
         "pure": {"columns": wide, "delta": 0.0},
         "auto, pure": {"columns": AUTO, "delta": 0.0},
+        # With few columns, Gaussian noise is the smaller one only at a large delta.
+        "Gaussian": {"columns": wide, "delta": 0.1},
+        "auto, Gaussian": {"columns": AUTO, "delta": 0.1},
+        "auto, unit, Gaussian": {"columns": AUTO, "delta": 0.1, **UNIT},
         "midpoint": {"columns": wide, "missing": "midpoint"},
     }
     # Dates have no sum, and categories have no covariance.
