@@ -1,4 +1,11 @@
-"""Fits and statistics are as accurate as they were: each cell of the table keeps its bound."""
+"""Fits and statistics are as accurate as they were: each cell of the table keeps its bound.
+
+Four changes were tried on cells that they could reach. Half the rounds of k-means break at least 9 of its 24 cells. A
+tenth of a stated sample breaks the samples of k-means and of linear regression. A radius 1.5 times as large breaks six
+of the seven regressions, the components of digits, and three cells of k-means, whose bounds were lowered after this
+trial: the other cells of k-means hardly depend on the radius. If the survey alone decides whether rows are seen, iris
+and the 500 rows in 2 columns break. No trial reached the cells of statistics.
+"""
 
 from __future__ import annotations
 
