@@ -99,7 +99,6 @@ def released_totals(
     )
     result = run(plan, engine, random_state=request.random_state, ledger=charged)
     shares = () if ends is None else ends.shares(found.spreads, engine.unit)
-    excessive = [] if ends is None else [name for name in ends.excessive() if name not in found.spreads]
     values = _Values.of(np.asarray(result.value), question, bounds, plan, found.spreads)
     if plan.delta > 0.0:
         warn(delta_concern(plan.delta, question.n_people(bounds) or 0.0))
@@ -112,11 +111,7 @@ def released_totals(
         about=about,
         clipping=" ".join(filter(None, (question.clipping(bounds), clipped))),
         clipped=shares,
-        cautions=(
-            *found.cautions,
-            *question.cautions(bounds, found.spreads),
-            *clipped_cautions(excessive, shares, fields, recipe.title),
-        ),
+        cautions=(*found.cautions, *question.cautions(bounds, found.spreads, ends, shares)),
         notes=question.notes(bounds, shares, estimates, errors),
         certificate=replace(result.certificate, about=about),
         estimates=estimates,
@@ -310,7 +305,8 @@ class _Question:
         """For each block, how many people noise could hide who add far more than its bound."""
         many, texts = self.people[1], []
         for bound, block, field in zip(bounds, self.blocks, self.fields.columns or (None,), strict=True):
-            if bound.most_hidden == 0.0:
+            # Nobody is in more groups than there are, and intervals allow for people in more groups than are seen.
+            if bound.most_hidden == 0.0 or self.recipe.presence:
                 continue
             if field is None or is_whole(block):
                 what = "" if field is None else f" with a value of {field.name}"
@@ -325,8 +321,14 @@ class _Question:
             )
         return list(dict.fromkeys(texts))
 
-    def cautions(self, bounds: list[Bound], spreads: Mapping[str, Spread]) -> list[Caution]:
-        """Say if hardly any people stand out of the noise, or if few may hold much of a total. Released values only."""
+    def cautions(
+        self,
+        bounds: list[Bound],
+        spreads: Mapping[str, Spread],
+        ends: EndCounts | None,
+        shares: tuple[ClippedShare, ...],
+    ) -> list[Caution]:
+        """Say if hardly any people stand out of the noise, if few may hold much of a total, or if many were clipped."""
         one, many = self.people
         concerns, cautions = {bound.concern for bound in bounds}, []
         if "unseen" in concerns:
@@ -353,7 +355,8 @@ class _Question:
                     "values cannot occur."
                 )
                 cautions.append(Caution(text, QualityWarning))
-        return cautions
+        excessive = [] if ends is None else [name for name in ends.excessive() if name not in spreads]
+        return [*cautions, *clipped_cautions(excessive, shares, self.fields, self.recipe.title)]
 
     def clipping(self, bounds: list[Bound]) -> str:
         """What the bounds on people did, in a sentence."""
