@@ -25,7 +25,15 @@ from pais.planning import Plan
 from pais.planning.spread import Spread
 from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import UniformRule
-from pais.statistics.clipping import EndCounts, bounded, clipped_cautions, clipping_in_words, notes_of, rounded_up
+from pais.statistics.clipping import (
+    ClippedShare,
+    EndCounts,
+    bounded,
+    clipped_cautions,
+    clipping_in_words,
+    notes_of,
+    rounded_up,
+)
 from pais.statistics.estimates import largest
 from pais.statistics.frames import combined, short, with_error
 from pais.statistics.legibility import empty_note
@@ -90,27 +98,21 @@ def released_totals(
         schema=engine.schema,
     )
     result = run(plan, engine, random_state=request.random_state, ledger=charged)
-    cautions = [*found.cautions, *question.cautions(bounds, found.spreads)]
     shares = () if ends is None else ends.shares(found.spreads, engine.unit)
-    if ends is not None:
-        stated = [name for name in ends.excessive() if name not in found.spreads]
-        cautions += clipped_cautions(stated, shares, question.fields, recipe.title)
     values = _Values.of(np.asarray(result.value), question, bounds, plan, found.spreads)
     if plan.delta > 0.0:
         warn(delta_concern(plan.delta, question.n_people(bounds) or 0.0))
     about = question.about(bounds)
     estimates, errors = values.table(values.estimates), values.table(values.standard_errors)
     fields = question.fields
-    notes = [*question.hidden(bounds)]
-    notes += notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
     clipped = clipping_in_words(fields, shares, found.spreads, engine.unit)
     return Statistic(
         name=recipe.title,
         about=about,
         clipping=" ".join(filter(None, (question.clipping(bounds), clipped))),
         clipped=shares,
-        cautions=tuple(cautions),
-        notes=tuple(filter(None, notes)),
+        cautions=(*found.cautions, *question.cautions(bounds, found.spreads, ends, shares)),
+        notes=question.notes(bounds, shares, estimates, errors),
         certificate=replace(result.certificate, about=about),
         estimates=estimates,
         standard_errors=errors,
@@ -291,11 +293,20 @@ class _Question:
                 texts.append(f"of a {one} whose {name} adds up to more than {amount}, {amount} counts")
         return texts
 
-    def hidden(self, bounds: list[Bound]) -> list[str]:
+    def notes(
+        self, bounds: list[Bound], shares: tuple[ClippedShare, ...], estimates: FloatArray, errors: FloatArray
+    ) -> tuple[str, ...]:
+        """What intervals do not include, and how much noise could hide."""
+        if self.recipe.counts_clipped:
+            return (*self._hidden(bounds), *notes_of(shares, self.fields))
+        return tuple(filter(None, (*self._hidden(bounds), empty_note(estimates, errors, self.fields))))
+
+    def _hidden(self, bounds: list[Bound]) -> list[str]:
         """For each block, how many people noise could hide who add far more than its bound."""
         many, texts = self.people[1], []
         for bound, block, field in zip(bounds, self.blocks, self.fields.columns or (None,), strict=True):
-            if bound.most_hidden == 0.0:
+            # Nobody is in more groups than there are, and intervals allow for people in more groups than are seen.
+            if bound.most_hidden == 0.0 or self.recipe.presence:
                 continue
             if field is None or is_whole(block):
                 what = "" if field is None else f" with a value of {field.name}"
@@ -310,8 +321,14 @@ class _Question:
             )
         return list(dict.fromkeys(texts))
 
-    def cautions(self, bounds: list[Bound], spreads: Mapping[str, Spread]) -> list[Caution]:
-        """Say if hardly any people stand out of the noise, or if few may hold much of a total. Released values only."""
+    def cautions(
+        self,
+        bounds: list[Bound],
+        spreads: Mapping[str, Spread],
+        ends: EndCounts | None,
+        shares: tuple[ClippedShare, ...],
+    ) -> list[Caution]:
+        """Say if hardly any people stand out of the noise, if few may hold much of a total, or if many were clipped."""
         one, many = self.people
         concerns, cautions = {bound.concern for bound in bounds}, []
         if "unseen" in concerns:
@@ -338,7 +355,8 @@ class _Question:
                     "values cannot occur."
                 )
                 cautions.append(Caution(text, QualityWarning))
-        return cautions
+        excessive = [] if ends is None else [name for name in ends.excessive() if name not in spreads]
+        return [*cautions, *clipped_cautions(excessive, shares, self.fields, self.recipe.title)]
 
     def clipping(self, bounds: list[Bound]) -> str:
         """What the bounds on people did, in a sentence."""

@@ -112,7 +112,7 @@ def test_a_quantile_at_a_bound_has_no_end_on_that_side(tmp_path: Path) -> None:
     assert lines["0.9"] == "10  (95 %: at least 10)"
     page = result.write_report(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<span>at least</span>" in page
-    assert "inf" not in re.findall(r"<section id=.values.*?</section>", page, re.DOTALL)[0]
+    assert not re.search(r"\b(inf|nan)\b", page)
     assert [value["high"] for value in described(result)["values"]][2] is None
 
 
