@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 import pais
 from pais.auditing.replay import ReplayReport, kept_with, replay
+from pais.data.sources import cells
 from pais.mechanisms import GaussianNoise, LpNoise, Mechanism
 from pais.planning import AT_COST
 
@@ -353,8 +354,18 @@ class Case:
             return replay(call, present, others, epsilon=claimed, probability=probability, seeds=seeds, pushes=pushes)
 
 
-def kept(record: Any, result: Any, options: Mapping[str, Any]) -> float:
-    return kept_with(record)(result)
+def kept(record: Any, result: Any, options: Mapping[str, Any], **how: Any) -> float:
+    """The chance that the plan of a result keeps a record, which is opened as the call opens its rows."""
+    plan = getattr(result, "plan_", None) or getattr(result, "plan", None)
+    if plan is None or plan.rule.keeps_all or plan.schema is None:
+        return kept_with(record)(result)
+    opened = {"columns": plan.schema, "unit": plan.unit, "max_rows_per_unit": None, "missing": options["missing"]}
+    return kept_with(cells(record, **opened, **how) if how else pais.source(record, **opened))(result)
+
+
+#: Statistics leave out missing cells alone, but for covariances, which leave out rows.
+kept_cells = functools.partial(kept, by_cell=True)
+kept_rows = functools.partial(kept, by_cell=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -504,7 +515,13 @@ def one_line(family: str, function: Callable[..., Any], *columns: str, **more: A
         family=family,
         run=function,
         columns=columns,
-        **{"bys": tuple(BY), "samplings": _WITHOUT_SIZE, "one_pass": ("none",), **more},
+        **{
+            "bys": tuple(BY),
+            "samplings": _WITHOUT_SIZE,
+            "one_pass": ("none",),
+            "probability": kept_cells,
+            **more,
+        },
     )
 
 
@@ -522,7 +539,7 @@ _STATISTICS: dict[str, Subject] = {
     ),
     "median": one_line("quantile", statistic(pais.quantile), "one", samplings=_ALL_ROWS),
     "quantile": one_line("quantile", statistic(pais.quantile, (0.25, 0.9)), "stated", "numbers", samplings=_ALL_ROWS),
-    "covariance": one_line("covariance", statistic(pais.covariance), "stated", "numbers"),
+    "covariance": one_line("covariance", statistic(pais.covariance), "stated", "numbers", probability=kept_rows),
     "describe": one_line("description", statistic(pais.describe), "numbers", "counted", bys=("", "categories")),
 }
 
