@@ -31,7 +31,7 @@ _LEAST_CLIP, _MOST_CLIP, _CLIP_FACTOR = 0.8, 6.0, 0.65
 
 # If the number of rows that all rounds show is below this many standard deviations, the noise drowned the rows. The
 # second number holds if the plan expected no rows above the noise. With 2, noise becomes centers in 2 of 60 fits of 300
-# rows at epsilon 0.02. With 3 it does in none, and no small set of benchmarks.regimes has a larger median cost.
+# rows at epsilon 0.02. With 3 it does in none, and no median cost of eleven small sets of benchmarks.regimes is larger.
 _DROWNED, _UNSEEN = 1.0, 3.0
 
 # Number of points that stand for the rows of a cell when cells are merged: fewer if there are many cells.
