@@ -140,7 +140,7 @@ def main() -> int:
         "All rows: quotient of losses for pure noise, and of shifts for Gaussian noise. Samples: quotient of losses or "
         "of deltas, given the chance that the record is kept.",
         f"Cases are drawn with seed {options.seed}: calls, columns, groups, units, sampling rules, stores, records and "
-        "places. Half of the values that leave are moved by 3 or 40 scales of their noise.",
+        "places. In two of three, the values that leave are moved by 3 or 40 scales of their noise.",
         *(f"Failed: {each.name}: moved {each.used:.6g} of the price. {each.problem}" for each in failed[:20]),
         f"Measured at {source_state()}.",
     ]

@@ -104,6 +104,10 @@ def row_head(name: str) -> str:
     return f'<th scope="row"><span>{breakable(name)}</span></th>'
 
 
+# The farthest end of an axis: the length of an axis between two such ends is a finite double.
+_FARTHEST = 1e300
+
+
 @dataclass(frozen=True, kw_only=True)
 class Bars:
     """Error bars on one axis, one in each cell. An end beyond the axis has no cap.
@@ -122,8 +126,10 @@ class Bars:
 
     @classmethod
     def over(cls, low: float, high: float, *, filled: bool = False) -> Bars:
-        """An axis from low to high, with ends that are rounded outward."""
-        unit = 10.0 ** (math.floor(math.log10(max(high - low, 1e-300))) - 1)
+        """An axis from low to high, with ends that are rounded outward. It ends where the length would overflow."""
+        low, high = (min(max(end, -_FARTHEST), _FARTHEST) for end in (low, high))
+        length = max(high - low, 1e-12 * max(abs(low), abs(high)), 1e-300)
+        unit = 10.0 ** (math.floor(math.log10(length)) - 1)
         return cls(low=math.floor(low / unit) * unit, high=math.ceil(high / unit) * unit, filled=filled)
 
     def cell(self, value: float, low: float, high: float, *, weak: bool = False) -> str:

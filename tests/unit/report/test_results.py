@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 
 import numpy as np
@@ -421,3 +422,10 @@ def test_a_statistic_of_one_column_names_it() -> None:
 def test_a_noisy_number_of_rows_has_two_digits() -> None:
     page = page_of(regression())
     assert re.search(r"from about [1-9](,\d|\d)00 rows, at epsilon 1", page)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-1.7e308, 1.7e308), (1e305, 1.7e308), (0.0, math.inf), (5.0, 5.0)])
+def test_an_axis_is_finite_however_far_its_ends_are(low: float, high: float) -> None:
+    bars = Bars.over(low, high)
+    assert -math.inf < bars.low <= bars.high < math.inf
+    assert "nan" not in bars.cell(low, low, high)
