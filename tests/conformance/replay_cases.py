@@ -27,8 +27,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import pais
-from pais.auditing.replay import ReplayReport, kept_with, replay
-from pais.data.sources import cells
+from pais.auditing.replay import ReplayReport, replay
 from pais.mechanisms import GaussianNoise, LpNoise, Mechanism
 from pais.planning import AT_COST
 
@@ -347,25 +346,8 @@ class Case:
             def call(rows: Rows, seed: Any) -> Any:
                 return subject.run(store(rows, Path(folder)), **self.options(seed))
 
-            def probability(result: Any) -> float:
-                return subject.probability(store(new, Path(folder)), result, self.options(None))
-
             claimed = None if subject.certified else self.epsilon
-            return replay(call, present, others, epsilon=claimed, probability=probability, seeds=seeds, pushes=pushes)
-
-
-def kept(record: Any, result: Any, options: Mapping[str, Any], **how: Any) -> float:
-    """The chance that the plan of a result keeps a record, which is opened as the call opens its rows."""
-    plan = getattr(result, "plan_", None) or getattr(result, "plan", None)
-    if plan is None or plan.rule.keeps_all or plan.schema is None:
-        return kept_with(record)(result)
-    opened = {"columns": plan.schema, "unit": plan.unit, "max_rows_per_unit": None, "missing": options["missing"]}
-    return kept_with(cells(record, **opened, **how) if how else pais.source(record, **opened))(result)
-
-
-#: Statistics leave out missing cells alone, but for covariances, which leave out rows.
-kept_cells = functools.partial(kept, by_cell=True)
-kept_rows = functools.partial(kept, by_cell=False)
+            return replay(call, present, others, epsilon=claimed, seeds=seeds, pushes=pushes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -384,8 +366,6 @@ class Subject:
         Whether the call takes a sample of people. Totals about people use all of them.
     certified : bool
         Whether the result has a certificate. If not, the price is the budget.
-    probability : callable
-        The chance that a record is kept, given the record as a table, the result and the options.
     """
 
     family: str
@@ -400,7 +380,6 @@ class Subject:
     one_pass: tuple[str, ...] = ()
     samples_people: bool = True
     certified: bool = True
-    probability: Callable[[Any, Any, Mapping[str, Any]], float] = kept
 
 
 # -- estimators ----------------------------------------------------------------------------------------------
@@ -519,7 +498,6 @@ def one_line(family: str, function: Callable[..., Any], *columns: str, **more: A
             "bys": tuple(BY),
             "samplings": _WITHOUT_SIZE,
             "one_pass": ("none",),
-            "probability": kept_cells,
             **more,
         },
     )
@@ -539,7 +517,7 @@ _STATISTICS: dict[str, Subject] = {
     ),
     "median": one_line("quantile", statistic(pais.quantile), "one", samplings=_ALL_ROWS),
     "quantile": one_line("quantile", statistic(pais.quantile, (0.25, 0.9)), "stated", "numbers", samplings=_ALL_ROWS),
-    "covariance": one_line("covariance", statistic(pais.covariance), "stated", "numbers", probability=kept_rows),
+    "covariance": one_line("covariance", statistic(pais.covariance), "stated", "numbers"),
     "describe": one_line("description", statistic(pais.describe), "numbers", "counted", bys=("", "categories")),
 }
 
@@ -654,18 +632,6 @@ def executed(mechanism: Mechanism, *, as_plan: bool) -> Callable[..., pais.Relea
     return run
 
 
-def chance(mechanism: Mechanism) -> Callable[[Any, Any, Mapping[str, Any]], float]:
-    """The chance that the rule keeps a record: a release does not hold its plan."""
-
-    def probability(record: Any, result: Any, options: Mapping[str, Any]) -> float:
-        how = {name: value for name, value in options.items() if name not in ("rule", "random_state")}
-        engine = pais.source(record, **how)
-        plan = SimpleNamespace(rule=options["rule"], ball=ball_of(mechanism), schema=engine.schema, unit=engine.unit)
-        return kept_with(engine)(SimpleNamespace(plan=plan))
-
-    return probability
-
-
 COLUMNS["x and y"] = ["x", "y"]
 _RULED: dict[str, dict[str, Any]] = {name: {"rule": rule} for name, rule in RULES.items()}
 _MECHANISMS: dict[str, Subject] = {
@@ -679,7 +645,6 @@ _MECHANISMS: dict[str, Subject] = {
         samplings=_RULED,
         stores=tuple(name for name in STORES if name != "texts"),
         one_pass=tuple(RULES),
-        probability=chance(mechanism),
     )
     for number, (name, mechanism) in enumerate(MECHANISMS.items())
 }
