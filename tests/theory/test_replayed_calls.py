@@ -1,0 +1,163 @@
+"""Whole calls, replayed: the noise of a survey and of the release after it, each added up and compared with its price.
+
+A call may stay within its price as a whole although one of its stages is too dear, since another stage of it may not be
+used up. So the stages are compared one by one, and most of them are used up by a record far from all others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pais
+from pais.auditing import replay as replays
+from pais.auditing.replay import Move, kept_with, replay
+
+pd = pytest.importorskip("pandas")
+
+Call = Callable[[Any, Any], Any]
+
+N_PEOPLE, ROWS_EACH = 120, 2
+
+
+def people() -> Any:
+    """A table of people with two rows each; the last person has five rows, far from all others."""
+    rng = np.random.default_rng(0)
+    who = np.append(np.repeat(np.arange(N_PEOPLE), ROWS_EACH), [N_PEOPLE] * 5)
+    size = len(who) - 5
+    far = np.full(5, 40.0)
+    return pd.DataFrame(
+        {
+            "who": who,
+            "x": np.append(rng.normal(size=size), far),
+            "y": np.append(rng.normal(2.0, 1.0, size=size), far),
+            "group": np.append(rng.choice(["a", "b"], size=size), ["a", "b", "a", "b", "a"]),
+            "buys": np.append(rng.random(size) < 0.4, [True, False, True, True, True]),
+        }
+    )
+
+
+TABLE = people()
+# Without units, the record is the last row. With them, it is the last person.
+OF_ROWS, ONE_ROW = TABLE.iloc[:-4], TABLE.iloc[-5:-4]
+OF_PEOPLE, ONE_PERSON = TABLE, TABLE.iloc[-5:]
+
+STATED = {"x": (-3.0, 3.0), "y": (-3.0, 3.0)}
+AUTO: dict[str, Any] = {"x": "auto", "y": "auto"}
+AUTO_CLASSES = {**AUTO, "buys": bool}
+GROUPS = {"group": ["a", "b"]}
+
+
+def statistic(function: Call, columns: Any = None, **arguments: Any) -> Call:
+    def call(table: Any, seed: Any) -> Any:
+        stated = {} if columns is None else {"columns": columns}
+        return function(table, **stated, random_state=seed, **{"epsilon": 1.0, **arguments})
+
+    return call
+
+
+def model(kind: Any, columns: Any = None, **arguments: Any) -> Call:
+    def call(table: Any, seed: Any) -> Any:
+        return kind(columns=columns, random_state=seed, **{"epsilon": 1.0, **arguments}).fit(table)
+
+    return call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A call, and the least share of the price of its release that the record uses up."""
+
+    call: Call
+    release: float = 0.97
+    unit: bool = False
+    columns: tuple[str, ...] = tuple(TABLE)
+
+
+# At a delta this large, two columns are enough for Gaussian noise to be smaller than pure noise.
+GAUSSIAN, PURE = {"delta": 0.1}, {"delta": 0.0}
+SAMPLE = {"sampling": "uniform", "sample_size": 150.0}
+PEOPLE = {"unit": "who"}
+ALL = {"sampling": "none"}
+LAPLACE = {"mechanism": "laplace", **ALL}
+
+CASES = {
+    "mean": Case(call=statistic(pais.mean, STATED, **GAUSSIAN)),
+    "mean, pure": Case(call=statistic(pais.mean, STATED, **PURE)),
+    "mean by group": Case(call=statistic(pais.mean, STATED, by=GROUPS, **GAUSSIAN)),
+    "mean, auto": Case(call=statistic(pais.mean, AUTO, **GAUSSIAN)),
+    "mean, auto, pure": Case(call=statistic(pais.mean, AUTO, **PURE)),
+    "mean, one of two auto": Case(call=statistic(pais.mean, {**STATED, "x": "auto"}, **GAUSSIAN)),
+    "mean of a sample": Case(call=statistic(pais.mean, STATED, **SAMPLE, **GAUSSIAN)),
+    "mean of a sample, pure": Case(call=statistic(pais.mean, STATED, **SAMPLE, **PURE)),
+    "mean of a sample, auto": Case(call=statistic(pais.mean, AUTO, **SAMPLE, **GAUSSIAN)),
+    "mean of a sample, auto, pure": Case(call=statistic(pais.mean, AUTO, **SAMPLE, **PURE)),
+    "variance, auto": Case(call=statistic(pais.variance, AUTO, **GAUSSIAN)),
+    "covariance": Case(call=statistic(pais.covariance, STATED, **GAUSSIAN)),
+    "histogram": Case(call=statistic(pais.histogram, {"x": (-3.0, 3.0)}, **PURE)),
+    "median": Case(call=statistic(pais.quantile, STATED), release=0.4),
+    "median, auto": Case(call=statistic(pais.quantile, AUTO), release=0.2),
+    "three quantiles by group": Case(call=statistic(pais.quantile, STATED, q=[0.1, 0.5, 0.9], by=GROUPS), release=0.2),
+    "mean about people": Case(call=statistic(pais.mean, STATED, **PEOPLE, **GAUSSIAN), unit=True),
+    "mean about people, auto": Case(call=statistic(pais.mean, AUTO, **PEOPLE, **GAUSSIAN), unit=True),
+    "mean about people, auto, pure": Case(call=statistic(pais.mean, AUTO, **PEOPLE, **PURE), unit=True),
+    "mean of a sample of people": Case(call=statistic(pais.mean, AUTO, **SAMPLE, **PEOPLE, **PURE), unit=True),
+    "median about people, auto": Case(call=statistic(pais.quantile, AUTO, **PEOPLE), unit=True, release=0.2),
+    "total about people": Case(call=statistic(pais.sum, STATED, **PEOPLE, **GAUSSIAN), unit=True),
+    "total about people, pure": Case(call=statistic(pais.sum, STATED, **PEOPLE, **PURE), unit=True),
+    "total about people, auto": Case(call=statistic(pais.sum, AUTO, **PEOPLE, **GAUSSIAN), unit=True, release=0.7),
+    "total about people by group": Case(call=statistic(pais.sum, STATED, by=GROUPS, **PEOPLE, **GAUSSIAN), unit=True),
+    "number of people by group": Case(call=statistic(pais.count_people, by=GROUPS, **PEOPLE, **PURE), unit=True),
+    "number of rows of people": Case(call=statistic(pais.count, **PEOPLE, **PURE), unit=True),
+    "k-means": Case(call=model(pais.DPKMeans, n_clusters=2), columns=("x", "y"), release=0.4),
+    "k-means, stated": Case(call=model(pais.DPKMeans, STATED, n_clusters=2), release=0.7),
+    "k-means, auto": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2), release=0.7),
+    "k-means, auto, laplace": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2, **LAPLACE), release=0.4),
+    "k-means, l2": Case(call=model(pais.DPKMeans, n_clusters=2, mechanism="l2", **ALL), columns=("x", "y")),
+    "k-means about people": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2, **PEOPLE), unit=True, release=0.7),
+    "pca": Case(call=model(pais.DPPCA, AUTO, n_components=1)),
+    "linear regression": Case(call=model(pais.DPLinearRegression, AUTO, target="y")),
+    "linear regression about people": Case(call=model(pais.DPLinearRegression, AUTO, target="y", **PEOPLE), unit=True),
+    "logistic regression": Case(call=model(pais.DPLogisticRegression, AUTO_CLASSES, target="buys"), release=0.7),
+    "logistic regression about people": Case(
+        call=model(pais.DPLogisticRegression, AUTO_CLASSES, target="buys", **PEOPLE), unit=True, release=0.6
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_survey_and_release_each_move_by_what_they_state(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, plans = CASES[name], []
+    # All draws after the survey count as those of a sample, also if it keeps all rows.
+    monkeypatch.setattr(replays._Recording, "sampled", lambda self, *, keeps_all: setattr(self, "after_sample", True))
+
+    def call(table: Any, seed: Any) -> Any:
+        result = case.call(table, seed)
+        plans.append(getattr(result, "plan", None) or result.plan_)
+        return result
+
+    table, record = (OF_PEOPLE, ONE_PERSON) if case.unit else (OF_ROWS, ONE_ROW)
+    table, record = table[list(case.columns)], record[list(case.columns)]
+    report = replay(call, table, table.iloc[: len(table) - len(record)], probability=kept_with(record), seeds=(0,))
+    assert not report.violates, str(report)
+    # Every transcript has two runs of the same plan.
+    shares = [shares_of(move, plan, record) for move, plan in zip(report.moves, plans[::2], strict=True)]
+    survey, release = np.max(shares, axis=0)
+    assert survey <= 1.0 + 1e-9
+    assert release <= 1.0 + 1e-9
+    assert survey >= (0.97 if plans[0].spent else 0.0)
+    assert release >= case.release
+
+
+def shares_of(move: Move, plan: pais.Plan, record: Any) -> tuple[float, float]:
+    """The moves of survey and release over what they state. A survey that states nothing must not move."""
+    stated = math.hypot(*(part.shift for part in plan.spent)) or math.fsum(part.epsilon for part in plan.spent)
+    weight = 1.0 / kept_with(record)(SimpleNamespace(plan=plan))
+    price = float(plan.mechanism.profile(weight, plan.ball.radius))
+    before, after = move.shift + move.loss, move.shift_of_sample + move.loss_of_sample
+    return before / stated if stated else (math.inf if before else 0.0), after / price
