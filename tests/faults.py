@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import multiprocessing
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -32,6 +32,14 @@ LIST = ROOT / "tests" / "faults.yaml"
 _PATIENCE = 300.0
 
 CAUGHT, SURVIVED, UNCLEAR, EQUIVALENT = "caught", "SURVIVED", "UNCLEAR", "equivalent"
+
+# Exit codes of pytest.
+_PASSED, _FAILED = 0, 1
+
+# Processes fork from a server that has loaded what tests need, but not the package.
+_SERVER = multiprocessing.get_context("forkserver")
+_QUIET = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # a plugin that is loaded already
+_LOADED = ["hypothesis.strategies", "mpmath", "pandas", "pyarrow.parquet", "pytest", "scipy.stats", "sklearn.base"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,37 +122,38 @@ def outcome(fault: Fault, package: Path) -> Outcome:
 
 def _tested(tests: tuple[str, ...], path: str, *options: str) -> tuple[str, str]:
     """Run tests with the package at a path; return the verdict and the first test that failed."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": path,
-        # The compiled files of the copy stay those of the package without a fault.
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "OMP_NUM_THREADS": "1",
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider"]
-    try:
-        result = subprocess.run(
-            [*command, *options, *(f"tests/{test}" for test in tests)],
-            cwd=ROOT,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_PATIENCE,
-            check=False,
+    arguments = ["-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider", *_QUIET, *options]
+    with tempfile.NamedTemporaryFile() as output:
+        child = _SERVER.Process(
+            target=_run_tests, args=([*arguments, *(f"tests/{test}" for test in tests)], path, output.name)
         )
-    except subprocess.TimeoutExpired:
-        return CAUGHT, "the tests do not end"
-    if result.returncode == pytest_passed:
+        child.start()
+        child.join(_PATIENCE)
+        if child.exitcode is None:
+            child.kill()
+            return CAUGHT, "the tests do not end"
+        text = Path(output.name).read_text(encoding="utf-8", errors="replace")
+    if child.exitcode == _PASSED:
         return SURVIVED, "all of its tests pass"
-    failed = re.search(r"^FAILED tests/(\S.*?)(?: - .*)?$", result.stdout, re.MULTILINE)
-    if result.returncode == pytest_failed and failed:
+    failed = re.search(r"^FAILED tests/(\S.*?)(?: - .*)?$", text, re.MULTILINE)
+    if child.exitcode == _FAILED and failed:
         return CAUGHT, failed.group(1)
     # A fault with which the package cannot be imported, or a test that does not exist, shows nothing.
-    return UNCLEAR, " ".join((result.stdout + result.stderr).split())[-300:]
+    return UNCLEAR, " ".join(text.split())[-300:]
 
 
-pytest_passed, pytest_failed = 0, 1
+def _run_tests(arguments: list[str], path: str, output: str) -> None:
+    """Run pytest with the package at a path, in this process, and exit with its code."""
+    import pytest
+
+    os.chdir(ROOT)
+    sys.path.insert(0, path)
+    # For the processes that some tests start.
+    os.environ["PYTHONPATH"] = path
+    descriptor = os.open(output, os.O_WRONLY)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.exit(int(pytest.main(arguments)))
 
 
 def outcomes(chosen: list[Fault], *, jobs: int) -> Iterator[Outcome]:
@@ -167,6 +176,9 @@ def main() -> int:
     if options.list:
         print("\n".join(f"{fault.file}: {fault.name}" for fault in chosen))
         return 0
+    # Several processes run at a time, so that threads of one of them would only wait.
+    os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+    _SERVER.set_forkserver_preload(_LOADED)
     tests = tuple(dict.fromkeys(test for fault in chosen for test in fault.tests))
     if tests:
         verdict, by = _tested(tests, str(ROOT / "src"), "-n", str(options.jobs))

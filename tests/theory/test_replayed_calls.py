@@ -16,8 +16,11 @@ import numpy as np
 import pytest
 
 import pais
+from pais._base.randomness import bit_source
 from pais.auditing import replay as replays
 from pais.auditing.replay import Move, kept_with, replay
+from pais.column_survey import column_ranges
+from pais.planning.survey_noise import SurveyNoise
 
 pd = pytest.importorskip("pandas")
 
@@ -161,3 +164,31 @@ def shares_of(move: Move, plan: pais.Plan, record: Any) -> tuple[float, float]:
     price = float(plan.mechanism.profile(weight, plan.ball.radius))
     before, after = move.shift + move.loss, move.shift_of_sample + move.loss_of_sample
     return before / stated if stated else (math.inf if before else 0.0), after / price
+
+
+# -- what only a threshold shows ------------------------------------------------------------------------------
+
+
+def bounds_of_a_column(epsilon: float) -> Call:
+    noise = SurveyNoise(epsilon=epsilon)
+    return lambda table, seed: column_ranges(pais.source(table), [0], noise, bit_source(seed))
+
+
+def survey_of_norms(epsilon: float) -> Call:
+    return lambda table, seed: pais.survey(table, epsilon=epsilon, center=(0.0,), random_state=seed)
+
+
+@pytest.mark.parametrize(
+    ("call", "signal", "share"),
+    [(bounds_of_a_column, 150.0, 0.7), (survey_of_norms, 106.0, 0.92)],
+    ids=["bounds of a column", "survey of norms"],
+)
+def test_the_number_of_bins_follows_from_released_counts(
+    call: Callable[[float], Call], signal: float, share: float
+) -> None:
+    """With the record there are just as many rows as a finer histogram needs, and without it one too few."""
+    rows = np.random.default_rng(0).normal(5.0, 1.0, size=(1000, 1))
+    deviation = (len(rows) - 0.5) / signal
+    epsilon = math.sqrt(2.0) / (share * deviation)
+    report = replay(call(epsilon), rows, rows[:-1], epsilon=epsilon)
+    assert not report.violates, str(report)
