@@ -311,6 +311,14 @@ def test_ledger_file_that_was_replaced_or_relinked_is_refused(change: Callable[[
         ledger.spend(what="y", epsilon=1.0)
 
 
+def test_a_budget_that_was_raised_in_the_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "budget.json"
+    ledger = pais.Ledger(epsilon=1.0, path=path)
+    path.write_text(path.read_text().replace('"epsilon": 1.0', '"epsilon": 2.0'))
+    with pytest.raises(pais.MismatchError, match="has changed since it was opened"):
+        ledger.spend(what="x", epsilon=0.5)
+
+
 def test_nothing_is_written_through_a_link_or_to_a_file_that_may_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
