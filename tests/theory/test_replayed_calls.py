@@ -74,9 +74,10 @@ def model(kind: Any, columns: Any = None, **arguments: Any) -> Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A call, and the least share of the price of its release that the record uses up."""
+    """A call, the epsilon that it asks for, and the least share of the price of its release that the record uses up."""
 
     call: Call
+    epsilon: float = 1.0
     release: float = 0.97
     unit: bool = False
     columns: tuple[str, ...] = tuple(TABLE)
@@ -120,10 +121,13 @@ CASES = {
     "k-means": Case(call=model(pais.DPKMeans, n_clusters=2), columns=("x", "y"), release=0.4),
     # With so much epsilon, the survey sees the rows and finds their mean and their radius.
     "k-means, found center": Case(
-        call=model(pais.DPKMeans, n_clusters=2, epsilon=30.0), columns=("x", "y"), release=0.4
+        call=model(pais.DPKMeans, n_clusters=2, epsilon=30.0), epsilon=30.0, columns=("x", "y"), release=0.4
     ),
     "k-means, found center, l2": Case(
-        call=model(pais.DPKMeans, n_clusters=2, epsilon=300.0, mechanism="l2", **ALL), columns=("x", "y"), release=0.4
+        call=model(pais.DPKMeans, n_clusters=2, epsilon=300.0, mechanism="l2", **ALL),
+        epsilon=300.0,
+        columns=("x", "y"),
+        release=0.4,
     ),
     "k-means, stated": Case(call=model(pais.DPKMeans, STATED, n_clusters=2), release=0.7),
     "k-means, auto": Case(call=model(pais.DPKMeans, AUTO, n_clusters=2), release=0.7),
@@ -155,6 +159,7 @@ def test_survey_and_release_each_move_by_what_they_state(name: str, monkeypatch:
     table, record = table[list(case.columns)], record[list(case.columns)]
     report = replay(call, table, table.iloc[: len(table) - len(record)], probability=kept_with(record), seeds=(0,))
     assert not report.violates, str(report)
+    assert report.epsilon <= case.epsilon
     # Every transcript has two runs of the same plan.
     shares = [shares_of(move, plan, record) for move, plan in zip(report.moves, plans[::2], strict=True)]
     survey, release = np.max(shares, axis=0)
