@@ -188,6 +188,7 @@ def test_prices_along_every_path_of_the_tree_add_up_to_the_price(n_levels: int, 
     assert counts + price_of_choices(model) <= model.exact_price <= Fraction(epsilon)
     two = pais.GridQuantiles(epsilon=epsilon, levels=levels, grids=model.grids * 2)
     assert 2 * two._nodes[0].price <= model._nodes[0].price
+    assert 2 / Fraction(two.count_noise.scale) <= counts
 
 
 def test_gaps_are_exact_distances_of_ranks() -> None:
