@@ -230,6 +230,23 @@ def test_a_candidate_is_accepted_from_exactly_its_gap_on(gap: int, monkeypatch: 
         assert numbers == [accepted]
 
 
+def test_the_rows_of_a_part_are_divided_among_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals: list[int] = []
+    gaps = quantiles._gaps
+
+    def recorded(counts: np.ndarray, level: Fraction) -> np.ndarray:
+        totals.append(int(counts.sum()))
+        return gaps(counts, level)
+
+    monkeypatch.setattr(quantiles, "_gaps", recorded)
+    rows = np.repeat([[-1.0], [0.0], [0.5], [1.0]], [30, 250, 40, 7], axis=0)
+    content = WeightedRows(rows=rows, weights=np.ones(len(rows)))
+    for seed in range(5):
+        totals.clear()
+        mechanism((0.25, 0.5, 0.75)).measure(content, pais.Ball(radius=4.0), seeded(seed))
+        assert totals[0] == totals[1] + totals[2] == len(rows)
+
+
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_the_scores_of_a_release_are_the_distances_of_ranks(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
     scores: list[list[int]] = []

@@ -17,10 +17,16 @@ import pytest
 
 import pais
 from pais._base.randomness import bit_source
+from pais._base.tape import TAPE
 from pais.auditing import replay as replays
 from pais.auditing.replay import Move, kept_with, replay
 from pais.column_survey import column_ranges
+from pais.data.engines import WeightedRows
+from pais.mechanisms import ResidualRound, Round
+from pais.mechanisms.blocks import Split
+from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.planning.survey_noise import SurveyNoise
+from pais.privacy.profiles import ShiftProfile
 
 pd = pytest.importorskip("pandas")
 
@@ -204,3 +210,99 @@ def test_the_number_of_bins_follows_from_released_counts(
     epsilon = math.sqrt(2.0) / (share * deviation)
     report = replay(call(epsilon), rows, rows[:-1], epsilon=epsilon)
     assert not report.violates, str(report)
+
+
+def test_k_means_of_the_paper_shows_neither_rows_nor_empty_clusters() -> None:
+    """The record comes first and is alone in its cluster: a start from rows, or a skipped cluster, would show it."""
+    settings = pais.KMeansSettings(
+        n_clusters=2,
+        epsilon=1.0,
+        mechanism="l2",
+        algorithm="paper",
+        n_iterations=2,
+        radius=3.0,
+        norms=pais.NormDistribution.from_histogram([0.0, 3.0], [200.0]),
+        sampling="none",
+    )
+    rows = np.vstack([[[-2.5, 0.5]], np.random.default_rng(0).normal(1.5, 0.1, size=(200, 2))])
+    report = replay(lambda table, seed: pais.private_kmeans(table, settings, random_state=seed), rows, rows[1:])
+    assert not report.violates, str(report)
+    assert report.used > 0.8
+
+
+# -- what one row adds ----------------------------------------------------------------------------------------
+
+
+class Added:
+    """A tape that adds up what a row adds by itself, in units of the noise."""
+
+    def __init__(self) -> None:
+        self.lengths: list[float] = []
+
+    def noisy(self, total: Any, noisy: Any, *, law: str, order: float, scales: Any) -> Any:
+        self.lengths += np.linalg.norm(total / scales[:, None], ord=order, axis=1).tolist()
+        return noisy
+
+    def sampled(self, *, keeps_all: bool) -> None:
+        raise NotImplementedError
+
+    def chosen(self, scores: Any, choice: int, *, scale: float) -> int:
+        raise NotImplementedError
+
+
+L2, GAUSS = pais.LpNoise(scale=3.0, p=2.0), pais.GaussianNoise(scale=3.0)
+FIRST_MOMENT = SecondMoment(noise=GAUSS, radius=1.0, flat=0.5)
+RADIUS = 2.0
+LOUD = pais.GaussianNoise(scale=300.0)
+CLUSTERS: dict[str, Any] = {
+    "n_clusters": 2,
+    "n_features": 2,
+    "radius": RADIUS,
+    "cells": 2,
+    "largest_weight": 30.0,
+}
+MECHANISMS: dict[str, Any] = {
+    "count": pais.WeightedCount(noise=pais.laplace_noise(3.0)),
+    "count, geometric": pais.WeightedCount(noise=pais.GeometricNoise(scale=3.0, step=2.0**-20)),
+    "sum": pais.WeightedSum(noise=L2),
+    "sum, Gaussian": pais.WeightedSum(noise=GAUSS),
+    "mean": pais.WeightedMean(count_noise=pais.laplace_noise(3.0), sum_noise=L2),
+    "statistic": pais.VectorStatistic(name="means", blocks=(Split(column=1),), noise=pais.laplace_noise(3.0)),
+    "statistic, Gaussian": pais.VectorStatistic(name="means", blocks=(Split(column=1),), noise=GAUSS),
+    "second moment": pais.MomentSum(noise=GAUSS, largest=100.0, n_rows=10.0),
+    "k-means of the paper": pais.KMeans(
+        rounds=(Round(count_noise=pais.laplace_noise(3.0), sum_noise=L2),), explore=0, **CLUSTERS
+    ),
+    # The noise of the rounds is large, so that the first moment has most of the price.
+    "k-means": pais.KMeans(
+        rounds=(
+            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat=0.5),
+            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat=0.5),
+        ),
+        explore=1,
+        moment=FIRST_MOMENT,
+        **CLUSTERS,
+    ),
+    "first moment of k-means": SimpleNamespace(
+        profile=FIRST_MOMENT.profile, measure=lambda content, _, bits: FIRST_MOMENT.measure(content, 30.0, bits)
+    ),
+}
+
+
+@pytest.mark.parametrize("weight", [1.0, 4.0 / 3.0, 25.0])
+@pytest.mark.parametrize("size", [0.3, 5.0])
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_row_moves_no_more_than_its_profile_states(name: str, size: float, weight: float) -> None:
+    mechanism, ball = MECHANISMS[name], pais.Ball(radius=RADIUS)
+    row = np.array([[size, -size / 2.0]])
+    added = Added()
+    token = TAPE.set(added)
+    try:
+        content = WeightedRows(rows=ball.clip(row), weights=np.array([weight]))
+        mechanism.measure(content, ball, bit_source(0))
+    finally:
+        TAPE.reset(token)
+    stated = float(mechanism.profile(weight, ball.norms(row)[0]))
+    moved = math.hypot(*added.lengths) if isinstance(mechanism.profile, ShiftProfile) else math.fsum(added.lengths)
+    assert moved <= stated
+    assert moved >= 0.3 * stated
