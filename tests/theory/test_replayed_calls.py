@@ -122,6 +122,7 @@ CASES = {
     "total about people, pure": Case(call=statistic(pais.sum, STATED, **PEOPLE, **PURE), unit=True),
     "total about people, auto": Case(call=statistic(pais.sum, AUTO, **PEOPLE, **GAUSSIAN), unit=True, release=0.7),
     "total about people by group": Case(call=statistic(pais.sum, STATED, by=GROUPS, **PEOPLE, **GAUSSIAN), unit=True),
+    "total about people by group, pure": Case(call=statistic(pais.sum, STATED, by=GROUPS, **PEOPLE, **PURE), unit=True),
     "number of people by group": Case(call=statistic(pais.count_people, by=GROUPS, **PEOPLE, **PURE), unit=True),
     "number of rows of people": Case(call=statistic(pais.count, **PEOPLE, **PURE), unit=True),
     "k-means": Case(call=model(pais.DPKMeans, n_clusters=2), columns=("x", "y"), release=0.4),
