@@ -28,8 +28,9 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "pais"
 LIST = ROOT / "tests" / "faults.yaml"
 
-# Tests that take longer than this, in seconds, no longer end: a fault can make a loop endless.
-_PATIENCE = 300.0
+# The tests of a fault that take longer than this, in seconds, no longer end: a fault can make a loop endless. All tests
+# together, which run once without a fault, may take longer.
+_PATIENCE, _PATIENCE_FOR_ALL = 300.0, 3600.0
 
 CAUGHT, SURVIVED, UNCLEAR, EQUIVALENT = "caught", "SURVIVED", "UNCLEAR", "equivalent"
 
@@ -120,7 +121,7 @@ def outcome(fault: Fault, package: Path) -> Outcome:
     return Outcome(fault=fault, verdict=verdict, by=by, seconds=time.monotonic() - start)
 
 
-def _tested(tests: tuple[str, ...], path: str, *options: str) -> tuple[str, str]:
+def _tested(tests: tuple[str, ...], path: str, *options: str, patience: float = _PATIENCE) -> tuple[str, str]:
     """Run tests with the package at a path; return the verdict and the first test that failed."""
     arguments = ["-q", "--no-header", "--tb=no", "-rfE", "-p", "no:cacheprovider", *_QUIET, *options]
     with tempfile.NamedTemporaryFile() as output:
@@ -128,7 +129,7 @@ def _tested(tests: tuple[str, ...], path: str, *options: str) -> tuple[str, str]
             target=_run_tests, args=([*arguments, *(f"tests/{test}" for test in tests)], path, output.name)
         )
         child.start()
-        child.join(_PATIENCE)
+        child.join(patience)
         if child.exitcode is None:
             child.kill()
             return CAUGHT, "the tests do not end"
@@ -181,7 +182,7 @@ def main() -> int:
     _SERVER.set_forkserver_preload(_LOADED)
     tests = tuple(dict.fromkeys(test for fault in chosen for test in fault.tests))
     if tests:
-        verdict, by = _tested(tests, str(ROOT / "src"), "-n", str(options.jobs))
+        verdict, by = _tested(tests, str(ROOT / "src"), "-n", str(options.jobs), patience=_PATIENCE_FOR_ALL)
         if verdict != SURVIVED:
             print(f"A test fails without a fault, so it tells nothing: {by}")
             return 1
