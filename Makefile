@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-logistic bench-peers bench-stream audit fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-logistic bench-peers bench-stream audit faults fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -106,6 +106,9 @@ bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by ro
 
 audit: $(READY)  ## Replay thousands of random calls with a record and without it, about seven minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.audit --resume out/audit.jsonl
+
+faults: $(READY)  ## Plant every fault of tests/faults.yaml in a copy of the package: the tests it names must fail
+	$(BIN)/python -m tests.faults
 
 fuzz: $(READY)  ## A million damaged files and argument vectors: each ends in success or a declared error
 	$(BIN)/python -m benchmarks.fuzz

@@ -301,3 +301,17 @@ def test_the_coreset_rule_is_its_formula() -> None:
     assert np.allclose(rule.probability(norms), 0.04 * (0.25 + 0.75 * norms**2 / 2.0), rtol=1e-14, atol=0.0)
     uniform = CoresetRule(sample_size=40.0, n_rows=1000.0, mean_square_norm=2.0, radius=RADIUS, uniform_share=1.0)
     assert np.array_equal(uniform.probability(norms), UniformRule(rate=0.04).probability(norms))
+
+
+def test_only_a_rate_of_one_keeps_all_rows() -> None:
+    assert UniformRule(rate=1.0).keeps_all
+    assert not UniformRule(rate=1.0 - 2.0**-53).keeps_all
+
+
+def test_a_subclass_with_other_probabilities_is_neither_linear_nor_continuous_unless_it_says_so() -> None:
+    class Stepped(UniformRule):
+        def evaluate(self, norm: NDArray[np.float64]) -> NDArray[np.float64]:
+            return np.where(norm < 0.5, 0.25, 0.75)
+
+    assert not Stepped(rate=0.5).linear_between_breakpoints
+    assert not Stepped(rate=0.5).continuous

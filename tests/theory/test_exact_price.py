@@ -139,3 +139,14 @@ def test_gaussian_noise_that_is_slightly_too_small_is_raised(monkeypatch: pytest
     assert raised.scale >= exact.scale * (1.0 - 1e-12)
     certified = worst_case(pais.UniformRule(rate=1.0), raised.sum_profile(), radius=1.0, epsilon=1.0, tolerance=1e-7)
     assert certified.upper <= 1e-6
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 1 / 3, 7.3, 1e9])
+def test_the_profiles_of_noise_leave_room_for_the_rounding_of_later_products(scale: float) -> None:
+    """A few units in the last place more than the exact loss, and hardly more than that."""
+    one = np.ones(1)
+    for law in (pais.LpNoise(scale=scale, p=2.0), pais.GeometricNoise(scale=scale)):
+        excess = Fraction(float(law.sum_profile().loss(one, one)[0])) * Fraction(scale) - 1
+        assert 4 * Fraction(2) ** -52 <= excess <= 32 * Fraction(2) ** -52
+    shift = Fraction(float(pais.GaussianNoise(scale=scale).sum_profile().loss(one, one)[0])) * Fraction(scale) - 1
+    assert 4 * Fraction(2) ** -52 <= shift <= 32 * Fraction(2) ** -52

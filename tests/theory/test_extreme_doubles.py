@@ -175,3 +175,11 @@ def test_extreme_radii_and_noises_that_fit_give_finite_releases_on_the_lattice(
     value = WeightedSum(noise=noise).measure(kept, ball, seeded(1))
     assert np.all(np.isfinite(value))
     assert on_lattice(value, Lattice.for_scale(scale).step)
+
+
+@pytest.mark.parametrize("order", [1.0, 2.0, 3.0, math.inf])
+@pytest.mark.parametrize("size", [5e-324, 1e-200, 1e-160, 1e-150])
+def test_norms_of_tiny_rows_are_not_below_the_exact_ones(size: float, order: float) -> None:
+    rows = np.array([[size, 0.0, -size]])
+    exact = size * (1.0 if math.isinf(order) else 2.0 ** (1.0 / order))
+    assert Ball(radius=1.0, order=order).norms(rows)[0] >= exact

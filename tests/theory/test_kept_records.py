@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import pais
 from pais.cli.app import app
 from pais.cli.explain import explain_file
-from pais.privacy.amplification import largest_shift
+from pais.privacy.amplification import kept_limit, largest_shift
 
 RADIUS = 2.0
 BALL = pais.Ball(radius=RADIUS)
@@ -360,3 +360,8 @@ def test_a_limit_beyond_all_numbers_of_the_solver_is_refused(limit: float) -> No
         pais.ConstrainedRule(
             profile=pais.GaussianProfile(30.0, 40.0), radius=2.0, epsilon=1.0, delta=1e-6, max_epsilon_if_kept=limit
         )
+
+
+def test_the_default_limit_of_kept_records_is_fifteen_more_than_epsilon() -> None:
+    assert kept_limit(1.0, None) == 16.0
+    assert kept_limit(1.0, 3.0) == 3.0

@@ -115,6 +115,22 @@ def test_a_record_adds_no_more_than_its_price_to_a_gradient(
     assert exact_norm(steps, lattice) <= float(price(weight, norms[0]))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_record_adds_no_more_than_its_price_to_a_gradient_of_very_many_rows(n_classes: int) -> None:
+    """Sums of a trillion rows leave four binary places for a weighted residual: rounding would add up to 2 %."""
+    price = GaussianProfile(math.inf, mechanism(1, n_classes)._price_scale(GaussianNoise(scale=1.0)))
+    rows, norms = labelled([[9.0]], [n_classes - 1], n_classes)
+    # These coefficients are sure of the wrong class.
+    point = np.zeros((2, 1 if n_classes == 2 else n_classes))
+    point[0, 0] = -1e3 if n_classes == 2 else 1e3
+    shares = []
+    for weight in np.linspace(1.0, 1.5, 101):
+        sample = prepared(mechanism(1, n_classes, largest=2 * RADIUS, n_rows=1e12), rows, np.array([weight]))
+        shares.append(exact_norm(*sample.gradient_steps(point)) / float(price(weight, norms[0])))
+    assert max(shares) <= 1.0
+    assert max(shares) > 0.99
+
+
 @settings(max_examples=100, deadline=None)
 @given(**records)
 def test_a_record_adds_no_more_than_its_price_to_the_second_moment(

@@ -241,3 +241,11 @@ def test_a_bound_from_exact_octaves_estimates_what_it_cuts_off() -> None:
     empty = bound_from_octaves(np.zeros_like(counts), laplace_noise(10.0), totals)
     assert empty.concern == "unseen"
     assert empty.cut_deviation > 100.0
+
+
+def test_the_rows_of_a_person_in_several_blocks_are_added_up() -> None:
+    first = PeopleTable.of(np.array([0, 1, 0]), np.array([2, 0, 2]), np.array([5, 7, 1]))
+    second = PeopleTable.of(np.array([1, 0]), np.array([0, 2]), np.array([10, 20]))
+    joined = PeopleTable.joined([first, second])
+    entries = zip(joined.owners.tolist(), joined.coordinates.tolist(), joined.steps.tolist(), strict=True)
+    assert list(entries) == [(0, 2, 26), (1, 0, 17)]

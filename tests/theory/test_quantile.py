@@ -19,7 +19,7 @@ from scipy import stats
 import pais
 from pais._base.lattice import rounded_noise
 from pais.data.engines import WeightedRows
-from pais.mechanisms import quantiles
+from pais.mechanisms import quantiles, selection
 from pais.mechanisms.selection import _Exponential, permute_and_flip, selection_scale, uniform_below
 from tests.theory.noise_cases import seeded
 from tests.theory.test_exact_noise import ACCEPT, REJECT, Scripted
@@ -188,6 +188,7 @@ def test_prices_along_every_path_of_the_tree_add_up_to_the_price(n_levels: int, 
     assert counts + price_of_choices(model) <= model.exact_price <= Fraction(epsilon)
     two = pais.GridQuantiles(epsilon=epsilon, levels=levels, grids=model.grids * 2)
     assert 2 * two._nodes[0].price <= model._nodes[0].price
+    assert 2 / Fraction(two.count_noise.scale) <= counts
 
 
 def test_gaps_are_exact_distances_of_ranks() -> None:
@@ -216,6 +217,51 @@ def test_a_candidate_is_accepted_by_the_exact_value_of_its_uniform_variable(scal
             bits = Scripted([known >> 384], portions)
             steps = rounded_noise(_Exponential(scale=scale), (1, 1), scale, bits)
             assert (int(steps[0, 0]) >= gap) is accepted
+
+
+@pytest.mark.parametrize("gap", [1, 9, 10, 37, 10**6])
+def test_a_candidate_is_accepted_from_exactly_its_gap_on(gap: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for steps, accepted in ((gap - 1, 1), (gap, 2)):
+        drawn = np.array([[0], [steps]])
+        monkeypatch.setattr(selection, "rounded_noise", lambda *_, drawn=drawn: drawn)
+        numbers: list[int] = []
+        monkeypatch.setattr(selection, "uniform_below", lambda n, _, numbers=numbers: numbers.append(n) or 0)
+        permute_and_flip(np.array([0, -gap]), 5.0, seeded(0))
+        assert numbers == [accepted]
+
+
+def test_the_rows_of_a_part_are_divided_among_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    totals: list[int] = []
+    gaps = quantiles._gaps
+
+    def recorded(counts: np.ndarray, level: Fraction) -> np.ndarray:
+        totals.append(int(counts.sum()))
+        return gaps(counts, level)
+
+    monkeypatch.setattr(quantiles, "_gaps", recorded)
+    rows = np.repeat([[-1.0], [0.0], [0.5], [1.0]], [30, 250, 40, 7], axis=0)
+    content = WeightedRows(rows=rows, weights=np.ones(len(rows)))
+    for seed in range(5):
+        totals.clear()
+        mechanism((0.25, 0.5, 0.75)).measure(content, pais.Ball(radius=4.0), seeded(seed))
+        assert totals[0] == totals[1] + totals[2] == len(rows)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_the_scores_of_a_release_are_the_distances_of_ranks(level: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores: list[list[int]] = []
+
+    def first(found: np.ndarray, scale: float, bits: object) -> int:
+        scores.append(found.tolist())
+        return 0
+
+    monkeypatch.setattr(quantiles, "permute_and_flip", first)
+    table: Table = tuple(zip(VALUES, (30, 1, 250, 40, 7), strict=True))
+    rows = np.repeat([[float(value) - 1.0] for value, _ in table], [mass for _, mass in table], axis=0)
+    mechanism((level,)).measure(WeightedRows(rows=rows, weights=np.ones(len(rows))), pais.Ball(radius=4.0), seeded(0))
+    expected = distances(table, Fraction(str(level)), list(range(POINTS)))
+    assert scores == [[-gap for gap in expected]]
+    assert max(expected) > 100
 
 
 def test_choices_follow_their_exact_probabilities_and_not_those_of_the_exponential_mechanism() -> None:

@@ -105,6 +105,32 @@ def test_the_certificate_is_readable_json_and_a_seeded_run_says_so() -> None:
     assert {key for key in document if document[key] != private[key]} == {"secure_randomness", "note", "values_sha256"}
 
 
+@pytest.mark.parametrize(("of_sample", "of_noise"), [(3, None), (None, 3), (3, 3)])
+def test_a_seed_for_the_sample_or_for_the_noise_is_in_the_certificate(
+    of_sample: int | None, of_noise: int | None
+) -> None:
+    kept = pais.sample(ROWS, ball=BALL, rule=pais.UniformRule(rate=0.5), random_state=of_sample)
+    certificate = pais.release(laplace_mean(50.0), kept, random_state=of_noise).certificate
+    assert not certificate.secure_randomness
+    assert certificate.note == "seeded, not private"
+
+
+def test_earlier_releases_are_in_the_certificate_of_a_release() -> None:
+    kept = pais.sample(ROWS, ball=BALL, rule=pais.UniformRule(rate=1.0))
+    count = pais.WeightedCount(noise=pais.laplace_noise(epsilon=0.5))
+    earlier = pais.Part(what="survey", epsilon=0.25)
+    certificate = pais.release(count, kept, epsilon=0.5, spent=(earlier,)).certificate
+    assert certificate.epsilon == 0.75
+    assert [part.what for part in certificate.parts] == ["survey", "count"]
+
+
+def test_a_sample_and_its_release_with_the_same_seed_take_other_bits() -> None:
+    count, rule = pais.WeightedCount(noise=pais.laplace_noise(50.0)), pais.UniformRule(rate=0.5)
+    noisy = pais.release(count, pais.sample(ROWS, ball=BALL, rule=rule, random_state=3), random_state=3).value
+    content = pais.sample(ROWS, ball=BALL, rule=rule, random_state=3).spend("a count with the bits of the sample")
+    assert noisy != count.measure(content, BALL, bit_source(3, stream=0))
+
+
 def test_the_released_mean_is_near_the_mean_of_all_rows() -> None:
     rows = np.random.default_rng(1).normal(size=(50000, 4)) * 0.1 + 0.2
     plan = pais.calibrate("constrained", gaussian_mean(1.0).profile, NORMS, epsilon=1.0, delta=1e-6)

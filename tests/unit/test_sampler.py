@@ -17,6 +17,7 @@ from pais import (
     Joint,
     LinearProfile,
     LpNoise,
+    MismatchError,
     Rule,
     UniformRule,
     WeightedCount,
@@ -261,6 +262,18 @@ def test_the_center_is_subtracted_before_anything_is_measured(strategy: Strategy
     assert np.array_equal(about_center.weights, about_zero.weights)
     # Without the center all rows lie beyond the radius: another sample altogether.
     assert drawn(rows + center, BALL).weights.size > 1.5 * about_zero.weights.size
+
+
+def test_a_rule_for_a_smaller_ball_is_refused() -> None:
+    with pytest.raises(MismatchError, match="Build the rule for this ball"):
+        sample(np.zeros((1, 2)), ball=Ball(radius=2.0), rule=UniformRule(rate=0.5, radius=1.0))
+
+
+def test_an_empty_sample_is_not_drawn_again() -> None:
+    rule = UniformRule(rate=0.05)
+    kept = [sample(np.zeros((1, 2)), ball=BALL, rule=rule, random_state=seed).spend("a look") for seed in range(200)]
+    # Ten samples hold the row, up to four deviations of their number.
+    assert sum(len(each.rows) for each in kept) <= 10 + 4 * 3
 
 
 def test_a_sample_that_kept_no_row_is_still_a_sample() -> None:

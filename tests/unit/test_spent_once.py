@@ -8,7 +8,7 @@ import pickle
 import signal
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, TimeoutError as Late
 from typing import Any
 
 import numpy as np
@@ -189,3 +189,13 @@ def test_of_many_threads_exactly_one_spends_the_sample() -> None:
 def test_the_identity_of_a_process_stays_the_same_within_it() -> None:
     with ThreadPoolExecutor(1) as pool:
         assert pool.submit(process.identity).result() == process.identity()
+
+
+def test_a_thread_waits_while_another_one_spends() -> None:
+    sample = drawn()
+    with ThreadPoolExecutor(1) as pool:
+        with sample._lock:
+            spending = pool.submit(sample.spend, "a count")
+            with pytest.raises(Late):
+                spending.result(timeout=0.2)
+        assert spending.result(timeout=20) is not None

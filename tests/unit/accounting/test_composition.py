@@ -15,7 +15,7 @@ from scipy import integrate
 from scipy.stats import norm as normal
 
 import pais
-from pais.accounting import Part
+from pais.accounting import Part, composition
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.curves import Pairs, adding, log_added_delta, pairs_of, removing
 
@@ -217,3 +217,9 @@ def test_user_class_with_a_known_name_is_not_rebuilt(rule: str) -> None:
 )
 def test_prices_too_far_apart_for_a_grid_are_added(parts: list[Part], delta: float) -> None:
     assert 0.0 <= tight_epsilon(parts, delta) <= sum(part.epsilon for part in parts) * (1.0 + 1e-12)
+
+
+def test_a_delta_within_the_rounding_of_the_accountant_is_not_composed() -> None:
+    parts = [Part(what="count", epsilon=0.1)] * 20
+    assert composition._composed(parts, 21 * composition._HIDDEN, 2.0) == math.inf
+    assert tight_epsilon(parts, 1e-14) == 2.0

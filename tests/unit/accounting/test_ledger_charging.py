@@ -22,6 +22,7 @@ from sklearn.model_selection import GridSearchCV
 import pais
 import pais.pipeline
 from pais._base.randomness import BitSource
+from pais._base.tape import TAPE
 from pais.accounting import stores
 from pais.accounting.amounts import what_is_left
 from tests.unit.accounting.ledger_cases import RADIUS, model, norms, plan, rows
@@ -161,6 +162,65 @@ class Witness(BitSource):
     def raw(self, n_bytes: int) -> bytes:
         self.seen.add(len(pais.Ledger(path=self.path).entries))
         return bytes(range(256)) * (n_bytes // 256) + bytes(range(n_bytes % 256))
+
+
+class Watch:
+    """A tape that notes how many entries a ledger has whenever noise is drawn or a candidate is chosen."""
+
+    def __init__(self, ledger: pais.Ledger) -> None:
+        self.ledger, self.released, self.entries = ledger, False, {False: set(), True: set()}
+
+    def note(self) -> None:
+        self.entries[self.released].add(len(self.ledger.entries))
+
+    def noisy(self, total: Any, noisy: Any, **_: Any) -> Any:
+        self.note()
+        return noisy
+
+    def chosen(self, scores: Any, choice: int, **_: Any) -> int:
+        self.note()
+        return choice
+
+    def sampled(self, *, keeps_all: bool) -> None:
+        self.released = True
+
+
+AUTO = {"x": "auto", "y": "auto"}
+PRICED_APART = {
+    "k-means": lambda table, ledger: pais.DPKMeans(2, columns=AUTO, mechanism="l2", ledger=ledger).fit(table),
+    "mean": lambda table, ledger: pais.mean(table, columns=AUTO, delta=0.0, ledger=ledger),
+    "median": lambda table, ledger: pais.quantile(table, columns=AUTO, ledger=ledger),
+    "total about people": lambda table, ledger: pais.sum(table, columns=AUTO, unit="who", delta=0.0, ledger=ledger),
+}
+PRICED_TOGETHER = {
+    "k-means": lambda table, ledger: pais.DPKMeans(2, columns=AUTO, ledger=ledger).fit(table),
+    "mean": lambda table, ledger: pais.mean(table, columns=AUTO, delta=0.1, ledger=ledger),
+    "total about people": lambda table, ledger: pais.sum(table, columns=AUTO, unit="who", delta=0.1, ledger=ledger),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("call", PRICED_APART.values(), ids=PRICED_APART)
+def test_survey_and_release_are_each_charged_before_they_draw_noise(call: Callable[..., Any]) -> None:
+    assert entries_at_draws(call) == {False: {1}, True: {2}}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("call", PRICED_TOGETHER.values(), ids=PRICED_TOGETHER)
+def test_a_joint_price_is_charged_before_the_survey_draws_noise(call: Callable[..., Any]) -> None:
+    assert entries_at_draws(call) == {False: {1}, True: {1}}
+
+
+def entries_at_draws(call: Callable[..., Any]) -> dict[bool, set[int]]:
+    """Numbers of entries of a ledger at the draws of a survey, and at those of the release after it."""
+    table = pytest.importorskip("pandas").DataFrame(rows()[:, :2], columns=["x", "y"])
+    watch = Watch(pais.Ledger(epsilon=9.0, delta=0.5))
+    token = TAPE.set(watch)
+    try:
+        call(table.assign(who=np.arange(len(table)) // 2), watch.ledger)
+    finally:
+        TAPE.reset(token)
+    return watch.entries
 
 
 def test_price_is_on_disk_before_noise_is_drawn(tmp_path: Path) -> None:
@@ -341,6 +401,15 @@ def test_budget_left_by_a_survey_fits_the_ledger_to_the_last_decimal(budget: flo
 def surveyed_fit(survey: pais.Survey, ledger: pais.Ledger, epsilon: float = 1.0) -> None:
     settings = pais.KMeansSettings(n_clusters=2, epsilon=epsilon)
     pais.fit(rows(), settings, facts=pais.Facts.of(survey), ledger=ledger)
+
+
+def test_the_survey_behind_a_plan_is_charged_once_to_a_ledger_that_lacks_it() -> None:
+    survey = pais.survey(rows(), epsilon=0.25)
+    ledger = pais.Ledger(epsilon=2.0, delta=1e-5)
+    surveyed_fit(survey, ledger)
+    surveyed_fit(survey, ledger)
+    assert [entry.what for entry in ledger.entries] == ["survey", "k-means", "k-means"]
+    assert ledger.holds(survey.name)
 
 
 def test_a_survey_without_a_name_is_refused_because_it_could_not_be_charged() -> None:

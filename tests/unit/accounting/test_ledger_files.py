@@ -311,6 +311,42 @@ def test_ledger_file_that_was_replaced_or_relinked_is_refused(change: Callable[[
         ledger.spend(what="y", epsilon=1.0)
 
 
+def test_a_ledger_with_a_second_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "budget.json"
+    ledger = pais.Ledger(epsilon=1.0, path=path)
+    linked(path)
+    with pytest.raises(pais.ArgumentError, match="has a second name"):
+        ledger.spend(what="x", epsilon=0.5)
+
+
+def test_an_entry_is_on_disk_before_it_replaces_the_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = pais.Ledger(epsilon=1.0, path=tmp_path / "budget.json")
+    events: list[str] = []
+    synced, replaced = os.fsync, Path.replace
+
+    def sync(descriptor: int) -> None:
+        events.append(f"sync of {os.fstat(descriptor).st_ino}")
+        synced(descriptor)
+
+    def replace(self: Path, target: Path) -> Path:
+        events.append(f"replacement by {self.stat().st_ino}, with {'x' in self.read_text()}")
+        return replaced(self, target)
+
+    monkeypatch.setattr(stores.os, "fsync", sync)
+    monkeypatch.setattr(Path, "replace", replace)
+    ledger.spend(what="x", epsilon=0.5)
+    new = (tmp_path / "budget.json").stat().st_ino
+    assert events[:2] == [f"sync of {new}", f"replacement by {new}, with True"]
+
+
+def test_a_budget_that_was_raised_in_the_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "budget.json"
+    ledger = pais.Ledger(epsilon=1.0, path=path)
+    path.write_text(path.read_text().replace('"epsilon": 1.0', '"epsilon": 2.0'))
+    with pytest.raises(pais.MismatchError, match="has changed since it was opened"):
+        ledger.spend(what="x", epsilon=0.5)
+
+
 def test_nothing_is_written_through_a_link_or_to_a_file_that_may_not_be_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, TimeoutError as Late, wait
 from pathlib import Path
 
 import pytest
@@ -128,3 +128,13 @@ def test_interrupt_while_locking_leaves_the_lock_free(tmp_path: Path, monkeypatc
             ledger.spend(what="x", epsilon=0.5)
     ledger.spend(what="x", epsilon=0.5)
     assert ledger.spent.epsilon == 0.5
+
+
+def test_a_thread_waits_while_another_one_spends_from_memory() -> None:
+    ledger = pais.Ledger(epsilon=1.0)
+    with ThreadPoolExecutor(1) as pool:
+        with ledger._store._lock:
+            spending = pool.submit(ledger.spend, what="a count", epsilon=0.5)
+            with pytest.raises(Late):
+                spending.result(timeout=0.2)
+        assert spending.result(timeout=20).epsilon == 0.5

@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pais
+from pais.accounting import Part
+from pais.accounting.part import survey_shift
 from tests.unit.price_cases import BALL, survey
 
 COUNT = pais.WeightedCount(noise=pais.laplace_noise(4.0))
@@ -112,3 +114,10 @@ def test_a_survey_above_the_largest_price_is_refused_before_a_row_is_read(epsilo
 
     with pytest.raises(pais.ArgumentError, match="epsilon"):
         pais.survey(Unread(), epsilon=epsilon)
+
+
+def test_shifts_of_several_surveys_add_in_squares() -> None:
+    parts = tuple(Part(what="survey", epsilon=0.0, shift=shift) for shift in (0.3, 0.4))
+    assert 0.5 <= survey_shift(parts) < 0.5 * (1.0 + 1e-12)
+    assert survey_shift(parts[:1]) == 0.3
+    assert survey_shift(()) == 0.0

@@ -11,7 +11,7 @@ import pytest
 import pais
 from pais._base.randomness import bit_source
 from pais.data.engines import WeightedRows
-from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, Round, SecondMoment, laplace_noise
+from pais.mechanisms import Extent, GaussianNoise, LpNoise, NoiseLaw, Round, SecondMoment, laplace_noise
 from pais.mechanisms.kmeans.lloyd import LloydSample, Summary
 
 ULP = Fraction(1, 2**52)
@@ -213,3 +213,13 @@ def test_the_noise_of_the_second_moment_is_round_in_the_frobenius_norm() -> None
     upper = drawn[(slice(None), *np.triu_indices(d + 1, 1))]
     assert drawn[:, np.arange(d + 1), np.arange(d + 1)].std() == pytest.approx(5.0, rel=0.06)
     assert upper.std() == pytest.approx(5.0 / np.sqrt(2.0), rel=0.02)
+
+
+def test_weights_above_those_of_the_plan_are_refused() -> None:
+    round_ = Round(count_noise=laplace_noise(3.0), sum_noise=LpNoise(scale=3.0, p=2.0))
+    planned = pais.KMeans(
+        n_clusters=2, n_features=2, rounds=(round_,), radius=2.0, cells=2, explore=0, largest_weight=3.0
+    )
+    planned.require_lattice(Extent(radius=2.0, weight=3.0, contribution=6.0))
+    with pytest.raises(pais.MismatchError, match="weights up to 3"):
+        planned.require_lattice(Extent(radius=2.0, weight=3.1, contribution=6.0))

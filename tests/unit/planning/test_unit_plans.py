@@ -109,6 +109,15 @@ def test_a_survey_of_other_units_is_refused() -> None:
     assert pais.fit(people(), settings, facts=facts).certificate.unit is not None
 
 
+def test_facts_that_name_no_unit_have_that_of_their_survey() -> None:
+    survey = pais.survey(people(), epsilon=0.5, random_state=0)
+    facts = pais.Facts(ball=survey.ball, norms=survey.norms, survey=survey)
+    for other in (None, Unit(column="who", max_rows=5)):
+        with pytest.raises(MismatchError, match="the survey protects another unit"):
+            facts.about(other, survey.schema)
+    assert facts.about(survey.unit, survey.schema).unit == survey.unit
+
+
 def test_a_survey_of_rows_does_not_go_with_a_plan_for_people() -> None:
     survey = pais.survey(FRAME[["x", "y"]], epsilon=0.5)
     with pytest.raises(MismatchError, match="do not add up"):

@@ -29,6 +29,7 @@ from pais import (
     norm_survey,
 )
 from pais._base.randomness import bit_source
+from pais.auditing.replay import replay
 from pais.data.engines import Block, Engine, Fold, Thinning, WeightedRows, sieve
 from pais.data.engines.blocks import ColumnBlock, RowBlock
 from pais.data.engines.sieve import Sieve
@@ -278,6 +279,29 @@ def test_a_survey_of_a_large_file_gives_the_number_of_rows_and_their_norms(
     assert survey.norms.n_rows == pytest.approx(200_000, rel=1e-3)
     assert survey.norms.mean_square_norm == pytest.approx(3.0, rel=0.05)
     assert survey.ball.center == pytest.approx((5.0,) * D, abs=0.1)
+
+
+def test_the_share_of_a_sampled_histogram_follows_from_released_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in [("_SAMPLED_FROM", 1000), ("_SAMPLED_NUMBERS", 500 * D), ("_HELD_NUMBERS", 1000)]:
+        monkeypatch.setattr(norm_survey, name, value)
+    shares = []
+
+    def thinning(*, ball: Ball, rule: UniformRule) -> Thinning:
+        shares.append(rule.rate)
+        return Thinning(ball=ball, rule=rule)
+
+    monkeypatch.setattr(norm_survey, "Thinning", thinning)
+    many = np.random.default_rng(1).standard_normal((2000, D)) + 5.0
+    paths = [tmp_path / "with.parquet", tmp_path / "without.parquet"]
+    for path, part in zip(paths, (many, many[:-1]), strict=True):
+        pq.write_table(pa.table(list(part.T), names=list(NAMES)), path)
+    # Fresh bits: a seeded survey counts all rows. The second run of each pair releases what the first one did.
+    replay(lambda path, _: pais.survey(path, epsilon=2.0), *paths, epsilon=2.0, seeds=(0,))
+    assert len(shares) == 8
+    assert shares[::2] == shares[1::2]
+    assert max(shares) < 1.0
 
 
 class _Slow:
