@@ -174,6 +174,8 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="list the faults and run nothing")
     options = parser.parse_args()
     chosen = [fault for fault in faults() if options.only in f"{fault.file}: {fault.name}"]
+    if not chosen:
+        parser.error(f"no fault has {options.only!r} in its file or name: see --list")
     if options.list:
         print("\n".join(f"{fault.file}: {fault.name}" for fault in chosen))
         return 0

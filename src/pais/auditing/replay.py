@@ -220,9 +220,13 @@ class Move:
     def _pure(self, probability: float) -> float:
         return self.loss + math.log1p(probability * math.expm1(self.loss_of_sample))
 
-    def used(self, *, epsilon: float, delta: float, probability: float) -> float:
-        """The move over the price: of shifts for Gaussian noise, of losses for pure noise, of deltas for a sample."""
-        pure = self._pure(probability)
+    def used(self, *, epsilon: float, delta: float, probability: float, claimed: bool = False) -> float:
+        """The move over the price: of shifts for Gaussian noise, of losses for pure noise, of deltas for a sample.
+
+        Certificates add up the losses of pure noise. A claim of a user may have a delta because of which many losses
+        together are worth less than their sum, so the sum does not refute it and is left out.
+        """
+        pure = 0.0 if claimed and delta > 0.0 else self._pure(probability)
         if self.shift == self.shift_of_sample == 0.0:
             return pure / epsilon if epsilon > 0.0 else math.inf if pure > 0.0 else 0.0
         if pure >= epsilon or delta == 0.0:
@@ -232,21 +236,32 @@ class Move:
         return sampled_delta(epsilon - pure, self.shift, self.shift_of_sample, probability) / delta
 
     def epsilon(self, *, delta: float, probability: float) -> float:
-        """The epsilon at `delta` of releases whose totals move by this much; infinite for Gaussian noise at delta 0."""
-        pure, shift = self._pure(probability), math.hypot(self.shift, self.shift_of_sample)
+        """A lower bound on the epsilon at `delta` of releases whose totals move by this much.
+
+        It is infinite for Gaussian noise at delta 0. At another delta, draws of pure noise count as if they were not
+        released: then epsilon can only be smaller.
+        """
+        pure = 0.0 if delta > 0.0 else self._pure(probability)
+        shift = math.hypot(self.shift, self.shift_of_sample)
         if shift == 0.0:
             return pure
         if delta == 0.0:
             return math.inf
         high = float(epsilon_at_delta(delta, shift, 1.0))
         if self.shift_of_sample == 0.0 or probability == 1.0:
-            return pure + high
+            return high
         low = 0.0
         for _ in range(60):
             middle = 0.5 * (low + high)
             above = sampled_delta(middle, self.shift, self.shift_of_sample, probability) > delta
             low, high = (middle, high) if above else (low, middle)
-        return pure + low
+        return low
+
+    def measure(self, probability: float) -> str:
+        """What `used` is a quotient of."""
+        if self.shift == self.shift_of_sample == 0.0:
+            return "losses"
+        return "shifts" if self.shift_of_sample == 0.0 or probability == 1.0 else "deltas"
 
 
 def sampled_delta(epsilon: float, shift: float, shift_of_sample: float, probability: float) -> float:
@@ -307,17 +322,23 @@ class ReplayReport:
     epsilon, delta : float
         The price that was certified, or claimed.
     used : float
-        The largest move of any transcript over the price: above 1, the guarantee does not hold. It is a quotient of
-        losses for pure noise, of shifts for Gaussian noise, and of deltas for a sample with Gaussian noise.
+        The largest move of any transcript over the price: above 1, the guarantee does not hold. It is infinite if
+        something differs apart from the totals.
+    measure : str
+        What `used` is a quotient of: "losses" for pure noise, "shifts" for Gaussian noise, and "deltas" for a sample
+        with Gaussian noise, where a move by a few percent changes delta many times.
     lower_bound : float
-        The epsilon at `delta` of releases whose totals move by as much as the worst transcript: the composed loss for
-        pure noise, the epsilon of the composed shift for Gaussian noise, with the chance of the record for a sample.
+        A lower bound on the epsilon at `delta` of releases whose totals move by as much as the worst transcript: the
+        composed loss for pure noise, the epsilon of the composed shift for Gaussian noise, with the chance of the
+        record for a sample. If delta is not 0, losses of pure noise are left out.
     probability : float
         The chance with which the record of the worst transcript is kept in the sample; 1 if all rows are used.
     differences : tuple of str
         Everything that differed apart from the secret totals, in words. Each one is a leak.
     transcripts : int
         Number of transcripts that were compared.
+    errors : int
+        Number of them that ended in the same error on both tables, so that they test little.
     sampled, kept : int
         Number of transcripts in which a sample was used, and in which it held the record. Only those with the record
         test the noise on a sample.
@@ -333,10 +354,12 @@ class ReplayReport:
     epsilon: float
     delta: float
     used: float
+    measure: str
     lower_bound: float
     probability: float
     differences: tuple[str, ...]
     transcripts: int
+    errors: int
     sampled: int
     kept: int
     draws: int
@@ -358,6 +381,7 @@ class ReplayReport:
             pairs=len(reports),
             differences=tuple({text: title for title, text in reversed(found)}.values())[::-1],
             transcripts=sum(report.transcripts for report in reports),
+            errors=sum(report.errors for report in reports),
             sampled=sum(report.sampled for report in reports),
             kept=sum(report.kept for report in reports),
             draws=max(report.draws for report in reports),
@@ -365,26 +389,46 @@ class ReplayReport:
         )
 
     def to_dict(self) -> dict[str, object]:
-        return {**asdict(self), "differences": [*self.differences], "violates": self.violates}
+        numbers = {name: _finite(getattr(self, name)) for name in ("used", "lower_bound")}
+        return {**asdict(self), **numbers, "differences": [*self.differences], "violates": self.violates}
 
     def to_json(self) -> str:
         return json.dumps(self.to_dict(), indent=2)
 
     def __str__(self) -> str:
-        lines = [
-            f"replay of {self.target}",
-            f"  used     {self.used:.4g} of the price: epsilon {self.epsilon:.6g}, delta {self.delta:.3g}",
-            f"  epsilon is at least {self.lower_bound:.4f} by the moves of the totals that were seen",
+        lines = [f"replay of {self.target}", f"  {self._verdict()}", *self._shown_differences()]
+        if not self.differences:
+            lines += [
+                f"  used     {self.used:.4g} of the price (quotient of {self.measure}): epsilon {self.epsilon:.6g}, "
+                f"delta {self.delta:.3g}",
+                f"  epsilon is at least {self.lower_bound:.4f} by the moves of the totals that were seen",
+            ]
+        errors = f", {self.errors:,} of which ended in an error" if self.errors else ""
+        lines += [
             f"  pair     {self.pair}{f', the worst of {self.pairs}' if self.pairs > 1 else ''}",
-            f"  compared {_counted(self.transcripts, 'transcript')} with up to {_counted(self.draws, 'draw')} of noise",
+            f"  compared {_counted(self.transcripts, 'transcript')} with up to {_counted(self.draws, 'draw')} of noise"
+            f"{errors}",
         ]
-        if self.sampled:
+        if self.sampled and not self.differences:
             lines.append(f"  samples  {self.sampled:,}, of which {self.kept:,} held the record")
-        lines += [f"  DIFFERS  {text}" for text in self.differences]
-        unseen = textwrap.wrap(_UNSEEN, 100, initial_indent="  ", subsequent_indent="  ")
-        return "\n".join([*lines, f"  {self._verdict()}", *unseen])
+        return "\n".join([*lines, *textwrap.wrap(_UNSEEN, 100, initial_indent="  ", subsequent_indent="  ")])
+
+    def _shown_differences(self) -> list[str]:
+        """The first difference of each kind, those that a certificate or a page only repeats last."""
+        kinds: dict[str, str] = {}
+        for text in self.differences:
+            kinds.setdefault(_kind_of(text), text)
+        ordered = sorted(kinds, key=lambda kind: any(name in kind for name in _REPEATED))[:_MOST_SHOWN]
+        left_out = len(self.differences) - len(ordered)
+        more = [f"  and {_counted(left_out, 'similar difference')}: see `differences`"] if left_out else []
+        return [f"  DIFFERS  {kinds[kind]}" for kind in ordered] + more
 
     def _verdict(self) -> str:
+        if self.differences and self.draws == 0:
+            return (
+                "VIOLATED: the tables can be told apart. No noise was drawn where a replay sees it: if the call draws "
+                'it elsewhere, use method="runs".'
+            )
         if self.differences:
             return "VIOLATED: the tables can be told apart by more than their noisy totals."
         if self.violates:
@@ -394,6 +438,22 @@ class ReplayReport:
         if self.kept == 0 and 2 * self.sampled > self.transcripts:
             return "Not refuted, but no sample held the record. Audit a record that is kept more often."
         return "Not refuted: nothing differs, and no record moves more than was paid."
+
+
+# Parts of a result that repeat its values, such as by a digest of them.
+_REPEATED = ("certificate", "page", "html", "repr", "fit", "attributes")
+
+# Kinds of differences that a text shows.
+_MOST_SHOWN = 8
+
+
+def _kind_of(difference: str) -> str:
+    """The part of a result that differs, without the name of the pair and the values."""
+    return difference.partition(" (")[0].rpartition(": ")[2]
+
+
+def _finite(number: float) -> float | str:
+    return number if math.isfinite(number) else "infinity"
 
 
 def _counted(number: int, noun: str) -> str:
@@ -586,6 +646,8 @@ class _Comparison:
     differences: dict[str, None] = field(default_factory=dict)
     #: Moves with the chance of the record, and the price of the run; None if the run raised an error.
     moves: list[tuple[Move, float, tuple[float, float] | None]] = field(default_factory=list)
+    transcripts: int = 0
+    errors: int = 0
     draws: int = 0
     sampled: int = 0
     kept: int = 0
@@ -610,6 +672,7 @@ class _Comparison:
         first, second = (self.present, self.absent) if present_first else (self.absent, self.present)
         ours = _run(self.call, first, seed, _Recording(push=push))
         theirs = _run(self.call, second, seed, _Recording(forced=ours.draws))
+        self.transcripts += 1
         self.draws = max(self.draws, len(ours.draws), len(theirs.draws))
         results = [run.result for run in (ours, theirs) if run.result is not None]
         price = _price(results[0], self.epsilon, self.delta) if results else None
@@ -624,6 +687,7 @@ class _Comparison:
             return False
         if ours.result is None:
             self.error = ours.seen["outcome"]
+            self.errors += 1
         elif self.probability is not None:
             chance = self.probability(ours.result) if callable(self.probability) else self.probability
         self.sampled += bool(ours.samples)
@@ -638,23 +702,26 @@ class _Comparison:
         if self.price is None and not self.differences:
             raise ArgumentError(f"the call fails on both tables ({self.error}). Pass one that runs.")
         epsilon, delta = self.price or (self.epsilon or 0.0, self.delta or 0.0)
-        used, bound, chance = 0.0, 0.0, 1.0
+        used, bound, chance, measure = 0.0, 0.0, 1.0, "losses"
         for move, kept, price in self.moves:
             # A run that raised an error has no certificate of its own.
             own = price or (epsilon, delta)
-            share = move.used(epsilon=own[0], delta=own[1], probability=kept)
+            claimed = self.epsilon is not None
+            share = move.used(epsilon=own[0], delta=own[1], probability=kept, claimed=claimed)
             if share >= used:
                 used, chance, (epsilon, delta) = share, kept, own
-                bound = move.epsilon(delta=delta, probability=kept)
+                bound, measure = move.epsilon(delta=delta, probability=kept), move.measure(kept)
         return ReplayReport(
             target=str(getattr(self.call, "__name__", "the call")),
             epsilon=epsilon,
             delta=delta,
-            used=used,
+            used=math.inf if self.differences else used,
+            measure=measure,
             lower_bound=bound,
             probability=chance,
             differences=tuple(self.differences),
-            transcripts=len(self.moves),
+            transcripts=self.transcripts,
+            errors=self.errors,
             sampled=self.sampled,
             kept=self.kept,
             draws=self.draws,

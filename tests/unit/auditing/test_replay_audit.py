@@ -323,7 +323,7 @@ def test_a_sample_that_dropped_the_record_must_not_move() -> None:
     assert not replay(call, PRESENT, ABSENT, epsilon=1.0, seeds=(0,)).differences
     leaks = True
     report = replay(call, PRESENT, ABSENT, epsilon=1.0, seeds=(0,))
-    assert report.used < 1.0
+    assert report.violates
     assert report.differences == ("totals of the sample, although the sample does not hold the record",)
 
 
@@ -550,3 +550,73 @@ def function(rows: Any, generator: Any) -> float:
 def test_refusals(target: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(pais.ArgumentError, match=message):
         pais.audit(target, **options)
+
+
+def draws_of(*laws: Any) -> Callable[[Any, Any], Any]:
+    """A call that adds the number of rows once with each noise law."""
+
+    def call(table: Any, random_state: Any) -> list[float]:
+        bits, lattice = bit_source(random_state), Lattice(step=1.0)
+        return [float(law.added_to(np.full((1, 1), len(table)), lattice, bits)[0, 0]) for law in laws]
+
+    return call
+
+
+def test_a_claim_with_a_delta_is_not_refuted_by_a_sum_of_pure_losses() -> None:
+    """A hundred counts at epsilon 0.05 have epsilon 2.2198 at delta 1e-6 together, by the package's own accountant."""
+    counts = draws_of(*[pais.LpNoise(scale=20.0)] * 100)
+    report = pais.audit(counts, method="replay", pair=(PRESENT, ABSENT), epsilon=2.221, delta=1e-6)
+    assert not report.violates, str(report)
+    assert report.lower_bound <= 2.2198
+    # Without a delta, only the sum is right.
+    exact = pais.audit(counts, method="replay", pair=(PRESENT, ABSENT), epsilon=4.9, delta=0.0)
+    assert exact.violates
+    assert exact.lower_bound == pytest.approx(5.0)
+
+
+def test_the_bound_of_mixed_noise_is_below_its_exact_epsilon() -> None:
+    """A shift of 0.2 and a loss of 0.5 have epsilon 1.3037 at delta 1e-6, by quadrature."""
+    mixed = draws_of(GaussianNoise(scale=5.0), pais.LpNoise(scale=2.0))
+    report = pais.audit(mixed, method="replay", pair=(PRESENT, ABSENT), epsilon=1.32, delta=1e-6)
+    assert not report.violates, str(report)
+    assert report.lower_bound <= 1.3037
+
+
+def test_a_leak_is_never_a_small_number_and_is_shown_first() -> None:
+    def leaks(table: Any, random_state: Any) -> Any:
+        print(f"{len(table)} rows")
+        return pais.mean(table, columns=COLUMNS, epsilon=1.0, random_state=random_state)
+
+    report = pais.audit(leaks, method="replay", pair=(PRESENT, ABSENT))
+    assert report.used == float("inf")
+    assert report.transcripts > 0
+    assert json.loads(report.to_json())["used"] == "infinity"
+    lines = str(report).splitlines()
+    assert lines[1].strip().startswith("VIOLATED")
+    assert "output" in lines[2]
+
+
+def test_many_differences_are_shown_by_kind() -> None:
+    def bounds_from_rows(table: Any, random_state: Any) -> Any:
+        high = float(np.asarray(table)[:, 0].max())
+        return pais.mean(table, columns={"x": (-1.0, high)}, epsilon=1.0, random_state=random_state)
+
+    report = pais.audit(bounds_from_rows, method="replay", pair=(PRESENT, ABSENT))
+    shown = [line for line in str(report).splitlines() if "DIFFERS" in line]
+    assert 1 <= len(shown) <= 8 < len(report.differences)
+    assert "similar differences: see `differences`" in str(report)
+
+
+def test_runs_that_end_in_an_error_are_counted_and_noise_from_elsewhere_is_named() -> None:
+    def refuses(table: Any, random_state: Any) -> Any:
+        if random_state == 1:
+            raise pais.ArgumentError("no")
+        return pais.mean(table, columns=COLUMNS, epsilon=1.0, random_state=random_state)
+
+    assert "ended in an error" in str(pais.audit(refuses, method="replay", pair=(PRESENT, ABSENT), random_state=0))
+
+    def elsewhere(table: Any, random_state: Any) -> float:
+        return float(len(table) + np.random.default_rng(random_state).laplace(scale=1.0))
+
+    report = pais.audit(elsewhere, method="replay", pair=(PRESENT, ABSENT), epsilon=1.0, delta=0.0)
+    assert 'use method="runs"' in str(report)
