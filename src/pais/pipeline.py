@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pais._base import validate
 from pais._base.randomness import BitSource, RandomState, bit_source
-from pais._base.tape import on_sample
+from pais._base.tape import current_tape, on_sample
 from pais.accounting import Accounts, Ledger, Part, Prepaid, Release, accounts
 from pais.data.sources import opened
 from pais.data.units import most_units
@@ -177,6 +177,8 @@ def measure(plan: Plan, sample: WeightedSample, charged: Accounts, bits: BitSour
     if sample.rule is not plan.rule or sample.ball is not plan.ball or sample.unit != plan.unit:
         raise MismatchError("the sample was drawn by another rule, ball or unit than the plan. Draw it again.")
     secure = bits.private and sample.private and all(part.secure_randomness for part in plan.spent)
+    # A run of an audit is no release: its ledgers are not charged, and its values may be forced.
+    secure = secure and current_tape() is None
     content = sample.spend(plan.mechanism.name)  # [note: release-4]
     *earlier, price = plan.due
     # Pay before the mechanism sees the sample, so that every outcome is paid for, including an exception.

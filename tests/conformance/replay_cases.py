@@ -117,6 +117,14 @@ def parquet_file(rows: Rows, home: Path) -> Path:
     return home / "rows.parquet"
 
 
+def parquet_files(rows: Rows, home: Path) -> Path:
+    """A directory of three files: the rows of a person may be in several of them."""
+    (home / "files").mkdir(exist_ok=True)
+    for number, part in enumerate((rows[:30], rows[30:70], rows[70:])):
+        pq.write_table(arrow(part, home), home / "files" / f"{number}.parquet")
+    return home / "files"
+
+
 def objects(rows: Rows, _: Path) -> Any:
     """A pandas frame of objects: numbers and text in one column."""
     import pandas as pd
@@ -155,6 +163,7 @@ STORES: dict[str, Callable[[Rows, Path], Any]] = {
     "pandas": lambda rows, home: arrow(rows, home).to_pandas(),
     "Arrow": arrow,
     "Parquet": parquet_file,
+    "Parquet files": parquet_files,
     "CSV": csv_file,
     "polars": lambda rows, home: pl.from_arrow(arrow(rows, home)),
     "LazyFrame": lambda rows, home: pl.DataFrame(pl.from_arrow(arrow(rows, home))).lazy(),

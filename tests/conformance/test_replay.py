@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import pais
@@ -31,7 +32,7 @@ from tests.conformance.replay_cases import (
     spread,
 )
 
-CASES = spread(6)
+CASES = spread(7)
 #: Values leave as drawn, or moved by so many scales of their noise.
 PUSHES = (0.0, 3.0, -3.0)
 
@@ -93,3 +94,38 @@ def test_a_record_exactly_at_a_released_center_is_protected(mechanism: str, cell
     report = replay(fit, present, rows, seeds=(0,), pushes=(0.0,))
     assert not report.violates, str(report)
     assert report.used > 0.0
+
+
+PERSON_AT_A_CORNER: dict[str, dict[str, Any]] = {
+    "sum": {"call": pais.sum, "columns": {"x": (-3.0, 3.0), "y": (-3.0, 3.0)}},
+    "sum by group": {"call": pais.sum, "columns": {"x": (-3.0, 3.0), "y": (-3.0, 3.0)}, "by": {"group": ["a", "b"]}},
+    "sum, one found bound": {"call": pais.sum, "columns": {"x": (-3.0, 3.0), "spent": "auto"}},
+    "sum of five rows": {"call": pais.sum, "columns": {"x": (-3.0, 3.0)}, "max_rows_per_unit": 5},
+    "count": {"call": pais.count},
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("corner", [3.0, -3.0])
+@pytest.mark.parametrize("what", PERSON_AT_A_CORNER)
+def test_totals_about_people_use_all_of_their_price(what: str, corner: float, delta: float) -> None:
+    """Fifty rows of a person at a corner: any part of the noise that is too small shows."""
+    rng, size = np.random.default_rng(0), 120
+    cells = {
+        "person": [f"p{place % 60}" for place in range(size)],
+        "x": rng.normal(size=size),
+        "y": rng.normal(size=size),
+        "spent": rng.lognormal(3.0, 1.0, size),
+        "group": rng.choice(["a", "b"], size),
+    }
+    new = {"person": ["new"] * 50, "x": [corner] * 50, "y": [corner] * 50, "spent": [1e5] * 50, "group": ["a"] * 50}
+    others, record = pa.table(cells), pa.table(new)
+    options = {name: value for name, value in PERSON_AT_A_CORNER[what].items() if name != "call"}
+
+    def call(table: Any, seed: Any) -> Any:
+        run: Any = PERSON_AT_A_CORNER[what]["call"]
+        return run(table, unit="person", delta=delta, random_state=seed, **options)
+
+    report = replay(call, pa.concat_tables([others, record]), others, seeds=(0,), pushes=(0.0,))
+    assert not report.violates, str(report)
+    assert report.used >= 0.999

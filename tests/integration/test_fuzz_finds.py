@@ -23,7 +23,7 @@ from pais.errors import ArgumentError
 HUGE = 10**400
 NORMS = {"radius": 2.0, "norms": [1.0, 2.0], "masses": [5.0, 5.0]}
 BALL = {"radius": 2.0, "order": 2.0, "center": None}
-SURVEY = {"ball": BALL, "norms": NORMS, "name": "0" * 32}
+SURVEY = {**pais.survey(np.zeros((9, 2)), epsilon=1.0, random_state=0).to_dict(), "ball": BALL, "norms": NORMS}
 
 
 def written(path: Path, content: Any) -> Path:
@@ -41,7 +41,7 @@ def test_deeply_nested_json_and_huge_numbers_are_refused(tmp_path: Path, text: s
     "change", [{"epsilon": HUGE}, {"norms": {**NORMS, "norms": [HUGE]}}, {"norms": {**NORMS, "masses": [HUGE]}}]
 )
 def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
-    right = {**SURVEY, "epsilon": 1.0, "secure_randomness": True, "above_noise": True}
+    right = {**SURVEY, "above_noise": True}
     pais.Survey.load(written(tmp_path / "right.json", right))
     with pytest.raises(ArgumentError, match="survey"):
         pais.Survey.load(written(tmp_path / "survey.json", {**right, **change}))
@@ -49,7 +49,7 @@ def test_a_survey_with_an_integer_beyond_any_float_is_refused(tmp_path: Path, ch
 
 @pytest.mark.parametrize("epsilon", [math.inf, math.nan])
 def test_infinite_epsilon_with_a_survey_is_refused(tmp_path: Path, epsilon: float) -> None:
-    right = {**SURVEY, "epsilon": 1.0, "secure_randomness": True, "above_noise": True}
+    right = {**SURVEY, "above_noise": True}
     survey = pais.Survey.load(written(tmp_path / "survey.json", right))
     with pytest.raises(pais.PaisError):
         pais.KMeansSettings(n_clusters=2, epsilon=epsilon).plan(pais.Facts.of(survey), 2)

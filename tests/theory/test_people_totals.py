@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import pais
 from pais._base.lattice import IntArray
 from pais.data.ball import Ball
+from pais.data.engines.members import Members
 from pais.data.engines.people import PeopleTable
 from pais.data.schema import Schema
 from pais.data.sources import cells
@@ -249,3 +251,27 @@ def test_the_rows_of_a_person_in_several_blocks_are_added_up() -> None:
     joined = PeopleTable.joined([first, second])
     entries = zip(joined.owners.tolist(), joined.coordinates.tolist(), joined.steps.tolist(), strict=True)
     assert list(entries) == [(0, 2, 26), (1, 0, 17)]
+
+
+def test_a_table_that_another_thread_keeps_meanwhile_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads may share a source. Each sums the table of people that it made, whatever the other one keeps."""
+    ids = [f"p{place}" for place in range(300)]
+    table = pa.table({"person": ids, "x": np.ones(300), "y": np.full(300, 3.0)})
+    columns = {"x": (0.0, 3.0), "y": (0.0, 3.0)}
+
+    def source() -> Any:
+        return pais.source(table, columns=columns, unit="person", max_rows_per_unit=1)
+
+    def total(engine: Any, **more: Any) -> Any:
+        return pais.sum(engine, epsilon=9.0, delta=0.0, random_state=1, **more).value
+
+    expected, other, shared = total(source()), source(), source()
+    pais.count(other, epsilon=1.0, random_state=1)
+    finish = Members.finish
+
+    def meanwhile(self: Members) -> None:
+        finish(self)
+        shared._people = other._people
+
+    monkeypatch.setattr(Members, "finish", meanwhile)
+    assert np.array_equal(total(shared), expected)

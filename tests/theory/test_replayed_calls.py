@@ -244,6 +244,8 @@ def test_k_means_of_the_paper_shows_neither_rows_nor_empty_clusters() -> None:
 class Added:
     """A tape that adds up what a row adds by itself, in units of the noise."""
 
+    closed = False
+
     def __init__(self) -> None:
         self.lengths: list[float] = []
 

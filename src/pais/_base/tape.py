@@ -14,6 +14,9 @@ from pais._base.numerics import FloatArray
 class Tape(Protocol):
     """What a replay sees of a call: secret totals with their noise, choices, and the samples that were used."""
 
+    #: Whether the audit is over. A task that a call has started may outlive it, and then makes ordinary releases.
+    closed: bool
+
     def noisy(self, total: IntArray, noisy: IntArray, *, law: str, order: float, scales: FloatArray) -> IntArray:
         """Return the totals that leave, given the secret ones and those with noise.
 
@@ -35,10 +38,16 @@ class Tape(Protocol):
 TAPE: ContextVar[Tape | None] = ContextVar("TAPE", default=None)
 
 
+def current_tape() -> Tape | None:
+    """The tape of a running audit, or None."""
+    tape = TAPE.get()
+    return None if tape is None or tape.closed else tape
+
+
 @contextlib.contextmanager
 def on_sample(content: Any, plan: Any) -> Iterator[None]:
     """Tell the tape, if there is one, that the draws in this block are made from a sample."""
-    tape = TAPE.get()
+    tape = current_tape()
     if tape is None:
         yield
         return

@@ -9,7 +9,7 @@ from typing import Any
 
 from pais._base import validate
 from pais._base.numerics import exact
-from pais._base.tape import TAPE
+from pais._base.tape import current_tape
 from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
 from pais.accounting.composition import tight_epsilon
 from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
@@ -336,7 +336,7 @@ def accounts(ledger: Ledger | Accounts | None) -> Accounts:
     if ledger is not None:
         validate.instance("ledger", ledger, Ledger, "Pass pais.Ledger(epsilon=...) or pais.Ledger(path=...).")
     with _active_lock:
-        active = [*_active] if TAPE.get() is None else []
+        active = [*_active] if current_tape() is None else []
     charged = active if ledger is None else [ledger, *active]
     # Two ledger objects on the same file are the same ledger and must be charged once.
     by_file = {ledger.path or id(ledger): ledger for ledger in charged}

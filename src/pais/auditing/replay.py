@@ -152,6 +152,7 @@ class _Recording:
     draws: list[Draw] = field(default_factory=list)
     samples: list[_Sample] = field(default_factory=list)
     in_sample: bool = False
+    closed: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def noisy(self, total: IntArray, noisy: IntArray, *, law: str, order: float, scales: FloatArray) -> IntArray:
@@ -490,6 +491,7 @@ def _run(call: Call, table: Any, seed: Any, recording: _Recording) -> _Run:
                 seen = visible(result)
     finally:
         TAPE.reset(token)
+        recording.closed = True
     seen = {
         "outcome": outcome,
         "warnings": "\n".join(f"{warning.category.__name__}: {warning.message}" for warning in issued),

@@ -9,7 +9,7 @@ import statistics
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -91,7 +91,7 @@ class Ranges(Intervals):
         object.__setattr__(self, "ends", _ascending(self.ends))
         super().__post_init__()
 
-    @cached_property
+    @property
     def edges(self) -> FloatArray:
         return np.array(self.ends)
 
@@ -158,10 +158,9 @@ class Periods(Intervals):
         begin, end = (_number(self.period, math.floor(day)) for day in (self.first, self.last))
         return begin, end
 
-    @cached_property
+    @property
     def edges(self) -> FloatArray:
-        begin, end = self._numbered
-        return np.array([float(_start(self.period, number)) for number in range(begin, end + 2)])
+        return np.array(_starts(self.period, *self._numbered))
 
     def accepts(self, kind: pa.DataType) -> bool:
         kind = typed.value_type(kind)
@@ -336,6 +335,12 @@ def _number(period: str, day: int) -> int:
     if period in _MONTHS:
         return int(np.datetime64(day, "D").astype("datetime64[M]").astype(int)) // _MONTHS[period]
     return day if period == "day" else (day + 3) // 7
+
+
+@lru_cache(maxsize=64)
+def _starts(period: str, first: int, last: int) -> tuple[float, ...]:
+    """The first days of periods, and the day after the last one. A column does not keep them: see `Schema`."""
+    return tuple(float(_start(period, number)) for number in range(first, last + 2))
 
 
 def _start(period: str, number: int) -> int:

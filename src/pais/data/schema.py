@@ -85,6 +85,9 @@ class Schema:
             validate.instance("columns", column, Column, "Build a schema with Schema.of({...}).")
         if not self.columns:
             raise ArgumentError("columns is empty. State at least one column.")
+        # Values that are kept are computed now: if the first row did it, the schema of a result would show that there
+        # was one.
+        _ = self._by_name, self._slices, self.fills_missing
         for labels in (self.names, self.labels):
             repeated = [label for label in dict.fromkeys(labels) if labels.count(label) > 1]
             if repeated:

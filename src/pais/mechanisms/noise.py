@@ -19,7 +19,7 @@ from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais._base.numerics import ULP, FloatArray, divide_up, exact
 from pais._base.randomness import BitSource
 from pais._base.rowwise import norms_of
-from pais._base.tape import TAPE
+from pais._base.tape import current_tape
 from pais.data.ball import norm_order
 from pais.errors import ArgumentError, ConvergenceError
 from pais.privacy.amplification import largest_shift
@@ -99,7 +99,7 @@ class NoiseLaw(ABC):
         """
         options: dict[str, Any] = {} if isinstance(unit, float) and unit == 1.0 else {"unit": unit}
         noisy = total + self.draw_steps((total.shape[0], total.shape[1]), lattice, bits, **options)
-        tape = TAPE.get()
+        tape = current_tape()
         if tape is None:
             return noisy
         scales = np.broadcast_to(self.scale / lattice.step * np.asarray(unit, dtype=np.float64), total.shape[:1])

@@ -12,7 +12,7 @@ import numpy as np
 from pais._base.lattice import IntArray, Tails, rounded_noise
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
-from pais._base.tape import TAPE
+from pais._base.tape import current_tape
 from pais.errors import ArgumentError
 
 # An exponential variable of this scale, whatever its bits, stays below 2**62 steps but for a chance of exp(-256).
@@ -66,7 +66,7 @@ def permute_and_flip(scores: IntArray, scale: float, bits: BitSource) -> int:
     steps = rounded_noise(_Exponential(scale=scale), (scores.size, 1), scale, bits)[:, 0]
     accepted = np.flatnonzero(steps >= gaps)  # [note: quantile-1]
     choice = int(accepted[uniform_below(accepted.size, bits)])
-    tape = TAPE.get()
+    tape = current_tape()
     return choice if tape is None else tape.chosen(scores, choice, scale=scale)
 
 

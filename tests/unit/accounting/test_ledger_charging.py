@@ -167,6 +167,8 @@ class Witness(BitSource):
 class Watch:
     """A tape that notes how many entries a ledger has whenever noise is drawn or a candidate is chosen."""
 
+    closed = False
+
     def __init__(self, ledger: pais.Ledger) -> None:
         self.ledger, self.released, self.entries = ledger, False, {False: set(), True: set()}
 
@@ -181,8 +183,10 @@ class Watch:
         self.note()
         return choice
 
-    def sampled(self, *, keeps_all: bool) -> None:
+    def begin_sample(self, content: Any, plan: Any) -> None:
         self.released = True
+
+    def end_sample(self) -> None: ...
 
 
 AUTO = {"x": "auto", "y": "auto"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import warnings
@@ -620,3 +621,28 @@ def test_runs_that_end_in_an_error_are_counted_and_noise_from_elsewhere_is_named
 
     report = pais.audit(elsewhere, method="replay", pair=(PRESENT, ABSENT), epsilon=1.0, delta=0.0)
     assert 'use method="runs"' in str(report)
+
+
+def test_a_release_inside_an_audit_is_marked_and_one_after_it_is_charged() -> None:
+    """A task that a call starts has the tape of the audit, which is closed when the run ends."""
+    ledger, tasks, inside = pais.Ledger(epsilon=100.0), [], []
+
+    async def later() -> Any:
+        await asyncio.sleep(0.01)
+        return pais.count(ABSENT)
+
+    def call(table: Any, _: Any) -> Any:
+        tasks.append(asyncio.get_running_loop().create_task(later()))
+        inside.append(pais.count(table))
+        return inside[-1]
+
+    async def audited() -> list[Any]:
+        with ledger:
+            replay(call, PRESENT, ABSENT, seeds=(0,), pushes=(0.0,))
+            assert len(ledger.entries) == 0
+            return [await task for task in tasks]
+
+    after = asyncio.run(audited())
+    assert [result.certificate.secure_randomness for result in inside] == [False] * len(inside)
+    assert [result.certificate.secure_randomness for result in after] == [True] * len(after)
+    assert len(ledger.entries) == len(after) == 4

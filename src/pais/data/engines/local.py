@@ -107,7 +107,9 @@ class LocalEngine(Engine):
         """Return the sum over all units, from a table of their vectors, which is made once, in one pass."""
         assert self.unit is not None
         wanted = (fold.ball, fold.contributions)
-        if self._people is None or self._people[0] != wanted:
+        # Other threads may replace the table that is kept, so this one is held here.
+        known = self._people
+        if known is None or known[0] != wanted:
             members = Members(self.unit) if self._members is None else self._members
             is_new = self._members is None
 
@@ -115,11 +117,12 @@ class LocalEngine(Engine):
                 block.owners = members.add(block) if is_new else members.numbers(block)
                 return quiet(fold.table_of)(block)
 
-            self._people = (wanted, PeopleTable.joined(self._over_blocks(over, by_rows=seeded)))
+            known = (wanted, PeopleTable.joined(self._over_blocks(over, by_rows=seeded)))
             if is_new:
                 members.finish()
                 self._members = members
-        return quiet(fold.over_people)(self._people[1])
+            self._people = known
+        return quiet(fold.over_people)(known[1])
 
     def _thin_units(self, thinning: Thinning, bits: BitSource) -> WeightedRows:
         draws = row_bits(bits)
