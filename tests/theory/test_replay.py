@@ -15,9 +15,10 @@ import pytest
 import pais
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
-from pais.auditing.replay import kept_with, log_chance, replay, sampled_delta
+from pais.auditing.replay import log_chance, replay, sampled_delta
 from pais.mechanisms import GaussianNoise, LpNoise, VectorStatistic
 from pais.mechanisms.selection import permute_and_flip
+from tests.support.kept import kept_with
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(300, 2))

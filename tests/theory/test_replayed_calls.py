@@ -19,7 +19,7 @@ import pais
 from pais._base.randomness import bit_source
 from pais._base.tape import TAPE
 from pais.auditing import replay as replays
-from pais.auditing.replay import Move, kept_with, replay
+from pais.auditing.replay import Move, replay
 from pais.column_survey import column_ranges
 from pais.data.engines import WeightedRows
 from pais.mechanisms import ResidualRound, Round
@@ -27,6 +27,7 @@ from pais.mechanisms.blocks import Split
 from pais.mechanisms.kmeans.moment import SecondMoment
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.profiles import ShiftProfile
+from tests.support.kept import kept_with
 
 pd = pytest.importorskip("pandas")
 

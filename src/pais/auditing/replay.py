@@ -29,8 +29,6 @@ from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
 from pais._base.tape import TAPE
 from pais._version import __version__
-from pais.data.engines import AllRows
-from pais.data.sources import opened
 from pais.errors import ArgumentError
 from pais.privacy.amplification import epsilon_at_delta, largest_shift
 
@@ -749,29 +747,6 @@ def _record_in(present: _Run, absent: _Run) -> tuple[float | None, list[str]]:
         draw.after_sample and draw.move(other) > 0.0 for draw, other in zip(present.draws, absent.draws, strict=True)
     )
     return None, ["totals of the sample, although the sample does not hold the record"] if moved else []
-
-
-def kept_with(record: Any) -> Callable[[Any], float]:
-    """Return the function of a result that says with which chance its plan keeps a record: a row, or a person's rows.
-
-    The norm of a person is the root of the sum of the squares of the norms of the rows, each times the row's mass.
-    """
-
-    def probability(result: Any) -> float:
-        plan = getattr(result, "plan_", None) or getattr(result, "plan", None)
-        if plan is None or plan.rule.keeps_all:
-            return 1.0
-        squares: list[float] = []
-
-        def look(rows: FloatArray, masses: FloatArray) -> IntArray:
-            squares.append(float(masses @ plan.ball.norms(rows) ** 2))
-            return np.zeros(1, dtype=np.int64)
-
-        engine = opened(record, plan.schema, plan.unit)
-        AllRows(engine=engine, ball=plan.ball, seeded=True).total(look)
-        return float(plan.rule.probability(min(math.sqrt(math.fsum(squares)), plan.ball.radius)))
-
-    return probability
 
 
 def _price(result: Any, epsilon: float | None, delta: float | None) -> tuple[float, float]:

@@ -48,6 +48,7 @@ def test_prices_of_different_units_are_not_added(
     assert len(ledger.entries) > len(entries)
 
 
+@pytest.mark.filterwarnings("ignore::pais.QualityWarning")  # unseeded, with more noise than signal
 def test_pure_fits_and_their_surveys_are_of_one_unit(make: Callable[..., Ledger]) -> None:
     ledger = make(epsilon=10.0)
     fit(WAYS["people"], ledger, mechanism="laplace")

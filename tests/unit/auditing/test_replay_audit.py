@@ -23,8 +23,9 @@ from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
 from pais._base.tape import TAPE
 from pais._base.threads import in_threads
-from pais.auditing.replay import kept_with, replay, visible
+from pais.auditing.replay import replay, visible
 from pais.mechanisms import GaussianNoise
+from tests.support.kept import kept_with
 
 ALL_ROWS = pais.UniformRule(rate=1.0)
 BALL, L1_BALL = pais.Ball(radius=1.0), pais.Ball(radius=1.0, order=1.0)
