@@ -123,8 +123,8 @@ class ComponentResults(Results):
     def meaning(self) -> str:
         more = self.above_noise - len(self.loadings)
         text = (
-            "A component stands above the noise if its variance is larger than any variance that the noise shows by "
-            "itself."
+            "A component stands above the noise if its estimated variance is clearly above zero, and its released "
+            "variance is larger than any variance that the noise shows by itself."
         )
         if more <= 0:
             return text
@@ -202,7 +202,8 @@ class ComponentResults(Results):
             ""
             if self.noisy_variances is None
             else " Short lines: variances as released. The noise spreads them, and the bars are without this bias. A "
-            "component stands above the noise if its short line is above the dashed line."
+            "component stands above the noise if its short line is above the dashed line and its bar is clearly above "
+            "zero."
         )
         grey = " Grey components do not stand above the noise." if self._clear < len(self.loadings) else ""
         return (
