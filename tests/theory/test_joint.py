@@ -189,3 +189,9 @@ def test_a_survey_that_costs_everything_is_refused() -> None:
     assert joint_delta(1.0, survey_shift=40.0, rounds_epsilon=1.0, rounds_delta=DELTA) == pytest.approx(1.0)
     tiny = joint_delta(1.0, survey_shift=1e-300, rounds_epsilon=1.0, rounds_delta=DELTA)
     assert DELTA <= tiny <= DELTA * (1 + 1e-8)
+
+
+@pytest.mark.parametrize("shift", [1e3, 1e12, 1e200])
+def test_an_absurd_shift_costs_everything_without_a_warning(shift: float) -> None:
+    """A damaged certificate may state one. Its price is 1, and no number overflows on the way."""
+    assert joint_delta(1.0, survey_shift=shift, rounds_epsilon=1.0, rounds_delta=1e-6) == 1.0

@@ -65,7 +65,8 @@ def _price(epsilon: float, pivot: float, shift: float, mu: float, delta: float) 
     """`joint_delta` for rounds within (pivot, delta), if the divergence of `mu` at `pivot` is at least `delta`."""
     both = round_up(np.array([math.hypot(mu, shift)]), 8.0)
     value, error = log_gaussian_delta(np.array([epsilon]), both)
-    composed = float(np.exp(value + error)[0])  # [note: joint-survey-2]
+    # No delta is above 1. The error bound of an absurd shift is large.
+    composed = float(np.exp(np.minimum(value + error, 0.0))[0])  # [note: joint-survey-2]
     apart = (epsilon - pivot) / shift
     last = apart - 0.5 * shift + 8 * ULP * (abs(apart) + shift)
     edges = np.append(_EDGES[last > _EDGES], last)
