@@ -299,7 +299,7 @@ def _mixture_shortfall(level: FloatArray, shift: float, q: float) -> FloatArray:
     return np.asarray((level - 1.0 + q) * special.ndtr(z) - q * special.ndtr(z - shift))
 
 
-# What a replay does not see, for reports and pages.
+# Limits of a replay, for reports and pages.
 _UNSEEN = (
     "A replay proves nothing about other records and tables. It does not see the law of the noise, the random bits, "
     "the coins of a sample, code that these runs did not reach, or the time that a call takes."
@@ -425,11 +425,11 @@ class ReplayReport:
     def _verdict(self) -> str:
         if self.differences and self.draws == 0:
             return (
-                "VIOLATED: the tables can be told apart. No noise was drawn where a replay sees it: if the call draws "
-                'it elsewhere, use method="runs".'
+                "VIOLATED: a reader can distinguish the tables. No noise was drawn where a replay sees it: if the call "
+                'draws it elsewhere, use method="runs".'
             )
         if self.differences:
-            return "VIOLATED: the tables can be told apart by more than their noisy totals."
+            return "VIOLATED: a reader can distinguish the tables by more than their noisy totals."
         if self.violates:
             return "VIOLATED: the record moves the totals by more than was paid."
         if self.draws == 0:
@@ -704,7 +704,7 @@ class _Comparison:
         epsilon, delta = self.price or (self.epsilon or 0.0, self.delta or 0.0)
         used, bound, chance, measure = 0.0, 0.0, 1.0, "losses"
         for move, kept, price in self.moves:
-            # A run that raised an error has no certificate of its own.
+            # A run that raised an error has no certificate. The price of the other runs stands in for it.
             own = price or (epsilon, delta)
             claimed = self.epsilon is not None
             share = move.used(epsilon=own[0], delta=own[1], probability=kept, claimed=claimed)

@@ -17,9 +17,10 @@ from pais.data.ball import Ball
 from pais.mechanisms.moments import MomentValue
 from pais.privacy.norms import NormDistribution
 
-# Which share of the variance beyond the radius a component has: that of its own variance p, with a standard error of
-# this multiple of sqrt(p (1 - p)). Without noise, on Ijcnn1, KDD protein, Song, Adult and skewed tables, with radii
-# from the 50 % to the 99.9 % quantile, the largest distances of the first five components were about twice this error.
+# A component with the share p of the variance within the radius has about the same share beyond it. The standard error
+# of that share is this multiple of sqrt(p (1 - p)). Without noise, on Ijcnn1, KDD protein, Song, Adult and skewed
+# tables, with radii from the 50 % to the 99.9 % quantile, the largest distances of the first five components were about
+# twice this error.
 _SHARE_ERROR = 0.3
 
 # An estimated variance is clear if it is above this many deviations of its noise.

@@ -50,7 +50,7 @@ class Coefficients:
         the level of its rows. The standard errors are due to the noise, the sampling and the residuals of the rows, the
         clipping and the penalty.
     compared_with : tuple of str
-        What the coefficient of each category is a difference from; empty for the other features.
+        Reference of the coefficient of each category, which is a difference from it; empty for the other features.
     hidden : array of bool of shape (d,)
         Which coefficients are hidden by noise: more than half of their squared error is what is assumed about
         directions that the noise hides. They have no interval.
@@ -172,7 +172,7 @@ def _reweighting(fit: Fit) -> Reweighting:
 
 
 def references(features: Schema, *, centered: bool = True) -> tuple[str, ...]:
-    """What the coefficient of each feature is a difference from, as a noun; empty for numbers and booleans.
+    """The reference of the coefficient of each feature, as a noun; empty for numbers and booleans.
 
     If coefficients are `centered`, those of a column of at least two categories add up to zero.
     """

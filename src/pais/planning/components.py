@@ -133,7 +133,7 @@ def _clipping(fit: Fit) -> Clipping:
 
 
 def _tail(fit: Fit) -> Tail | None:
-    """What the survey tells of far rows; None if it tells nothing."""
+    """The tail of the norms that the survey released; None if there is no survey or nothing was seen."""
     counts = None if fit.survey is None else fit.survey.counts
     return None if counts is None else Tail.of(counts)
 

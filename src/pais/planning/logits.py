@@ -42,7 +42,7 @@ class Logits:
         noise, the sampling and the classes of the rows, the penalty, and directions of the features that the noise
         hides.
     compared_with : tuple of str
-        What the coefficient of each category is a difference from; empty for the other features.
+        Reference of the coefficient of each category, which is a difference from it; empty for the other features.
     hidden : array of shape (n_logits, d)
         Which coefficients are hidden by noise: they are within two standard errors of zero, and more than half of the
         squared error is what was assumed about effects that the noise hides. They have no interval.

@@ -39,9 +39,10 @@ _HEAVY, _UNSEEN_SHARE = 2.0, 0.3
 
 # Far values decide the variance of a column if more than this share of it is likely to lie beyond the bounds, or if the
 # number of values falls more slowly than this power of their size. The share is larger by the second number for each
-# standard deviation of the noise of a count per value. Too much noise tells nothing, nor does Laplace noise, whose
-# outliers look like far values. None of 240 surveys of normal, uniform, exponential, gamma and Poisson columns says so.
-# Of lognormal columns of shape 1.5, three in five do for 20,000 rows, and nearly all for 100,000 (epsilon 1 and 3).
+# standard deviation of the noise of a count per value. There is no verdict if the noise is large, or if it is Laplace
+# noise, whose outliers look like far values. None of 240 surveys of normal, uniform, exponential, gamma and Poisson
+# columns has this verdict. Of lognormal columns of shape 1.5, three in five have it for 20,000 rows, and nearly all for
+# 100,000 (epsilon 1 and 3).
 _MUCH_OF_VARIANCE, _MORE_PER_NOISE, _NO_VARIANCE, _MOST_NOISE = 0.12, 50.0, 1.6, 1.0 / 400.0
 
 # Values in one octave are seen at the latest if their number is above this many standard deviations of its noise.

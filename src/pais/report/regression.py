@@ -46,7 +46,7 @@ class Step:
     words : str
         Description of the change, such as "its range".
     reference : str
-        What a category is compared with: the other one of two, or the average of several. Empty for other features.
+        Reference of a category: the other one of two, or the average of several. Empty for other features.
     """
 
     size: float = 1.0
@@ -100,8 +100,8 @@ class RegressionResults(Results):
     steps : sequence of Step
         A change of each feature, by which effects are compared; empty if all changes are one unit.
     compared_with : tuple of str
-        What the coefficient of each category is a difference from, empty for the other features; empty without
-        categories.
+        Reference of the coefficient of each category, which is a difference from it. It is an empty text for the other
+        features, and an empty tuple without categories.
     sources : str
         What the standard errors are due to.
     penalty : str
@@ -207,7 +207,7 @@ class RegressionResults(Results):
 
     @property
     def _comparison_in_general(self) -> str:
-        """What the coefficients of categories are differences from; empty without categories."""
+        """Name the reference of the coefficients of categories; empty without categories."""
         averaged = any(step.reference for step in self.steps)
         alone = [
             name

@@ -63,7 +63,7 @@ class Results(ABC):
 
     @property
     def comparison(self) -> str | None:
-        """What the values of categories are compared with, in sentences; None if there is nothing to compare."""
+        """Sentences that name the reference of the values of categories; None if there are no categories."""
         return None
 
     @property
