@@ -8,7 +8,7 @@ STUDY := $(VENV)/study
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable
 
 # Where the numbers of a guarantee are made.
-CERTIFYING := src/pais/privacy/amplification.py,src/pais/accounting/*,src/pais/privacy/calibration.py,src/pais/privacy/solvers.py,src/pais/mechanisms/noise.py
+CERTIFYING := src/pais/privacy/amplification.py,src/pais/accounting/*,src/pais/privacy/calibration.py,src/pais/privacy/calibration.py,src/pais/mechanisms/noise.py
 
 # Read by `make test`: for instance TESTING=--cov to measure what the tests reach.
 TESTING ?=
@@ -53,7 +53,7 @@ fix: $(READY)  ## Format the code and apply the safe fixes of the linter
 	$(BIN)/ruff format .
 
 wheel: $(VENV)/wheel  ## Sdist and wheel in dist/, checked, and tried on the oldest and newest Python at hand
-	$(BIN)/python tests/wheel_build.py
+	$(BIN)/python tests/support/wheel_build.py
 
 docs: $(VENV)/site  ## Guides, theory and reference as a site in out/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
@@ -107,8 +107,8 @@ bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by ro
 audit: $(READY)  ## Replay thousands of random calls with a record and without it, about seven minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.audit --resume out/audit.jsonl
 
-faults: $(READY)  ## Plant every fault of tests/faults.yaml in a copy of the package: the tests it names must fail
-	$(BIN)/python -m tests.faults
+faults: $(READY)  ## Plant every fault of tests/support/faults.yaml in a copy of the package: the tests it names must fail
+	$(BIN)/python -m tests.support.faults
 
 fuzz: $(READY)  ## A million damaged files and argument vectors: each ends in success or a declared error
 	$(BIN)/python -m benchmarks.fuzz

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import pais
 from benchmarks.state import source_state
-from pais.accounting.amounts import what_is_left
-from pais.cli import app
+from pais.accounting.part import what_is_left
+from pais.cli.app import app
 from pais.cli.files import CERTIFICATE, RELEASE
 
 RESULTS = Path(__file__).parent / "results"

@@ -28,7 +28,7 @@ from benchmarks.tables import Cell, Table, verdict
 from benchmarks.timing import Run, compared, interleaved
 from experiments.paper.datasets import preprocess
 from experiments.paper.formats import read_parquet
-from pais.planning.components import PCAFit
+from pais.pca.components import PCAFit
 
 EPSILONS = (0.1, 1.0)
 NUMBERS = (5, 10)

@@ -25,7 +25,7 @@ from benchmarks.stream.bench import surroundings
 from benchmarks.stream.child import peak_bytes
 from benchmarks.tables import Cell, Table
 from pais.data.engines.blocks import RowBlock
-from pais.data.engines.members import Members
+from pais.data.engines.local import Members
 from pais.data.units import Unit
 
 _FEATURES = tuple(f"x{column}" for column in range(6))

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 import pais
 from benchmarks.data import DELTA, FloatArray
 from benchmarks.picture import PLACE, save
-from pais.planning.components import PCAFit
+from pais.pca.components import PCAFit
 
 ROWS, FEATURES, SHOWN, NUMBER = 60_000, 60, 30, 5
 EPSILONS = (0.03, 0.1, 0.3, 1.0)

@@ -31,7 +31,7 @@ from benchmarks.timing import Run, compared, interleaved, resident_peak, traced_
 from experiments.paper.datasets import preprocess
 from experiments.paper.formats import read_parquet
 from pais.privacy.rules import ConstrainedRule, UniformRule
-from pais.privacy.rules.weights import closed_form_weight
+from pais.privacy.weights import closed_form_weight
 
 BLOBS = (2_000_000, 16)
 SPREAD = 2.0

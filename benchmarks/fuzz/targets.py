@@ -23,9 +23,10 @@ from typer.main import get_command
 
 import pais
 from benchmarks.fuzz.mutations import changed_arguments, changed_document, changed_text, paths_of, text_of
-from pais.accounting import Ledger
-from pais.accounting.entries import parts_of
-from pais.cli import app, books
+from pais.accounting.ledger import Ledger
+from pais.accounting.stores import parts_of
+from pais.cli import ledgers as books
+from pais.cli.app import app
 from pais.cli.explain import explain_file
 from pais.cli.guard import BAD_ARGUMENT, OUT_OF_REACH
 from pais.errors import PaisError

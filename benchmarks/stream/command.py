@@ -57,7 +57,7 @@ def tables(bench: Bench) -> Iterator[Table]:
 
 def job(words: list[str]) -> dict[str, Any]:
     """What the script `pais` does, and the peak of its process."""
-    from pais.cli import main
+    from pais.cli.app import main
 
     sys.argv = ["pais", *words]
     try:

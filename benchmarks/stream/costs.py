@@ -21,7 +21,7 @@ from benchmarks.stream.data import COLUMNS
 from benchmarks.stream.passes import Recorder
 from benchmarks.stream.spark import CORES, DELTA, EPSILON, N_CLUSTERS, spark_session
 from pais._base.randomness import BitSource
-from pais.data.engines import Fold, Thinning, WeightedRows
+from pais.data.engines.base import Fold, Thinning, WeightedRows
 from pais.privacy.norms import NormDistribution
 
 RUNS = 3

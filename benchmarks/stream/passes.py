@@ -20,7 +20,7 @@ from benchmarks.stream.data import COLUMNS, GROUP_ROWS, Kind
 from benchmarks.tables import Table, verdict
 from pais._base.randomness import BitSource, bit_source
 from pais._base.threads import in_threads
-from pais.data.engines import Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.base import Engine, Fold, Thinning, WeightedRows
 from pais.data.engines.files import _BATCH_ROWS as BATCH_ROWS
 
 LARGEST = 1 << 21

@@ -18,8 +18,8 @@ from experiments.paper.cost import Float32Array, FloatArray, mean_costs
 from experiments.paper.dplloyd import N_CLUSTERS, N_ROUNDS, Law, Scales, dp_lloyd, split
 from experiments.paper.grid import Cell, RuleName
 from experiments.paper.results import Measured
-from pais.data.engines import WeightedRows
-from pais.mechanisms import KMeansValue
+from pais.data.engines.base import WeightedRows
+from pais.kmeans.value import KMeansValue
 from pais.privacy.calibration import Calibration, Sampling
 
 

@@ -1,24 +1,17 @@
 from ._base.lattice import Lattice as Lattice
 from ._version import __version__ as __version__
-from .accounting import (
-    Budget as Budget,
-    Certificate as Certificate,
-    Ledger as Ledger,
-    Part as Part,
-    Release as Release,
-)
-from .auditing import (
-    AuditReport as AuditReport,
-    NeighbourPair as NeighbourPair,
-    ReplayReport as ReplayReport,
-    audit as audit,
-)
+from .accounting.certificate import Certificate as Certificate, Release as Release
+from .accounting.ledger import Ledger as Ledger
+from .accounting.part import Budget as Budget, Part as Part
+from .auditing.auditor import audit as audit
+from .auditing.pairs import NeighbourPair as NeighbourPair
+from .auditing.replay import ReplayReport as ReplayReport
+from .auditing.runs import AuditReport as AuditReport
 from .data.ball import Ball as Ball
 from .data.checking import Check as Check, check as check
-from .data.cost import cost as cost
 from .data.dialect import CSVFile as CSVFile
 from .data.example import example_people as example_people
-from .data.intervals import (
+from .data.kinds import (
     days as days,
     months as months,
     quarters as quarters,
@@ -26,6 +19,7 @@ from .data.intervals import (
     weeks as weeks,
     years as years,
 )
+from .data.labels import cost as cost
 from .data.schema import Schema as Schema
 from .data.sources import source as source
 from .errors import (
@@ -43,56 +37,42 @@ from .errors import (
     SurveyWarning as SurveyWarning,
     UnreachableError as UnreachableError,
 )
-from .estimators import (
-    DPPCA as DPPCA,
-    DPKMeans as DPKMeans,
-    DPLinearRegression as DPLinearRegression,
-    DPLogisticRegression as DPLogisticRegression,
-)
-from .mechanisms import (
-    AdaptiveRounds as AdaptiveRounds,
-    Elbow as Elbow,
-    Extent as Extent,
+from .kmeans.estimator import DPKMeans as DPKMeans
+from .kmeans.mechanism import KMeans as KMeans
+from .kmeans.planning import KMeansSettings as KMeansSettings, plan_kmeans as plan_kmeans
+from .kmeans.result import KMeansFit as KMeansFit, Readability as Readability
+from .kmeans.value import Elbow as Elbow, KMeansValue as KMeansValue, ReleasedCells as ReleasedCells
+from .linear.estimator import DPLinearRegression as DPLinearRegression
+from .logistic.estimator import DPLogisticRegression as DPLogisticRegression
+from .logistic.mechanism import LogisticRounds as LogisticRounds, LogisticValue as LogisticValue
+from .mechanisms.base import Extent as Extent, Mechanism as Mechanism
+from .mechanisms.blocks import VectorStatistic as VectorStatistic
+from .mechanisms.moments import MomentSum as MomentSum, MomentValue as MomentValue
+from .mechanisms.noise import (
     GaussianNoise as GaussianNoise,
     GeometricNoise as GeometricNoise,
-    Grid as Grid,
-    GridQuantiles as GridQuantiles,
-    Joint as Joint,
-    KMeans as KMeans,
-    KMeansValue as KMeansValue,
-    LogisticRounds as LogisticRounds,
-    LogisticValue as LogisticValue,
     LpNoise as LpNoise,
-    MeanValue as MeanValue,
-    Mechanism as Mechanism,
-    MomentSum as MomentSum,
-    MomentValue as MomentValue,
     NoiseLaw as NoiseLaw,
-    PrincipalComponents as PrincipalComponents,
-    QuantileValue as QuantileValue,
-    ReleasedCells as ReleasedCells,
-    VectorStatistic as VectorStatistic,
-    VectorSum as VectorSum,
-    WeightedCount as WeightedCount,
-    WeightedMean as WeightedMean,
-    WeightedSum as WeightedSum,
     gaussian_noise as gaussian_noise,
     geometric_noise as geometric_noise,
     laplace_noise as laplace_noise,
 )
-from .norm_survey import survey as survey
-from .pipeline import fit as fit, release as release, run as run
-from .planning import (
-    Facts as Facts,
-    KMeansFit as KMeansFit,
-    KMeansSettings as KMeansSettings,
-    PCASettings as PCASettings,
-    Plan as Plan,
-    Readability as Readability,
-    Survey as Survey,
-    plan_kmeans as plan_kmeans,
-    record_losses as record_losses,
+from .mechanisms.sums import (
+    Joint as Joint,
+    MeanValue as MeanValue,
+    WeightedCount as WeightedCount,
+    WeightedMean as WeightedMean,
+    WeightedSum as WeightedSum,
 )
+from .mechanisms.vectors import AdaptiveRounds as AdaptiveRounds, VectorSum as VectorSum
+from .pca.components import PrincipalComponents as PrincipalComponents
+from .pca.estimator import DPPCA as DPPCA
+from .pca.planning import PCASettings as PCASettings
+from .pipeline import WeightedSample as WeightedSample, fit as fit, release as release, run as run, sample as sample
+from .planning.explain import record_losses as record_losses
+from .planning.facts import Facts as Facts, Survey as Survey
+from .planning.norm_survey import survey as survey
+from .planning.plan import Plan as Plan
 from .privacy.amplification import (
     amplified_delta as amplified_delta,
     amplified_epsilon as amplified_epsilon,
@@ -100,11 +80,10 @@ from .privacy.amplification import (
 )
 from .privacy.calibration import Calibration as Calibration, calibrate as calibrate
 from .privacy.certify import WorstCase as WorstCase, worst_case as worst_case, worst_case_if_kept as worst_case_if_kept
+from .privacy.custom_profiles import CustomProfile as CustomProfile, CustomShiftProfile as CustomShiftProfile
 from .privacy.norms import NormDistribution as NormDistribution
 from .privacy.profiles import (
     Assumptions as Assumptions,
-    CustomProfile as CustomProfile,
-    CustomShiftProfile as CustomShiftProfile,
     Finding as Finding,
     GaussianProfile as GaussianProfile,
     LinearProfile as LinearProfile,
@@ -120,19 +99,23 @@ from .privacy.rules import (
     FunctionRule as FunctionRule,
     Rule as Rule,
     UniformRule as UniformRule,
-    constrained_weight as constrained_weight,
     not_private_variance_optimal as not_private_variance_optimal,
 )
-from .sampler import WeightedSample as WeightedSample, sample as sample
-from .statistics import (
-    Statistic as Statistic,
+from .privacy.weights import constrained_weight as constrained_weight
+from .statistics.functions import (
     count as count,
     count_people as count_people,
     covariance as covariance,
     describe as describe,
     histogram as histogram,
     mean as mean,
-    quantile as quantile,
     sum as sum,  # noqa: A004  # the name of the statistic in pandas and NumPy
     variance as variance,
 )
+from .statistics.quantile import (
+    Grid as Grid,
+    GridQuantiles as GridQuantiles,
+    QuantileValue as QuantileValue,
+    quantile as quantile,
+)
+from .statistics.result import Statistic as Statistic

@@ -1,5 +1,5 @@
 """``python -m pais``: the command line without its script."""
 
-from pais.cli import main
+from pais.cli.app import main
 
 main()

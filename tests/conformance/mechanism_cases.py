@@ -25,7 +25,8 @@ from pais import (
     release,
     sample,
 )
-from pais.mechanisms import Mechanism, NoiseLaw
+from pais.mechanisms.base import Mechanism
+from pais.mechanisms.noise import NoiseLaw
 
 Floats = NDArray[np.float64]
 DELTA = 1e-6

@@ -28,8 +28,9 @@ from numpy.typing import NDArray
 
 import pais
 from pais.auditing.replay import ReplayReport, replay
-from pais.mechanisms import GaussianNoise, LpNoise, Mechanism
-from pais.planning import AT_COST
+from pais.mechanisms.base import Mechanism
+from pais.mechanisms.noise import GaussianNoise, LpNoise
+from pais.planning.plan import AT_COST
 
 Floats = NDArray[np.float64]
 Row = Mapping[str, Any]

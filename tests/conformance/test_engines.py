@@ -21,7 +21,8 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, DataError, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
 from pais._base.lattice import IntArray
 from pais._base.randomness import BitSource, bit_source
-from pais.data.engines import Engine, Fold, WeightedRows, batches as batch_engine, files, streams
+from pais.data.engines import files, streams, streams as batch_engine
+from pais.data.engines.base import Engine, Fold, WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.sources import source
 from tests.conformance.streams import STREAMS, function

@@ -37,7 +37,7 @@ from pais import (
     worst_case,
 )
 from pais._base.randomness import SeededBits
-from pais.mechanisms import Mechanism
+from pais.mechanisms.base import Mechanism
 from tests.conformance.mechanism_cases import (
     DELTA,
     MECHANISMS,

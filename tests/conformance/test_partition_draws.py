@@ -14,7 +14,7 @@ from scipy import stats
 
 from pais import Ball, CoresetRule, Rule, UniformRule
 from pais.data.columns import Columns, Layout
-from pais.data.engines import Thinning
+from pais.data.engines.base import Thinning
 from pais.data.engines.partition import Reading, Thin, over_partition
 
 Floats = NDArray[np.float64]

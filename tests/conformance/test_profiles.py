@@ -27,7 +27,8 @@ from pais import (
     amplified_epsilon,
     constrained_weight,
 )
-from pais.privacy.profiles import Profile, PureProfile, joint_loss, joint_shift
+from pais.privacy.custom_profiles import joint_loss, joint_shift
+from pais.privacy.profiles import Profile, PureProfile
 
 Floats = NDArray[np.float64]
 

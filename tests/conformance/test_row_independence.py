@@ -32,12 +32,12 @@ from pais._base import rowwise
 from pais._base.lattice import Lattice
 from pais._base.octaves import bin_of, edges
 from pais.data import ball as ball_module
-from pais.data.engines import WeightedRows
+from pais.data.engines.base import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.mechanisms import ResidualRound, laplace_noise
-from pais.mechanisms.kmeans.lloyd import LloydSample, Round
-from pais.mechanisms.kmeans.residual import ResidualSample
-from tests.clipped_sums import clipped_sum
+from pais.kmeans.mechanism import LloydSample, Round
+from pais.kmeans.sums import ResidualRound, ResidualSample
+from pais.mechanisms.noise import laplace_noise
+from tests.support.clipped_sums import clipped_sum
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0

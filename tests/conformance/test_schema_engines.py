@@ -15,7 +15,8 @@ import pytest
 
 import pais
 from pais import Ball, UniformRule
-from pais.data.engines import Engine, batches as batch_engine, files, streams
+from pais.data.engines import files, streams, streams as batch_engine
+from pais.data.engines.base import Engine
 from pais.data.sources import source
 from tests.conformance.schema_rows import CARRIED, MIDPOINTS, RESOLVED, SCALES, SCHEMA, people
 from tests.conformance.streams import STREAMS

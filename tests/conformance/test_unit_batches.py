@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pais.data.engines.by_unit import ByUnit
 from pais.data.engines.partition import Work, over_partition
+from pais.data.engines.spark import ByUnit
 from pais.errors import DataError
 
 

@@ -18,10 +18,11 @@ import pais
 from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
-from pais.data.engines import Engine, Thinning, batches as batch_engine, files, members, streams
-from pais.norm_survey import _NormCounts
-from tests.clipped_sums import clipped_sum
+from pais.data.engines import files, local as members, streams, streams as batch_engine
+from pais.data.engines.base import Engine, Thinning
+from pais.planning.norm_survey import _NormCounts
 from tests.conformance.streams import STREAMS, shuffled
+from tests.support.clipped_sums import clipped_sum
 
 Floats = NDArray[np.float64]
 FEATURES = ("x", "y", "z")

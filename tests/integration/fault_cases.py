@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pais import Ball, DataError, UniformRule, sample, source
-from pais.cli import app
+from pais.cli.app import app
 from pais.data.engines import arrow
 
 N = 6000

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pais
 from pais import Ball, CoresetRule
 from pais._base.randomness import BitSource, StreamBits, bit_source
-from pais.data.engines import Engine, Thinning, WeightedRows
+from pais.data.engines.base import Engine, Thinning, WeightedRows
 from pais.data.sources import source
 from tests.integration.spark_cluster import Cluster, cluster, wait_for
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
-from pais.data.engines.paths import files_of
+from pais.data.engines.files import files_of
 from tests.integration.fault_cases import CANARY, N, before_pass, pais, parquet, refused, snapshot, table, texts_of
 
 

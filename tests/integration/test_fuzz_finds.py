@@ -15,8 +15,8 @@ import pytest
 import pais
 from benchmarks import sweep
 from pais._base.files import read_json
-from pais.accounting import Part
-from pais.cli import books, files
+from pais.accounting.part import Part
+from pais.cli import files, ledgers as books
 from pais.cli.explain import explain_file
 from pais.errors import ArgumentError
 

@@ -16,8 +16,8 @@ from sklearn.datasets import load_iris
 
 import pais
 from pais import KMeansFit, KMeansSettings, NormDistribution
-from pais.mechanisms import LpNoise, laplace_noise
-from tests.kmeans_cases import DELTAS, RADIUS, ROWS, settings_of, stated
+from pais.mechanisms.noise import LpNoise, laplace_noise
+from tests.support.kmeans_cases import DELTAS, RADIUS, ROWS, settings_of, stated
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "certificate.schema.json").read_text())
 

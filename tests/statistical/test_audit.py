@@ -17,11 +17,10 @@ import pais
 from pais._base.lattice import IntArray, Lattice, Tails, rounded_noise
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
-from pais.auditing import epsilon_lower_bound, measure_many
-from pais.auditing.targets import measure_each
-from pais.mechanisms import Round
+from pais.auditing.targets import epsilon_lower_bound, measure_each, measure_many
+from pais.kmeans.mechanism import Round
 from pais.privacy.profiles import GaussianProfile
-from tests.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
+from tests.support.audit_cases import LAPLACE_BALL, PAIR, kmeans_plan, laplace_sum, plain_kmeans_plan
 
 SEEDS = range(20)
 CLAIMED, DELTA = 1.0, 0.01

@@ -16,7 +16,7 @@ from scipy import stats
 
 from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.randomness import SecureBits, SeededBits
-from pais.mechanisms import NoiseLaw
+from pais.mechanisms.noise import NoiseLaw
 
 Floats = NDArray[np.float64]
 

@@ -8,13 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais import (
-    UniformRule,
-    sample,
-)
+from pais import UniformRule, sample
 from pais._base.randomness import SeededBits, bernoulli
-from pais.sampler import Strategy
-from tests.sampler_cases import (
+from pais.pipeline import Strategy
+from tests.support.sampler_cases import (
     BALL,
     CELLS,
     SEVERAL_BLOCKS,

@@ -11,7 +11,7 @@ from scipy import stats
 import pais
 from pais import Ball, CoresetRule
 from pais._base.randomness import bit_source
-from pais.data.engines import Thinning
+from pais.data.engines.base import Thinning
 
 pytestmark = pytest.mark.statistical
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pais._base.lattice import IntArray
 from pais._base.numerics import FloatArray
-from pais.data.engines import AllRows
+from pais.data.engines.base import AllRows
 from pais.data.sources import opened
 
 

@@ -12,14 +12,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais import (
-    GaussianNoise,
-    LpNoise,
-    laplace_noise,
-)
+from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.randomness import BitSource, SeededBits
-from pais.data.engines import WeightedRows
-from pais.mechanisms import NoiseLaw
+from pais.data.engines.base import WeightedRows
+from pais.mechanisms.noise import NoiseLaw
 
 Floats = NDArray[np.float64]
 NOISES: dict[str, Callable[[float], NoiseLaw]] = {

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.randomness import SeededBits
-from pais.data.engines import WeightedRows
+from pais.data.engines.base import WeightedRows
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 import pais
-from tests.oracles import add_delta, remove_delta
+from tests.support.oracles import add_delta, remove_delta
 
 CASES = [
     (epsilon, mu, probability)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pais
-from tests.oracles import sampled_loss
+from tests.support.oracles import sampled_loss
 
 
 def test_amplified_epsilon_is_never_below_the_exact_value_and_at_most_1e_12_above() -> None:

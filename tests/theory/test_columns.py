@@ -19,11 +19,18 @@ import pais
 from pais import GaussianNoise, LpNoise
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource, bit_source
-from pais.column_survey import _CellCounts, _means, _OctaveTotals, clipped_total, column_ranges, with_bounds
-from pais.data.engines import Engine, Fold
-from pais.data.scales import Auto
+from pais.data.engines.base import Engine, Fold
+from pais.data.kinds import Auto
 from pais.data.sources import source
-from pais.planning.column_range import ColumnRange
+from pais.planning.column_survey import (
+    ColumnRange,
+    _CellCounts,
+    _means,
+    _OctaveTotals,
+    clipped_total,
+    column_ranges,
+    with_bounds,
+)
 from pais.planning.survey_noise import SurveyNoise
 
 Floats = NDArray[np.float64]

@@ -11,8 +11,8 @@ import pytest
 import pais
 from pais._base.numerics import FloatArray
 from pais.privacy.profiles import PureProfile
-from pais.privacy.rules.weights import algorithm_one_weight, closed_form_weight
-from tests.oracles import is_feasible, linear_weight
+from pais.privacy.weights import algorithm_one_weight, closed_form_weight
+from tests.support.oracles import is_feasible, linear_weight
 
 EPSILONS = [1e-3, 1e-2, 0.1, 0.5, 1.0, 3.0, 10.0, 50.0, 100.0, 300.0, 700.0, 710.0, 1000.0]
 

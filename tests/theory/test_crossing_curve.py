@@ -9,9 +9,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from pais.privacy import weights as crossing
 from pais.privacy.amplification import largest_shift
-from pais.privacy.rules import crossing
-from tests.oracles import remove_delta
+from tests.support.oracles import remove_delta
 
 TARGETS = [(0.01, 1e-6), (1.0, 1e-6), (1.0, 1e-3), (5.0, 1e-12), (50.0, 1e-30)]
 

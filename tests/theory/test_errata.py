@@ -10,7 +10,7 @@ import pytest
 
 import pais
 from pais._base.numerics import FloatArray
-from tests.oracles import is_feasible, linear_weight
+from tests.support.oracles import is_feasible, linear_weight
 
 
 def paper_bracket(loss: float, slope: float, mu: float, epsilon: float) -> float:

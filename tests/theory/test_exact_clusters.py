@@ -10,14 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais import (
-    Ball,
-    GaussianNoise,
-)
-from pais.data.engines import WeightedRows
-from pais.mechanisms.kmeans.grid import Grid, most_bits
-from pais.mechanisms.kmeans.lloyd import LloydSample, Round
-from pais.mechanisms.kmeans.residual import ResidualRound, ResidualSample
+from pais import Ball, GaussianNoise
+from pais.data.engines.base import WeightedRows
+from pais.kmeans.mechanism import LloydSample, Round
+from pais.kmeans.sums import Grid, ResidualRound, ResidualSample, most_bits
 from tests.theory.noise_cases import content, nearest, seeded
 
 Floats = NDArray[np.float64]
@@ -114,9 +110,9 @@ def test_a_round_releases_the_same_bits_for_any_number_of_threads(cores: int) ->
         arrays = (one.noisy_counts, one.noisy_sums, two.noisy_counts, two.noisy_distances, two.noisy_residuals)
         return tuple(array.tobytes() for array in arrays)
 
-    with patch("pais.mechanisms.kmeans.grid.cores", lambda: cores):
+    with patch("pais.kmeans.sums.cores", lambda: cores):
         parts = released()
-    with patch("pais.mechanisms.kmeans.grid._PART_ROWS", 50_000):
+    with patch("pais.kmeans.sums._PART_ROWS", 50_000):
         assert parts == released()
 
 

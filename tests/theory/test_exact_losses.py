@@ -16,26 +16,11 @@ import numpy as np
 import pytest
 
 import pais
-from pais._base.numerics import (
-    ULP,
-    FloatArray,
-    divide_down,
-    divide_up,
-    multiply_add_up,
-    multiply_down,
-    multiply_up,
-)
-from pais.accounting.price import certified_epsilon
-from pais.privacy.profiles import (
-    GaussianProfile,
-    LinearProfile,
-    PowerProfile,
-    Profile,
-    add_profiles,
-    joint_loss,
-    joint_shift,
-)
-from tests.oracles import remove_delta
+from pais._base.numerics import ULP, FloatArray, divide_down, divide_up, multiply_add_up, multiply_down, multiply_up
+from pais.accounting.part import certified_epsilon
+from pais.privacy.custom_profiles import joint_loss, joint_shift
+from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile, add_profiles
+from tests.support.oracles import remove_delta
 
 DIGITS = 60
 
@@ -418,7 +403,7 @@ def test_sums_of_many_gaussian_profiles_are_never_below_the_exact_loss_and_do_no
 
 
 def test_the_check_of_sums_detects_a_scale_that_is_an_ulp_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pais.privacy.profiles.gaussian.ULP", -ULP)
+    monkeypatch.setattr("pais.privacy.profiles.ULP", -ULP)
     with pytest.raises(AssertionError):
         test_sums_of_many_gaussian_profiles_are_never_below_the_exact_loss_and_do_not_depend_on_their_order()
 

@@ -16,15 +16,11 @@ import pytest
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from pais import (
-    ConvergenceError,
-    GaussianNoise,
-    LpNoise,
-    laplace_noise,
-)
+from pais import ConvergenceError, GaussianNoise, LpNoise, laplace_noise
 from pais._base.lattice import Lattice, Law, Tails, rounded_noise
 from pais._base.randomness import BitSource
-from pais.mechanisms import NoiseLaw, noise as noise_laws
+from pais.mechanisms import noise as noise_laws
+from pais.mechanisms.noise import NoiseLaw
 from tests.theory.noise_cases import seeded
 
 Floats = NDArray[np.float64]

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import pais
-from pais.accounting.amounts import at_least
-from pais.accounting.price import certified_epsilon
-from pais.mechanisms import exact_epsilon
+from pais.accounting.part import at_least, certified_epsilon
+from pais.mechanisms.base import exact_epsilon
 from pais.privacy.amplification import largest_shift
 from pais.privacy.certify import worst_case
 

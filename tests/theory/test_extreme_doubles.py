@@ -29,7 +29,7 @@ from pais import (
 )
 from pais._base.lattice import Lattice
 from pais._base.randomness import BitSource
-from pais.data.engines import Engine, Fold, Thinning
+from pais.data.engines.base import Engine, Fold, Thinning
 from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, naive_total, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]

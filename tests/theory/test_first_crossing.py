@@ -11,7 +11,7 @@ import pytest
 import pais
 from pais._base.numerics import log_gaussian_delta_rises
 from pais.privacy.amplification import log_tilted_ratio
-from tests.oracles import remove_delta
+from tests.support.oracles import remove_delta
 
 CASES = [(epsilon, at_one) for epsilon in (0.05, 0.5, 1.0, 5.0, 50.0) for at_one in (1e-4, 1e-3, 0.01)]
 

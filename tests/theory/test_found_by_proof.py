@@ -30,9 +30,9 @@ from pais import (
 from pais._base.lattice import Lattice
 from pais._base.numerics import lowered, raised
 from pais._base.randomness import BitSource, SecureBits
-from pais.accounting.amounts import sum_up, what_is_left
-from pais.data.engines.screen import Screen
-from pais.mechanisms import Round
+from pais.accounting.part import sum_up, what_is_left
+from pais.data.engines.blocks import Screen
+from pais.kmeans.mechanism import Round
 from pais.privacy.amplification import amplified_epsilon
 
 Floats = NDArray[np.float64]

@@ -14,7 +14,7 @@ from hypothesis import given, settings, strategies as st
 
 import pais
 from pais import Schema
-from pais.data.intervals import PERIODS, Groups
+from pais.data.kinds import PERIODS, Groups
 
 FIRST, LAST = datetime.date(2019, 12, 25), datetime.date(2022, 1, 9)
 

@@ -12,9 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pais import Ball
-from pais._base.ladder import HALVES, N_OCTAVES, Rung
 from pais._base.lattice import IntArray, Lattice
-from pais._base.octaves import BINS_PER_OCTAVE, OCTAVES, WIDEST, bin_of, edges
+from pais._base.octaves import BINS_PER_OCTAVE, HALVES, N_OCTAVES, OCTAVES, WIDEST, Rung, bin_of, edges
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.units import Unit
 

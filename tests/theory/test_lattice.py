@@ -10,18 +10,11 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from pais import (
-    ArgumentError,
-    Ball,
-    GaussianNoise,
-    LpNoise,
-    WeightedCount,
-    WeightedSum,
-    laplace_noise,
-)
+from pais import ArgumentError, Ball, GaussianNoise, LpNoise, WeightedCount, WeightedSum, laplace_noise
 from pais._base.lattice import Lattice
-from pais.data.engines import WeightedRows
-from pais.mechanisms import Extent, NoiseLaw
+from pais.data.engines.base import WeightedRows
+from pais.mechanisms.base import Extent
+from pais.mechanisms.noise import NoiseLaw
 from tests.theory.noise_cases import content, seeded
 
 # ---------------------------------------------------------------- contributions

@@ -15,9 +15,9 @@ from scipy import optimize
 from pais import Ball, GaussianNoise, GaussianProfile, LogisticRounds, MismatchError
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
-from pais.data.engines import WeightedRows
-from pais.mechanisms import Extent
-from pais.mechanisms.logistic_sample import LogisticSample
+from pais.data.engines.base import WeightedRows
+from pais.logistic.mechanism import LogisticSample
+from pais.mechanisms.base import Extent
 
 Floats = NDArray[np.float64]
 RADIUS = 3.0

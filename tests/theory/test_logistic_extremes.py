@@ -9,9 +9,8 @@ import pytest
 
 import pais
 from pais._base.randomness import SeededBits
-from pais.data.engines import WeightedRows
-from pais.mechanisms.logistic import LogisticRounds
-from pais.mechanisms.logistic_sample import LogisticSample
+from pais.data.engines.base import WeightedRows
+from pais.logistic.mechanism import LogisticRounds, LogisticSample
 
 RADIUS = 2.0
 NOISE = pais.GaussianNoise(scale=1e-3)

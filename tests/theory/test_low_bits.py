@@ -9,19 +9,11 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais import (
-    Ball,
-    GaussianNoise,
-    WeightedCount,
-    WeightedMean,
-    WeightedSum,
-    laplace_noise,
-)
+from pais import Ball, GaussianNoise, WeightedCount, WeightedMean, WeightedSum, laplace_noise
 from pais._base.lattice import IntArray, Lattice
-from pais.mechanisms import SecondMoment
-from pais.mechanisms.kmeans.lloyd import LloydSample, Round, count_lattice, sum_lattice
-from pais.mechanisms.kmeans.residual import ResidualSample, Steps
-from tests.residual_cases import MECHANISMS, round_of
+from pais.kmeans.mechanism import LloydSample, Round, count_lattice, sum_lattice
+from pais.kmeans.sums import ResidualSample, SecondMoment, Steps
+from tests.support.residual_cases import MECHANISMS, round_of
 from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 import pais
-from pais.mechanisms import GaussianNoise, KMeans, ResidualRound, SecondMoment
+from pais.kmeans.mechanism import KMeans
+from pais.kmeans.sums import ResidualRound, SecondMoment
+from pais.mechanisms.noise import GaussianNoise
 
 NUMBERS = [
     np.int16(300),

@@ -15,9 +15,9 @@ from hypothesis import given, settings, strategies as st
 
 import pais
 from pais import Ball, NormDistribution, Plan, plan_kmeans
-from pais.mechanisms import ResidualRound
-from pais.planning.kmeans import MOST_SAMPLE_NUMBERS
-from pais.privacy.rules.simple import largest_coreset_size
+from pais.kmeans.sums import ResidualRound
+from pais.planning.settings import MOST_SAMPLE_NUMBERS
+from pais.privacy.rules import largest_coreset_size
 
 DELTA = 1e-6
 GRID = 2000

@@ -18,9 +18,10 @@ from scipy import stats
 
 import pais
 from pais._base.lattice import rounded_noise
-from pais.data.engines import WeightedRows
-from pais.mechanisms import quantiles, selection
+from pais.data.engines.base import WeightedRows
+from pais.mechanisms import selection
 from pais.mechanisms.selection import _Exponential, permute_and_flip, selection_scale, uniform_below
+from pais.statistics import quantile as quantiles
 from tests.theory.noise_cases import seeded
 from tests.theory.test_exact_noise import ACCEPT, REJECT, Scripted
 

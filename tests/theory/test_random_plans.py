@@ -36,7 +36,7 @@ from pais import (
     worst_case,
 )
 from pais._base.lattice import Lattice
-from pais.accounting.price import certified_epsilon
+from pais.accounting.part import certified_epsilon
 from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, on_lattice, seeded
 
 Floats = NDArray[np.float64]

@@ -16,7 +16,8 @@ import pais
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
 from pais.auditing.replay import log_chance, replay, sampled_delta
-from pais.mechanisms import GaussianNoise, LpNoise, VectorStatistic
+from pais.mechanisms.blocks import VectorStatistic
+from pais.mechanisms.noise import GaussianNoise, LpNoise
 from pais.mechanisms.selection import permute_and_flip
 from tests.support.kept import kept_with
 

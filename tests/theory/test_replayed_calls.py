@@ -20,11 +20,11 @@ from pais._base.randomness import bit_source
 from pais._base.tape import TAPE
 from pais.auditing import replay as replays
 from pais.auditing.replay import Move, replay
-from pais.column_survey import column_ranges
-from pais.data.engines import WeightedRows
-from pais.mechanisms import ResidualRound, Round
+from pais.data.engines.base import WeightedRows
+from pais.kmeans.mechanism import Round
+from pais.kmeans.sums import ResidualRound, SecondMoment
 from pais.mechanisms.blocks import Split
-from pais.mechanisms.kmeans.moment import SecondMoment
+from pais.planning.column_survey import column_ranges
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.profiles import ShiftProfile
 from tests.support.kept import kept_with

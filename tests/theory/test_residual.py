@@ -16,11 +16,20 @@ import pais
 from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.lattice import Tails, rounded_noise
 from pais._base.randomness import SeededBits, bit_source
-from pais.data.engines import WeightedRows
-from pais.mechanisms import NoiseLaw, ResidualRound
-from pais.mechanisms.kmeans import residual
-from pais.mechanisms.kmeans.residual import ResidualSample
-from tests.residual_cases import MECHANISMS, Cells, exact_steps, in_ball, loss_of, norm_of, round_of, without_noise
+from pais.data.engines.base import WeightedRows
+from pais.kmeans import sums as residual
+from pais.kmeans.sums import ResidualRound, ResidualSample, SecondMoment
+from pais.mechanisms.noise import NoiseLaw
+from tests.support.residual_cases import (
+    MECHANISMS,
+    Cells,
+    exact_steps,
+    in_ball,
+    loss_of,
+    norm_of,
+    round_of,
+    without_noise,
+)
 
 Floats = NDArray[np.float64]
 LARGEST = 40.0
@@ -302,7 +311,7 @@ def test_a_round_does_not_mix_pure_and_gaussian_noise() -> None:
     with pytest.raises(pais.MismatchError, match="mixes"):
         round_of("l2", count_noise=GaussianNoise(scale=1.0))
     settings: dict[str, Any] = {"n_clusters": 1, "n_features": 2, "radius": 1.0, "cells": 2, "explore": 1}
-    moment = pais.mechanisms.SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
     pais.KMeans(rounds=(round_of("gaussian"),), moment=moment, **settings)
     with pytest.raises(pais.MismatchError, match="mixes"):
         pais.KMeans(rounds=(round_of("l2"),), moment=moment, **settings)
@@ -352,7 +361,7 @@ def test_the_reach_is_below_its_formula_and_never_below_the_share_of_the_radius(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_round_is_read_back_from_its_description(mechanism: str) -> None:
-    moment = pais.mechanisms.SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
     made = pais.KMeans(
         n_clusters=3,
         n_features=2,
@@ -364,7 +373,7 @@ def test_a_round_is_read_back_from_its_description(mechanism: str) -> None:
         n_rows=1234.5,
         largest_weight=3.5,
     )
-    again = pais.mechanisms.Mechanism.from_dict(made.to_dict())
+    again = pais.Mechanism.from_dict(made.to_dict())
     assert again == made
     assert again.profile(2.0, 0.3) == made.profile(2.0, 0.3)
 

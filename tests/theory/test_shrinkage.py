@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pais._base.numerics import FloatArray
-from pais.mechanisms.pca import shrunk_spectrum
+from pais.pca.components import shrunk_spectrum
 
 RUNS = 100_000
 

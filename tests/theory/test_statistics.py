@@ -19,8 +19,17 @@ from pais.data.units import Unit
 from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Line, Product, Rows, Split, Truth
 from pais.statistics import planning
 from pais.statistics.clipping import with_ends
-from pais.statistics.distributions import Covariance, Description, Histogram
-from pais.statistics.recipes import Counts, Means, Recipe, Sums, SumsOfSample, Variances
+from pais.statistics.recipes import (
+    Counts,
+    Covariance,
+    Description,
+    Histogram,
+    Means,
+    Recipe,
+    Sums,
+    SumsOfSample,
+    Variances,
+)
 from pais.statistics.table import Fields
 
 # Columns 0 to 2 are numbers, 3 to 5 categories, 6 is a boolean.

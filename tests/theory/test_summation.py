@@ -13,18 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from pais import (
-    Ball,
-    UniformRule,
-    WeightedSum,
-    laplace_noise,
-    sample,
-)
+from pais import Ball, UniformRule, WeightedSum, laplace_noise, sample
 from pais._base.lattice import Lattice
 from pais.data.engines import memory as memory_engine
 from pais.data.engines.blocks import ColumnBlock, RowBlock
 from pais.data.sources import source
-from tests.clipped_sums import clipped_sum
+from tests.support.clipped_sums import clipped_sum
 from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, naive_total, noises, seeded
 
 Floats = NDArray[np.float64]

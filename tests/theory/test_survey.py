@@ -11,15 +11,14 @@ import pytest
 from numpy.typing import NDArray
 
 from pais import Ball, LpNoise
-from pais._base.ladder import N_OCTAVES, Rung
 from pais._base.lattice import IntArray, Lattice
-from pais._base.octaves import N_BINS, OCTAVES, WIDEST
+from pais._base.octaves import N_BINS, N_OCTAVES, OCTAVES, WIDEST, Rung
 from pais._base.randomness import BitSource, SecureBits
 from pais.data.sources import source
-from pais.norm_survey import _best_octave, _first_pass, _noisy_mean, shrunk_mean, survey
 from pais.planning.norm_counts import NormCounts
+from pais.planning.norm_survey import _best_octave, _first_pass, _noisy_mean, shrunk_mean, survey
 from pais.planning.survey_noise import SurveyNoise
-from tests.survey_cases import cloud
+from tests.support.survey_cases import cloud
 
 Floats = NDArray[np.float64]
 # Bins have twelve to the octave.

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pais
-from tests.oracles import remove_delta
+from tests.support.oracles import remove_delta
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 20.0, 1000.0])

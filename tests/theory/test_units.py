@@ -19,17 +19,16 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplace_noise
 from pais._base.octaves import WIDEST
 from pais._base.randomness import bit_source
-from pais.accounting import accounts
-from pais.data.engines.members import UnitThinning
+from pais.accounting.ledger import accounts
+from pais.data.engines.local import UnitThinning
 from pais.data.units import Unit
-from pais.mechanisms import Mechanism
-from pais.mechanisms.kmeans.moment import SecondMoment
-from pais.mechanisms.kmeans.residual import ResidualSample
-from pais.norm_survey import _NormCounts, charged_survey
+from pais.kmeans.sums import ResidualSample, SecondMoment
+from pais.mechanisms.base import Mechanism
+from pais.planning.norm_survey import _NormCounts, charged_survey
 from pais.planning.survey_noise import SurveyNoise
 from tests.conformance.mechanism_cases import MECHANISMS, NOISES, order_of
-from tests.residual_cases import round_of
-from tests.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened, table_of
+from tests.support.residual_cases import round_of
+from tests.support.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened, table_of
 
 Floats = NDArray[np.float64]
 D = len(FEATURES)

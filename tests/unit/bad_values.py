@@ -9,15 +9,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais import (
-    Ball,
-    GaussianProfile,
-    LinearProfile,
-    NormDistribution,
-    PaisError,
-    UniformRule,
-    sample,
-)
+from pais import Ball, GaussianProfile, LinearProfile, NormDistribution, PaisError, UniformRule, sample
 
 # Planted in rows and arrays; none of its digits may turn up in an error.
 CANARY = 1234.5678

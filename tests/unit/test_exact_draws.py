@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais import (
-    sample,
-)
+from pais import sample
 from pais._base.randomness import BitSource, bernoulli
-from tests.sampler_cases import (
+from tests.support.sampler_cases import (
     BALL,
     CELLS,
     COARSE_BITS,

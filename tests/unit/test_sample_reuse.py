@@ -24,7 +24,7 @@ from pais import (
     release,
     sample,
 )
-from tests.sampler_cases import RADIUS, opened, rows_in_ball
+from tests.support.sampler_cases import RADIUS, opened, rows_in_ball
 
 Floats = NDArray[np.float64]
 

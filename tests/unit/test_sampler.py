@@ -27,9 +27,9 @@ from pais import (
     sample,
 )
 from pais._base.randomness import BitSource
-from pais.data.engines import WeightedRows
-from pais.sampler import Strategy
-from tests.sampler_cases import (
+from pais.data.engines.base import WeightedRows
+from pais.pipeline import Strategy
+from tests.support.sampler_cases import (
     BALL,
     CELLS,
     COARSE_BITS,

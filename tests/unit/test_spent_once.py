@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import pais
-from pais._base import process
+from pais._base import threads as process
 
 BALL = pais.Ball(radius=1.0)
 MECHANISM = pais.WeightedCount(noise=pais.GaussianNoise(scale=20.0))

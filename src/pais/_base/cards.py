@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from dataclasses import dataclass
 
 # Colours are those of the notebook, in light and in dark mode. Only the alarm has fixed colours.
@@ -23,6 +24,9 @@ _VALUE = (
     "text-align:left;vertical-align:top;padding:.1em 0;border:0;background:transparent;color:inherit;"
     "overflow-wrap:anywhere;white-space:normal;max-width:30em"
 )
+
+TIMES = "\u00d7"
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,3 +80,17 @@ class Carded:
 
     def _repr_html_(self) -> str:
         return self._card().html()
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Format a number: significant digits, separated thousands, powers of ten as superscripts."""
+    if not math.isfinite(value):
+        return "unbounded" if value > 0.0 else str(value)
+    if 1e3 <= abs(value) < 1e12:
+        return f"{value:,.0f}"
+    shown = f"{value:.{digits}g}"
+    if "e" not in shown:
+        return shown
+    mantissa, exponent = shown.split("e")
+    power = f"10{str(int(exponent)).translate(_SUPERSCRIPT)}"
+    return power if mantissa == "1" else f"{mantissa} {TIMES} {power}"

@@ -7,6 +7,8 @@ holds the fields of the dataclass.
 
 from __future__ import annotations
 
+import functools
+import importlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -90,12 +92,23 @@ def from_dict(described: Mapping[str, Any], family: str) -> Any:
     """Rebuild an object of a family; raise if its kind or a field is not valid."""
     if not isinstance(described, Mapping):
         raise ArgumentError(f"the description of a {family} is not a dictionary. Pass the result of to_dict.")
-    cls = _CLASSES.get((family, str(described.get(family))))
+    key = family, str(described.get(family))
+    if key not in _CLASSES:
+        _load_all()
+    cls = _CLASSES.get(key)
     if cls is None or "class" in described:
         raise ArgumentError(f"a {family} that pais does not define cannot be read from a file. Build it in Python.")
     kind = _KINDS[cls]
     names = {stored_name: name for name, stored_name in kind.renamed.items()}
     return cls(**{names.get(key, key): _rebuilt(value) for key, value in described.items() if key != family})
+
+
+@functools.cache
+def _load_all() -> None:
+    """Import the modules of all public names: a class is registered when its module is imported."""
+    package = importlib.import_module("pais")
+    for name in package.__all__:
+        getattr(package, name)
 
 
 def _rebuilt(value: Any) -> Any:

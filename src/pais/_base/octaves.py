@@ -1,15 +1,23 @@
-"""Bins of non-negative numbers that do not depend on the data: twelve to the octave, from 2^-100 to 2^100."""
+"""Sums of rows by octave of their norms, from which the sum clipped at any octave edge follows.
+
+A row is clipped at the upper edge of an octave by a power of two: a row in a higher octave is scaled down by the
+quotient of the two edges. Sums of whole steps by octave are therefore enough to clip at every edge afterwards.
+"""
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Context, Decimal
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pais._base.numerics import FloatArray
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray, round_up
 
 # Twelve bins per octave, from 2^-100 to 2^100. The edges do not depend on the data.
 BINS_PER_OCTAVE = 12
@@ -110,3 +118,101 @@ def _first_bins() -> NDArray[np.intp]:
     cells = _LOWEST_CELL + np.arange(2 * OCTAVES * _CELLS_PER_OCTAVE, dtype=np.int64)
     starts = (cells << _CELL_SHIFT).view(np.float64)
     return np.searchsorted(edges(), starts, side="right") - 1
+
+
+Octaves = TypeVar("Octaves", int, NDArray[Any])
+
+N_OCTAVES = 2 * OCTAVES
+
+#: Rows are counted in this many bins per octave.
+HALVES = 2
+
+# This many octaves, a power of two, have steps of the same size, so that one factor scales most rows of a table. The
+# norms from 2**-2 to 2**6 are such a group.
+_SAME_STEP = 8
+_GROUP_START = 2
+
+# A row in the lowest octave of a group has less than 2**18 steps, so one in the highest has less than 2**25.
+_STEP_BITS = 18
+
+# Octaves with a smaller share of the rows are not worth a row of the matrix product.
+_RARE = 1.0 / 64.0
+
+# A lattice with more steps in one noise scale than this would not be more accurate.
+_MOST_STEPS_PER_SCALE = 2.0**40
+
+# Products of matrices up to this size run in one thread of BLAS, and their factors stay in the cache.
+_PRODUCT_SIZE = 1 << 18
+
+
+def steps_per_unit(octave: NDArray[np.integer]) -> FloatArray:
+    """Number of steps in a length of 1, a power of two, for rows in these octaves."""
+    return np.asarray(np.ldexp(1.0, OCTAVES - 1 + _STEP_BITS - first_octave(octave.astype(np.int32))))
+
+
+def first_octave(octave: Octaves) -> Octaves:
+    """The first of the octaves with steps of the same size."""
+    return ((octave - _GROUP_START) & -_SAME_STEP) + _GROUP_START
+
+
+def main_octaves(masses: IntArray) -> NDArray[np.intp]:
+    """Octaves that have steps of one size and most of the mass, without rare ones.
+
+    The last octave, which also has rows beyond its edge, is never among them.
+    """
+    by_octave = masses.reshape(N_OCTAVES, -1).sum(axis=1)
+    by_octave[-1] = 0
+    first = first_octave(np.arange(N_OCTAVES))
+    most = first[np.argmax(np.bincount(first - first[0], by_octave)[first - first[0]])]
+    return np.flatnonzero((first == most) & (by_octave >= _RARE * by_octave.sum()))
+
+
+def add_steps(sums: IntArray, steps: FloatArray, octave: NDArray[np.integer], present: NDArray[np.integer]) -> None:
+    """Add whole steps, of shape (n, d), to the sums of the octaves of their rows, if these are `present`."""
+    n, d = steps.shape
+    size = max(1, _PRODUCT_SIZE // (d * max(1, present.size)))
+    for start in range(0, n, size):
+        member = (octave[start : start + size] == present[:, None]).astype(np.float64)
+        # Products with 0 and 1 and sums of integers below 2**53 are exact in every order.
+        sums[present] += (member @ steps[start : start + size]).astype(np.int64)  # [note: ladder-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rung:
+    """The upper edge of an octave, at which rows are clipped. Public.
+
+    Notes
+    -----
+    Guarantee. A record changes `total` by a vector of norm at most `reach`: `tests/theory/test_ladder.py`.
+    """
+
+    octave: int
+    order: float
+
+    @property
+    def radius(self) -> float:
+        return math.ldexp(1.0, self.octave + 1 - OCTAVES)
+
+    def lattice(self, noise_scale: float) -> Lattice:
+        """The lattice of the total: the steps of the sums, or larger ones if the noise is large."""
+        largest = math.floor(math.log2(noise_scale / _MOST_STEPS_PER_SCALE))
+        return Lattice(step=math.ldexp(1.0, max(self.octave + 1 - OCTAVES - _STEP_BITS, largest)))
+
+    def reach(self, lattice: Lattice, d: int) -> float:
+        """Largest norm of the change that a record causes: the radius, and one step in every coordinate."""
+        steps = d ** (0.0 if math.isinf(self.order) else 1.0 / self.order)
+        return float(round_up(np.array(self.radius + lattice.step * steps), 16.0))  # [note: ladder-3]
+
+    def total(self, sums: IntArray, lattice: Lattice) -> IntArray:
+        """Sum of the clipped rows in whole steps of the lattice, rounded down."""
+        total, at = np.zeros_like(sums[0]), -2 * OCTAVES
+        octaves = np.flatnonzero(sums.any(axis=1)).tolist()
+        for exponent, octave in sorted((self._exponent(octave), octave) for octave in octaves):
+            # From small steps to large ones. To round down each time is to round down once, at the end.
+            total = (total >> min(exponent - at, 63)) + sums[octave]  # [note: ladder-2]
+            at = exponent
+        return np.asarray(total >> min(math.frexp(lattice.step)[1] - 1 - at, 63))
+
+    def _exponent(self, octave: int) -> int:
+        """Exponent of the length of a step of an octave, after its rows are scaled down to the edge."""
+        return first_octave(octave) + 1 - OCTAVES - _STEP_BITS - max(octave - self.octave, 0)

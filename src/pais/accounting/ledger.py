@@ -1,23 +1,93 @@
-"""The ledger: the privacy budget of a set of rows, the amount spent so far, and the ledgers a release is charged to."""
+"""The whole price of a fit, charged before the first of its releases."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pais._base import validate
-from pais._base.numerics import exact
+from pais._base.cards import Card
+from pais._base.numerics import exact, lowered, raised
 from pais._base.tape import current_tape
-from pais.accounting.amounts import Budget, amount, down, sum_up, total, up
-from pais.accounting.composition import tight_epsilon
-from pais.accounting.entries import SECURE, SEEDED, Entry, new_entry, parts_of
-from pais.accounting.individual import RecordLosses, losses_of_rows
-from pais.accounting.ledger_card import DescribedLedger
-from pais.accounting.part import Part, require_one_unit, require_prices
-from pais.accounting.stores import FileStore, LostStore, MemoryStore, Store
+from pais.accounting.composition import RecordLosses, losses_of_rows, tight_epsilon
+from pais.accounting.part import Budget, Part, amount, down, require_one_unit, require_prices, sum_up, total, up
+from pais.accounting.stores import SECURE, SEEDED, Entry, FileStore, LostStore, MemoryStore, Store, new_entry, parts_of
 from pais.errors import ArgumentError, BudgetError, MismatchError
+
+# Number of entries that a notebook shows.
+_SHOWN = 8
+
+
+class _Book(Protocol):
+    """The public properties of a ledger."""
+
+    @property
+    def budget(self) -> Budget: ...
+    @property
+    def spent(self) -> Budget: ...
+    @property
+    def remaining(self) -> Budget: ...
+    @property
+    def entries(self) -> tuple[Entry, ...]: ...
+    @property
+    def path(self) -> Path | None: ...
+
+
+class DescribedLedger:
+    """The card and the description of a ledger."""
+
+    def explain(self: _Book) -> str:
+        """Describe the ledger in words: the budget, what was spent on what, and what remains."""
+        entries = self.entries
+        number = f"{len(entries)} release{'s' * (len(entries) != 1)}"
+        lines = [
+            f"This ledger holds a budget of {_left(self.budget)} for one set of rows.",
+            f"{number} spent {_price(self.spent)} together; {_left(self.remaining)} remain.",
+            *(f"  {_time(entry)}  {entry.what}: {_price(entry)} ({entry.note})" for entry in entries),
+            "Prices add up. A release that would exceed the budget is refused before anything is drawn.",
+        ]
+        return "\n".join(lines)
+
+    def __str__(self: _Book) -> str:
+        budget, spent, left, n = self.budget, self.spent, self.remaining, len(self.entries)
+        lines = [
+            f"Ledger of {n} release{'s' * (n != 1)}" + ("" if self.path is None else f" in {self.path}"),
+            f"  epsilon: {raised(spent.epsilon)} of {lowered(budget.epsilon)} spent, {lowered(left.epsilon)} left",
+            f"  delta:   {raised(spent.delta, 3)} of {lowered(budget.delta, 3)} spent, {lowered(left.delta, 3)} left",
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self: _Book) -> str:
+        entries = self.entries
+        return Card(
+            kind="Ledger",
+            summary=f"{_left(self.remaining)} of {_left(self.budget)} remain",
+            facts=(
+                *([("earlier entries", str(len(entries) - _SHOWN))] if len(entries) > _SHOWN else []),
+                *((entry.what, f"{_price(entry)}, {entry.note}, {_time(entry)}") for entry in entries[-_SHOWN:]),
+                ("spent", _price(self.spent)),
+                ("remaining", _left(self.remaining)),
+                ("file", "none: in the memory of this process" if self.path is None else str(self.path)),
+            ),
+        ).html()
+
+
+def _time(entry: Entry) -> str:
+    return entry.when.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _price(price: Budget | Entry) -> str:
+    """An amount that was spent, rounded up."""
+    return f"epsilon {raised(price.epsilon)}, delta {raised(price.delta, 3)}"
+
+
+def _left(price: Budget) -> str:
+    """An amount that is left, rounded down."""
+    return f"epsilon {lowered(price.epsilon)}, delta {lowered(price.delta, 3)}"
+
 
 _BY_HAND = "stated by hand"
 
@@ -353,3 +423,69 @@ def travelling(ledger: Ledger | None) -> Ledger | None:
             "leave the `with` blocks of the other ledgers."
         )
     return next(iter(ledgers.values()), None)
+
+
+class Prepaid(Accounts):
+    """Accounts of one fit whose survey and release have one price together.
+
+    The first charge, which the survey makes just before it draws noise, pays the price of the whole fit. The release
+    that follows is then paid for, once. Another run of the same plan is not, because it has other accounts.
+
+    Parameters
+    ----------
+    accounts : Accounts
+        The ledgers that are charged.
+    price : Part
+        Price of the whole fit, fixed before a row is read.
+
+    Notes
+    -----
+    Guarantee. The price is on every ledger before the first bit of the survey's noise is drawn, and nothing beyond one
+    survey and one release is covered by it, also if several threads ask: `tests/unit/accounting/test_prepaid.py`.
+    """
+
+    def __init__(self, accounts: Accounts, price: Part) -> None:
+        self._accounts, self._price = accounts, price
+        self._entries: list[str] | None = None
+        self._released = False
+        self._lock = threading.Lock()
+
+    @property
+    def empty(self) -> bool:
+        return self._accounts.empty
+
+    def check(self, *parts: Part) -> None:
+        """Raise unless the price of the fit was paid and includes these parts."""
+        with self._lock:
+            self._require_paid(parts)
+
+    def spend(self, *parts: Part) -> list[str]:
+        """Charge the whole price, or return the entries of that charge if it was made before."""
+        # One thread at a time: between the question whether the release is paid for and the mark that it was made, no
+        # other thread may ask.
+        with self._lock:
+            if self._entries is None:
+                # The survey comes first. It has a shift and no price.
+                if not all(part.shift > 0.0 for part in parts):
+                    raise self._refusal()
+                secure = all(part.secure_randomness for part in parts)
+                self._entries = self._accounts.spend(replace(self._price, secure_randomness=secure))  # [note: ledger-5]
+                return list(self._entries)
+            self._require_paid(parts)
+            self._released = True
+            return list(self._entries)
+
+    def _require_paid(self, parts: tuple[Part, ...]) -> None:
+        if self._entries is None or self._released or not all(map(self._includes, parts)):
+            raise self._refusal()
+
+    def _includes(self, part: Part) -> bool:
+        within = part.epsilon <= self._price.epsilon and part.delta <= self._price.delta
+        return within and part.shift == 0.0 and not part.release
+
+    def _refusal(self) -> MismatchError:
+        price = self._price
+        return MismatchError(
+            f"the fit paid epsilon={price.epsilon!r}, delta={price.delta!r} for one survey and one release, and this "
+            "is not covered. Use other accounts."
+        )

@@ -1,4 +1,4 @@
-"""The price of one release on the rows."""
+"""The certified price of a mechanism on a sample: an upper bound on the loss of any record in the ball."""
 
 from __future__ import annotations
 
@@ -6,14 +6,84 @@ import contextlib
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from pais._base import files, validate
-from pais._base.numerics import ULP
+from pais._base.numerics import ULP, exact
 from pais.data.ball import Ball
-from pais.errors import ArgumentError, MismatchError, PaisError
-from pais.privacy.profiles import Profile
+from pais.errors import ArgumentError, BudgetError, MismatchError, PaisError
+from pais.mechanisms.base import Extent, Mechanism, exact_epsilon
+from pais.privacy.amplification import kept_limit
+from pais.privacy.certify import CERTIFIED_TOLERANCE, worst_case, worst_case_if_kept
+from pais.privacy.joint import delta_after
+from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import Rule
+from pais.privacy.weights import SMALLEST_PROBABILITY
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """An amount of privacy: (epsilon, delta). Public.
+
+    Both are finite, epsilon in [0, 1e6], delta in [0, 1).
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
+        object.__setattr__(self, "delta", validate.price_delta(self.delta))
+
+
+def amount(epsilon: object, delta: object) -> Budget:
+    """Validate an amount: both numbers finite, epsilon in [0, 1e6], delta in [0, 1)."""
+    return Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]  # checked there
+
+
+def total(values: Iterable[float]) -> Fraction:
+    return sum((exact(value) for value in values), Fraction(0))
+
+
+def up(value: Fraction) -> float:
+    """Return the nearest double whose decimal form is at least the value."""
+    nearest = float(value)
+    return nearest if exact(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def at_least(value: Fraction) -> float:
+    """Return the nearest double that is at least the value, and whose decimal form is too."""
+    nearest = up(value)
+    return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def down(value: Fraction) -> float:
+    """Return the nearest double whose decimal form is at most the value; 0 for a negative value."""
+    if value <= 0:
+        return 0.0
+    nearest = float(value)
+    return nearest if exact(nearest) <= value else math.nextafter(nearest, 0.0)
+
+
+def sum_up(prices: Iterable[float]) -> float:
+    """The smallest double that is not below the exact sum."""
+    parts = list(prices)
+    nearest = math.fsum(parts)
+    return math.nextafter(nearest, math.inf) if Fraction(nearest) < sum(map(Fraction, parts)) else nearest
+
+
+def what_is_left(budget: float, spent: float) -> float:
+    """The largest double that, added to `spent`, stays within the budget, both as doubles and as decimals.
+
+    Both are needed: a ledger adds the prices as written in decimal, a certificate adds them as doubles.
+    """
+    room = min(Fraction(budget) - Fraction(spent), exact(budget) - exact(spent))
+    left = float(room)
+    while max(Fraction(left), exact(left)) > room:
+        left = math.nextafter(left, -math.inf)
+    return left
+
 
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, PaisError)
 
@@ -157,3 +227,124 @@ def survey_shift(spent: tuple[Part, ...]) -> float:
     shifts = [part.shift for part in spent if part.shift > 0.0]
     # Several shifts add in squares. The sum is rounded up.
     return shifts[0] if len(shifts) == 1 else math.hypot(*shifts) * (1.0 + 8 * ULP)
+
+
+def own_limit(max_epsilon_if_kept: float | None, spent: tuple[Part, ...]) -> float | None:
+    """The part of a stated limit on kept records that earlier releases leave for this one; None for the default."""
+    limit = validate.kept_limit(max_epsilon_if_kept, finite=True)
+    if limit is None or not spent:
+        return limit
+    left = what_is_left(limit, sum_up(part.epsilon for part in spent))
+    if left <= 0.0:
+        raise ArgumentError(
+            f"max_epsilon_if_kept={limit!r} is used up by earlier releases on the same rows. State a larger limit."
+        )
+    return left
+
+
+def certified_price(
+    mechanism: Mechanism,
+    rule: Rule,
+    ball: Ball,
+    *,
+    delta: float,
+    budget: float | None,
+    max_epsilon_if_kept: float | None,
+    spent: tuple[Part, ...],
+) -> Part:
+    """Price of running a mechanism on a sample drawn by a rule. Raises if it is above the budget or the limit.
+
+    All arguments are public and no row is needed, so callers can check the price before they read a row. If `spent` has
+    a survey with a shift, the price is that of survey and mechanism together.
+    """
+    limit, shift = own_limit(max_epsilon_if_kept, spent), survey_shift(spent)
+    release_delta = delta_of_release(budget, delta, spent)
+    epsilon = certified_epsilon(mechanism, rule, ball, delta=release_delta, budget=budget)
+    if shift > 0.0 and budget is not None:
+        # The joint price holds at the epsilon that was fixed before the survey, not at a smaller one.
+        epsilon = budget  # [note: joint-survey-8]
+    profile = mechanism.profile
+    kept = worst_case_if_kept(rule, profile, radius=ball.radius, delta=delta, survey_shift=shift).upper
+    allowed = kept_limit(epsilon, limit)
+    if not kept <= allowed:  # [note: kept-5]
+        raise BudgetError(
+            f"a record that is kept in the sample would pay epsilon={kept:.6g}, above max_epsilon_if_kept="
+            f"{allowed:.6g}. Raise the noise or the rule's probabilities, or state a larger max_epsilon_if_kept.",
+            cost=kept,
+        )
+    if shift > 0.0:
+        # Without rule and profile: these describe the rounds alone, and the price is that of survey and rounds.
+        what = f"survey and {mechanism.name}"
+        return Part(what=what, epsilon=epsilon, delta=delta, epsilon_if_kept=max(kept, epsilon), follows=True)
+    return Part(
+        what=mechanism.name,
+        epsilon=epsilon,
+        delta=delta,
+        epsilon_if_kept=max(kept, epsilon),
+        rule=rule,
+        profile=profile,
+        ball=ball,
+        # A plan made after earlier releases, such as a survey, may depend on their results.
+        follows=bool(spent),
+    )
+
+
+def delta_of_release(epsilon: float | None, delta: float, spent: tuple[Part, ...]) -> float:
+    """The delta that a release must meet by itself at `epsilon`: smaller than `delta` after a survey with a shift."""
+    shift = survey_shift(spent)
+    if shift == 0.0:
+        return delta
+    if epsilon is None:
+        raise MismatchError("a survey with a shift has a price only together with an epsilon. Pass epsilon.")
+    if validate.target_delta(delta) == 0.0:
+        raise MismatchError("a survey with Gaussian noise needs a release with Gaussian noise. Pass delta > 0.")
+    return delta_after(epsilon, delta, survey_shift=shift)
+
+
+def certified_epsilon(
+    mechanism: Mechanism, rule: Rule, ball: Ball, *, delta: float = 0.0, budget: float | None = None
+) -> float:
+    """Epsilon of running a mechanism on a sample drawn by a rule. Raises if it is above the budget.
+
+    All arguments are public and no row is needed, so callers can check the cost before they read a row.
+    """
+    delta = validate.target_delta(delta)
+    validate.instance("mechanism", mechanism, Mechanism, "Pass a mechanism such as WeightedSum, then the sample.")
+    validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+    validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
+    if mechanism.order is not None and mechanism.order != ball.order:  # [note: release-1]
+        raise MismatchError(
+            f"the noise is for the l{mechanism.order:g} norm, but the ball has order={ball.order:g}. "
+            "Build the ball and the rule with the order of the noise."
+        )
+    if rule.smallest_probability(ball.radius) < SMALLEST_PROBABILITY * (1.0 - 1e-9):
+        raise ArgumentError(
+            f"the rule keeps some rows with a probability below {SMALLEST_PROBABILITY}. Raise its smallest probability."
+        )
+    mechanism.require_lattice(Extent.of(rule, ball.radius))
+    profile = mechanism.profile
+    gaussian = isinstance(profile, ShiftProfile)
+    if gaussian != (delta > 0.0):
+        raise MismatchError(f"delta={delta!r} does not fit the noise. Gaussian noise needs delta > 0, other noise 0.")
+    if gaussian and budget is not None:
+        # Compare deltas at the budget's epsilon, as calibration does; this avoids an inversion from delta to epsilon.
+        at_budget = worst_case(
+            rule, profile, radius=ball.radius, epsilon=budget, tolerance=CERTIFIED_TOLERANCE, enough=0.5 * delta
+        )
+        if at_budget.upper <= delta:  # [note: release-2]
+            return budget
+    fixed = delta if gaussian else None
+    cost = worst_case(rule, profile, radius=ball.radius, delta=fixed, tolerance=CERTIFIED_TOLERANCE).upper
+    fraction = exact_epsilon(mechanism, rule, ball)
+    if fraction is not None:
+        cost = min(cost, at_least(fraction))
+    if budget is not None and budget * (1.0 - 1e-6) <= cost <= budget:
+        # The plan was calibrated to the budget and differs by rounding only, so certify the budget itself.
+        return budget
+    if budget is not None and not cost <= budget:  # [note: release-3]
+        raise BudgetError(
+            f"the release needs epsilon={cost!r}, but its budget is {budget!r}. Raise the noise, or calibrate the rule "
+            "for this mechanism.",
+            cost=cost,
+        )
+    return cost

@@ -10,8 +10,8 @@ from sklearn.base import clone
 
 from pais._base import validate
 from pais._base.randomness import RandomState
-from pais.accounting import Accounts
-from pais.accounting.price import certified_epsilon
+from pais.accounting.ledger import Accounts
+from pais.accounting.part import certified_epsilon
 from pais.auditing.pairs import NeighbourPair, TablePair, fitted_pairs, replayed_pairs
 from pais.auditing.replay import Call, ReplayReport, replay
 from pais.auditing.runs import AuditReport, audit_runs
@@ -27,11 +27,10 @@ from pais.auditing.targets import (
 )
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
-from pais.estimators.base import PrivateEstimator
-from pais.estimators.supervised import SupervisedEstimator
-from pais.mechanisms import Mechanism
+from pais.estimator import PrivateEstimator, SupervisedEstimator
+from pais.mechanisms.base import Mechanism
 from pais.pipeline import run
-from pais.planning import AT_COST, Plan
+from pais.planning.plan import AT_COST, Plan
 from pais.privacy.rules import Rule
 
 #: How a claim is tested.

@@ -13,15 +13,12 @@ from numpy.typing import ArrayLike
 
 from pais._base.numerics import FloatArray
 from pais.data.ball import Ball
-from pais.data.intervals import Intervals
-from pais.data.kinds import Boolean, Categories, Column
-from pais.data.scales import Bounds, Dates, Scale
+from pais.data.kinds import Boolean, Bounds, Categories, Column, Dates, Intervals, Scale
 from pais.data.schema import Schema
 from pais.data.typed import times_of_days
 from pais.data.units import unit_of
 from pais.errors import ArgumentError
-from pais.estimators.base import PrivateEstimator
-from pais.estimators.supervised import SupervisedEstimator
+from pais.estimator import PrivateEstimator, SupervisedEstimator
 from pais.privacy.certify import worst_case
 from pais.privacy.profiles import Profile, ShiftProfile
 from pais.privacy.rules import Rule

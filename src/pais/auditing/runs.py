@@ -11,17 +11,18 @@ from typing import Literal
 import numpy as np
 
 from pais._version import __version__
-from pais.auditing.events import (
+from pais.auditing.pairs import NeighbourPair
+from pais.auditing.targets import (
     DISCRIMINANT,
     Candidate,
     Discriminant,
+    Draws,
     Event,
     Observed,
+    Target,
     best_event,
     epsilon_lower_bound,
 )
-from pais.auditing.pairs import NeighbourPair
-from pais.auditing.targets import Draws, Target
 
 #: Seconds since some fixed point in time.
 clock = time.perf_counter

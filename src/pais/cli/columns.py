@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pais._base.files import parse_json, read_text
-from pais.data.intervals import PERIODS, Groups, could_be_edges, ranges
+from pais.data.kinds import PERIODS, Groups, could_be_edges, ranges
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
 

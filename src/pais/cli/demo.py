@@ -20,11 +20,12 @@ from sklearn.metrics import pairwise_distances_argmin_min
 from pais._base.numerics import FloatArray
 from pais.cli import files, options, show
 from pais.data.tables import Table, read
+from pais.kmeans.planning import KMeansSettings
+from pais.kmeans.result import KMeansFit
 from pais.pipeline import fit as private_fit
-from pais.planning import KMeansFit, KMeansSettings
 from pais.privacy.calibration import Sampling
 from pais.privacy.profiles import GaussianProfile
-from pais.report import ReportHeader, today
+from pais.show.page import ReportHeader, today
 
 N_CLUSTERS, EPSILON, DELTA = 25, 1.0, 1e-6
 TITLE, DATA_NAME = "Private k-means: demonstration", "Covertype, a public sample of 30,000 rows"
@@ -135,6 +136,7 @@ def _run_once(rows: NDArray[np.generic], sampling: str, best: float, seed: int |
     # The sample is public, so there is no need to warn about many fits without a ledger.
     fit = private_fit(rows, settings, random_state=seed, counted=False)
     seconds = time.perf_counter() - start
+    assert isinstance(fit, KMeansFit)
     plan, profile = fit.plan, fit.plan.mechanism.profile
     assert plan.norms is not None
     assert isinstance(profile, GaussianProfile)

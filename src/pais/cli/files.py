@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 from pais._base.files import load
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
-from pais.data.headers import is_csv
+from pais.data.dialect import is_csv
 from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
-from pais.mechanisms import KMeansValue
-from pais.planning import KMeansFit
-from pais.report import ReportHeader, write_report
+from pais.kmeans.result import KMeansFit
+from pais.kmeans.value import KMeansValue
+from pais.show.page import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"
 MODEL = "model.json"

@@ -20,10 +20,10 @@ from pais.cli.options import EngineName
 from pais.cli.show import Watch
 from pais.data.ball import Ball
 from pais.data.dialect import CSVFile
-from pais.data.engines import Engine, WeightedRows
-from pais.data.identifiers import id_concern, is_person, people_concern
+from pais.data.engines.base import Engine, WeightedRows
 from pais.data.schema import Schema
 from pais.data.sources import names_of as header_of, source
+from pais.data.units import id_concern, is_person, people_concern
 from pais.errors import ArgumentError
 from pais.privacy.norms import NormDistribution
 

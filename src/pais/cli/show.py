@@ -29,13 +29,16 @@ from rich.text import Text
 
 from pais._base.numerics import raised
 from pais.accounting.words import person_of, units_of
-from pais.cli.spelling import spelled
+from pais.cli.guard import spelled
 from pais.data.checks import listed, with_article
-from pais.planning import Fit, KMeansFit, Plan, Survey
+from pais.kmeans.page import segment_lines
+from pais.kmeans.result import KMeansFit
+from pais.kmeans.view import sizes_of, view_of
+from pais.planning.facts import Survey
+from pais.planning.fit import Fit
+from pais.planning.plan import Plan
 from pais.privacy.guarantee import STATED, delta_concern, epsilon_concern
 from pais.privacy.norms import NormDistribution
-from pais.report.segments import segment_lines
-from pais.report.view import sizes_of, view_of
 
 SEED_WARNING = (
     "NOT PRIVATE: --seed was given. Anyone who knows or guesses the seed can remove the noise. "

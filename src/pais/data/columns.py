@@ -68,7 +68,7 @@ class Columns:
     by_cell : bool
         Whether a missing value leaves out its cell alone: it becomes `MISSING`. For statistics of single columns.
     marked : bool
-        Whether clipped values are marked, so that a statistic can count them: see `pais.data.scales.BEYOND`.
+        Whether clipped values are marked, so that a statistic can count them: see `pais.data.kinds.BEYOND`.
     """
 
     features: tuple[str, ...] | None = None

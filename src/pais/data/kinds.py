@@ -1,11 +1,17 @@
-"""The kinds of columns in a schema: how cells become coordinates of scaled vectors, and coordinates own units again."""
+"""Ranges of numbers and periods of dates, stated as groups: each cell belongs to one of them or to none."""
 
 from __future__ import annotations
 
+import datetime
 import functools
+import itertools
 import math
+import statistics
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +21,7 @@ from numpy.typing import NDArray
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data import typed
+from pais.data.cells import numbers_of_objects
 from pais.errors import ArgumentError
 
 #: Coordinates without bounds are clipped here, so that they stay finite.
@@ -232,3 +239,654 @@ def _truths(values: tuple[str | int | float, ...]) -> tuple[float, ...] | None:
         return None
     truths = tuple(typed.truths_of(typed.texts_of_objects(values)).tolist())
     return truths if set(truths) == {0.0, 1.0} else None
+
+
+# Numbers farther from the mean than this many deviations are clipped in a standardized column. If noise hides the size
+# of a column, its deviation is far too small, and one cell would decide a prediction by itself.
+_MOST_DEVIATIONS = 10.0
+
+#: Coordinate, with a sign, of a clipped number if clipped numbers are marked. Those of other numbers are in [-1, 1].
+BEYOND = 1.5
+
+# A number is beyond a bound that was found privately only if rounding errors of the bound do not explain it, relative
+# to the scale and to the center. A bound such as 0 can hold most of the cells.
+_ROUNDING_OF_SCALE, _ROUNDING_OF_CENTER = 1e-9, 1e-13
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Affine(Column):
+    """A column of numbers that is shifted and scaled: ``factor * (x - center) / scale``.
+
+    A `factor` other than 1 gives the column more or less weight in the norm of a row. It is public. If `is_target`, no
+    number stands in for a missing one: a made-up target would bias a regression.
+    """
+
+    factor: float = 1.0
+    is_target: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        rule = "a number in [1e-9, 1e9]"
+        object.__setattr__(self, "factor", validate.number("factor", self.factor, rule=rule, low=1e-9, high=1e9))
+
+    @property
+    @abstractmethod
+    def center(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def unit_scale(self) -> float: ...
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {
+            **({} if self.factor == 1.0 else {"factor": self.factor}),
+            **({"is_target": True} if self.is_target else {}),
+        }
+        return {**super().to_dict(), **own}
+
+    @property
+    def fills_missing(self) -> bool:
+        return self.has_midpoint and not self.is_target
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return pa.array(numbers_of_objects(cells))
+
+    def encode(self, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
+        return [self.scaled(self.numbers(cells), marked=marked)]
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        """Return cells as finite numbers in own units, not clipped; NaN where the value is missing."""
+        return typed.numbers_of(cells)
+
+    def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
+        """Return finite numbers or NaN as coordinates. If `marked`, those that are clipped become `BEYOND`."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.clip((numbers - self.center) / self.unit_scale, -LARGEST, LARGEST)
+
+    def decode(self, coordinates: FloatArray) -> FloatArray:
+        with np.errstate(over="ignore"):
+            return np.clip(coordinates * self.unit_scale + self.center, -LARGEST, LARGEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds(_Affine):
+    """Numbers within stated bounds: clipped, and mapped to [-1, 1], or [-factor, factor].
+
+    Bounds of 0 and 1 may stand for truth values, so words for true and false are 1 and 0 between them.
+    """
+
+    kind: ClassVar[str] = "bounds"
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for side in ("low", "high"):
+            rule = "a number in [-1e300, 1e300]"
+            title = f"columns[{self.name!r}]"
+            value = validate.number(title, getattr(self, side), rule=rule, low=-LARGEST, high=LARGEST)
+            object.__setattr__(self, side, value)
+        if not self.unit_scale >= 1e-300:
+            raise ArgumentError(
+                f"columns[{self.name!r}] has the bounds {self._shown(self.low)} and {self._shown(self.high)}. Pass "
+                "(low, high) with low < high."
+            )
+
+    def _shown(self, bound: float) -> str:
+        return f"{bound:g}"
+
+    @property
+    def center(self) -> float:
+        return self.low / 2.0 + self.high / 2.0
+
+    @property
+    def unit_scale(self) -> float:
+        return (self.high / 2.0 - self.low / 2.0) / self.factor
+
+    @property
+    def has_truths(self) -> bool:
+        """Whether words for true and false are numbers of this column."""
+        return (self.low, self.high) == (0.0, 1.0)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells) if self.has_truths else super().cells_of_objects(cells)
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        numbers = super().numbers(cells)
+        return np.where(np.isnan(numbers), typed.truths_of(cells), numbers) if self.has_truths else numbers
+
+    def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
+        inside = (np.clip(numbers, self.low, self.high) - self.center) / self.unit_scale
+        inside = np.clip(inside, -self.factor, self.factor)
+        return _marked(inside, numbers < self.low, numbers > self.high) if marked and self.factor == 1.0 else inside
+
+    def square_reach(self, point: FloatArray) -> float:
+        return (self.factor + abs(float(point[0]))) ** 2
+
+    def decode(self, coordinates: FloatArray) -> FloatArray:
+        return np.clip(super().decode(coordinates), self.low, self.high)
+
+    def facts(self) -> dict[str, Any]:
+        return {"low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dates(Bounds):
+    """Dates or times within stated bounds, as days since 1970-01-01."""
+
+    kind: ClassVar[str] = "dates"
+    cells: ClassVar[str] = "dates or times"
+
+    @property
+    def form(self) -> str:
+        return "dates"
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        kind = typed.value_type(kind)
+        return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells)
+
+    def numbers(self, cells: pa.Array) -> FloatArray:
+        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else typed.days_of(cells)
+
+    def times(self, date_in_days: FloatArray) -> NDArray[Any]:
+        """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""
+        whole = self.low % 1.0 == self.high % 1.0 == 0.0
+        return typed.times_of_days(np.rint(date_in_days) if whole else date_in_days)
+
+    def _shown(self, bound: float) -> str:
+        time = typed.times_of_days(np.array([bound]))[0]
+        date = time.astype("datetime64[D]")
+        return str(date if date == time else time)
+
+    def facts(self) -> dict[str, Any]:
+        return {"low": self._shown(self.low), "high": self._shown(self.high)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto(_Affine):
+    """Numbers whose bounds, center - scale and center + scale, a private survey finds.
+
+    They are clipped to the bounds. Until the bounds are known, a coordinate is the number itself.
+
+    If `standardized`, the survey finds a mean and a deviation instead, as center and scale. The numbers are clipped
+    at 10 deviations only, since a regression on clipped numbers is biased. Released values lie between `low` and
+    `high`, which the survey finds too.
+    """
+
+    kind: ClassVar[str] = "auto"
+
+    middle: float | None = None
+    scale: float | None = None
+    standardized: bool = False
+    low: float | None = None
+    high: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = [self.middle, self.scale, *((self.low, self.high) if self.standardized else ())]
+        if any(number is None for number in known) and any(number is not None for number in known):
+            raise ArgumentError(f"columns[{self.name!r}] needs both a center and a scale, or neither. Pass both.")
+        if self.middle is not None:
+            rule = "a number in [-1e300, 1e300]"
+            center = validate.number("center", self.middle, rule=rule, low=-LARGEST, high=LARGEST)
+            object.__setattr__(self, "middle", center)
+            object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
+
+    def opened(self) -> Auto:
+        """Return the column as it was before the survey."""
+        return replace(self, middle=None, scale=None, low=None, high=None)
+
+    def resolved(self, center: float, scale: float, low: float, high: float) -> Auto:
+        """Return the column with what a survey found. Only a standardized column keeps the bounds."""
+        bounds = (low, high) if self.standardized else (None, None)
+        return replace(self, middle=center, scale=scale, low=bounds[0], high=bounds[1])
+
+    @property
+    def is_open(self) -> bool:
+        return self.scale is None
+
+    @property
+    def is_bounded(self) -> bool:
+        return not self.is_open and not self.standardized
+
+    @property
+    def has_midpoint(self) -> bool:
+        return not self.is_open
+
+    @property
+    def center(self) -> float:
+        return 0.0 if self.middle is None else self.middle
+
+    @property
+    def unit_scale(self) -> float:
+        return 1.0 if self.scale is None else self.scale / self.factor
+
+    def scaled(self, numbers: FloatArray, *, marked: bool = False) -> FloatArray:
+        if self.is_open:
+            return numbers
+        coordinates = super().scaled(numbers)
+        most = self.factor * (_MOST_DEVIATIONS if self.standardized else 1.0)
+        inside = np.clip(coordinates, -most, most)
+        if not marked or self.factor != 1.0 or self.standardized:
+            return inside
+        end = 1.0 + _ROUNDING_OF_SCALE + _ROUNDING_OF_CENTER * abs(self.center) / self.unit_scale
+        return _marked(inside, coordinates < -end, coordinates > end)
+
+    def decode(self, coordinates: FloatArray) -> FloatArray:
+        if self.is_open:
+            return super().decode(coordinates)
+        if self.standardized:
+            return np.clip(super().decode(coordinates), self.low, self.high)
+        return super().decode(np.clip(coordinates, -self.factor, self.factor))
+
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = {"center": self.middle, "scale": self.scale}
+        return {**facts, "standardized": True, "low": self.low, "high": self.high} if self.standardized else facts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scale(_Affine):
+    """Numbers divided by a public number, without bounds."""
+
+    kind: ClassVar[str] = "scale"
+    is_bounded: ClassVar[bool] = False
+
+    scale: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "scale", _public_scale(self.name, self.scale))
+
+    @property
+    def has_midpoint(self) -> bool:
+        return False
+
+    @property
+    def center(self) -> float:
+        return 0.0
+
+    @property
+    def unit_scale(self) -> float:
+        return self.scale / self.factor
+
+    def facts(self) -> dict[str, Any]:
+        return {"scale": self.scale}
+
+
+def _marked(coordinates: FloatArray, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> FloatArray:
+    """Coordinates in which numbers below the lower bound or above the upper one are `BEYOND`, with a sign."""
+    coordinates = np.where(below, -BEYOND, coordinates)
+    return np.where(above, BEYOND, coordinates)
+
+
+def date_in_days(title: str, value: object) -> float:
+    """Return a public date or time, given as an object or in ISO 8601, as days since 1970-01-01."""
+    date = float(typed.days_of(typed.texts_of_objects([value]))[0])
+    if math.isnan(date):
+        raise ArgumentError(f"{title} is not a date. Write dates such as 2025-01-31; write categories as a list.")
+    return date
+
+
+def _public_scale(name: str, scale: object) -> float:
+    rule = "a number in [1e-300, 1e300]"
+    return validate.number(f"the scale of column {name!r}", scale, rule=rule, low=1e-300, high=LARGEST)
+
+
+# Each group is a coordinate of every row, so many of them need much memory. Two years have 731 days.
+_MOST_GROUPS = 750
+
+Date = str | datetime.date | np.datetime64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intervals(Categories):
+    """A column whose cells are sorted into intervals: one coordinate each, as for categories.
+
+    A cell that is missing, or outside all intervals, belongs to none of them.
+
+    Notes
+    -----
+    Guarantee. At most one coordinate of a cell is not 0, and which one is a function of this cell and of the public
+    edges: `tests/theory/test_intervals.py`.
+    """
+
+    values: tuple[str | int | float, ...] = ()
+
+    def __post_init__(self) -> None:
+        # Labels of different intervals differ, and no cell is compared with them.
+        object.__setattr__(self, "values", self._texts())
+        Column.__post_init__(self)
+
+    @property
+    @abstractmethod
+    def edges(self) -> FloatArray:
+        """The ends of the intervals, in ascending order; dates as days since 1970-01-01."""
+
+    @abstractmethod
+    def span(self) -> str:
+        """All intervals together, in words."""
+
+    @abstractmethod
+    def _texts(self) -> tuple[str, ...]:
+        """One label for each interval."""
+
+    @abstractmethod
+    def _numbers(self, cells: pa.Array) -> FloatArray:
+        """Cells as finite numbers, or NaN."""
+
+    def places(self, numbers: FloatArray) -> NDArray[np.intp]:
+        """The interval of each number, from 0; a place beyond the first or the last one for a number outside.
+
+        An interval holds its lower end and not its upper end.
+        """
+        # [note: schema-1] NaN is sorted after every number, so it is in no interval.
+        return np.searchsorted(self.edges, numbers, side="right") - 1
+
+    def encode(self, cells: pa.Array) -> list[FloatArray]:
+        places = self.places(self._numbers(cells))
+        return [np.where(places == place, CATEGORY, 0.0) for place in range(len(self.values))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranges(Intervals):
+    """Numbers in ranges between stated edges. The last range holds its upper edge too."""
+
+    kind: ClassVar[str] = "ranges"
+    cells: ClassVar[str] = "numbers"
+
+    ends: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ends", _ascending(self.ends))
+        super().__post_init__()
+
+    @property
+    def edges(self) -> FloatArray:
+        return np.array(self.ends)
+
+    @property
+    def form(self) -> str:
+        return "numbers"
+
+    def places(self, numbers: FloatArray) -> NDArray[np.intp]:
+        return np.where(numbers == self.ends[-1], len(self.values) - 1, super().places(numbers))
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return pa.array(numbers_of_objects(cells))
+
+    def _numbers(self, cells: pa.Array) -> FloatArray:
+        return typed.numbers_of(cells)
+
+    def _texts(self) -> tuple[str, ...]:
+        texts = [_range_in_words(low, high) for low, high in itertools.pairwise(self.ends)]
+        return (*texts[:-1], self.span() if len(texts) == 1 else texts[-1])
+
+    def span(self) -> str:
+        low, high = self.ends[0], self.ends[-1]
+        return f"{_shown(high, ',')} or less" if low == -math.inf < high < math.inf else _range_in_words(low, high)
+
+    def facts(self) -> dict[str, Any]:
+        # JSON has no infinity: an open end is null.
+        return {"ends": [end if math.isfinite(end) else None for end in self.ends]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Periods(Intervals):
+    """Dates and times by day, week, month, quarter or year, from the period of one date to that of another.
+
+    Times with a zone count in UTC. Weeks begin on Monday and are numbered as in ISO 8601.
+    """
+
+    kind: ClassVar[str] = "periods"
+    cells: ClassVar[str] = "dates or times"
+
+    period: str
+    first: float
+    last: float
+
+    def __post_init__(self) -> None:
+        begin, end = self._numbered
+        if not begin <= end:
+            raise ArgumentError(
+                f"{self.period}s begin with {_date(self.first)} and end with {_date(self.last)}. Pass the first date, "
+                "then the last."
+            )
+        if end - begin >= _MOST_GROUPS:
+            raise ArgumentError(
+                f"there are more than {_MOST_GROUPS} {self.period}s from {_date(self.first)} to {_date(self.last)}. "
+                "State longer periods, or dates that are closer to each other."
+            )
+        # Periods are whole, so that a label means what it says.
+        object.__setattr__(self, "first", float(_start(self.period, begin)))
+        object.__setattr__(self, "last", float(_start(self.period, end + 1)) - 1.0)
+        super().__post_init__()
+
+    @property
+    def _numbered(self) -> tuple[int, int]:
+        """Numbers of the first and the last period, counted from 1970."""
+        begin, end = (_number(self.period, math.floor(day)) for day in (self.first, self.last))
+        return begin, end
+
+    @property
+    def edges(self) -> FloatArray:
+        return np.array(_starts(self.period, *self._numbered))
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        kind = typed.value_type(kind)
+        return typed.is_time(kind) or typed.is_text(kind) or pa.types.is_null(kind)
+
+    def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
+        return typed.texts_of_objects(cells)
+
+    @property
+    def form(self) -> str:
+        return "dates"
+
+    def _numbers(self, cells: pa.Array) -> FloatArray:
+        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else typed.days_of(cells)
+
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(_LABELS[self.period](int(day)) for day in self.edges[:-1])
+
+    def span(self) -> str:
+        return f"{_date(self.first)} to {_date(self.last)}"
+
+    def facts(self) -> dict[str, Any]:
+        return {"period": self.period, "first": _date(self.first), "last": _date(self.last)}
+
+
+@dataclass(frozen=True, repr=False)
+class Groups:
+    """Ranges of numbers or periods of dates that a user states for a column: what `ranges` or `months` returns."""
+
+    column: Ranges | Periods
+
+    def named(self, name: str) -> Ranges | Periods:
+        """The groups as a column of a schema."""
+        return replace(self.column, name=name)
+
+    def __repr__(self) -> str:
+        if isinstance(self.column, Ranges):
+            return f"pais.ranges({', '.join(_shown(end) for end in self.column.ends)})"
+        return f"pais.{self.column.period}s('{_date(self.column.first)}', '{_date(self.column.last)}')"
+
+
+def ranges(*edges: Any) -> Groups:
+    """Group the numbers of a column into ranges, for `by` or `columns`.
+
+    Parameters
+    ----------
+    *edges : float
+        Two or more public numbers in ascending order, or one sequence of them. A range holds its lower edge and not
+        its upper edge; the last range holds both. The first edge may be ``-math.inf`` and the last ``math.inf``. A
+        number outside all ranges belongs to no group.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> pais.count(people, by={"age": pais.ranges(0, 30, 60, 110)}).value.index.tolist()
+    ['0 to 30', '30 to 60', '60 to 110']
+    """
+    single = len(edges) == 1 and isinstance(edges[0], (Sequence, np.ndarray)) and not isinstance(edges[0], str)
+    return Groups(Ranges(name="ranges", ends=tuple(edges[0] if single else edges)))
+
+
+def days(first: Date, last: Date) -> Groups:
+    """Group the dates of a column by day: see `months`."""
+    return _periods("day", first, last)
+
+
+def weeks(first: Date, last: Date) -> Groups:
+    """Group the dates of a column by week, from Monday to Sunday, numbered as in ISO 8601: see `months`."""
+    return _periods("week", first, last)
+
+
+def months(first: Date, last: Date) -> Groups:
+    """Group the dates of a column by month, for `by` or `columns`.
+
+    Parameters
+    ----------
+    first, last : date, or text such as "2025-01-31"
+        Public dates in the first and in the last month. Both months are groups as a whole. A date before or after them
+        belongs to no group. Times with a zone count in UTC.
+
+    Examples
+    --------
+    >>> import pais
+    >>> people = pais.example_people(5000, random_state=0)
+    >>> pais.count(people, by={"joined": pais.quarters("2024-01-01", "2024-12-31")}).value.index.tolist()
+    ['2024-Q1', '2024-Q2', '2024-Q3', '2024-Q4']
+    """
+    return _periods("month", first, last)
+
+
+def quarters(first: Date, last: Date) -> Groups:
+    """Group the dates of a column by quarter: see `months`."""
+    return _periods("quarter", first, last)
+
+
+def years(first: Date, last: Date) -> Groups:
+    """Group the dates of a column by year: see `months`."""
+    return _periods("year", first, last)
+
+
+#: The functions that state periods, by their names.
+PERIODS: dict[str, Callable[[Any, Any], Groups]] = {
+    "days": days,
+    "weeks": weeks,
+    "months": months,
+    "quarters": quarters,
+    "years": years,
+}
+
+
+def could_be_edges(values: Sequence[Any]) -> bool:
+    """Whether a list of categories may be meant as edges of ranges: numbers with decimals, or ascending with gaps.
+
+    Whole numbers of which most follow each other, such as 1, 2, 3 and 1, 2, 9, are categories.
+    """
+    numbers = [float(value) for value in values if _is_number(value) and abs(value) <= LARGEST]
+    if len(numbers) < max(2, len(values)):
+        return False
+    if not all(number.is_integer() for number in numbers):
+        return True
+    steps = np.diff(numbers).tolist()
+    # Two numbers in descending order are not categories either, but bounds in the wrong order.
+    is_ascending = len(steps) == 1 or min(steps) > 0.0
+    return is_ascending and statistics.median_low(map(abs, steps)) > 1.0
+
+
+def _periods(period: str, first: Date, last: Date) -> Groups:
+    low, high = (date_in_days(f"a date of {period}s", end) for end in (first, last))
+    return Groups(Periods(name=f"{period}s", period=period, first=low, last=high))
+
+
+def _ascending(edges: Sequence[Any]) -> tuple[float, ...]:
+    numbers = [float(edge) for edge in edges if _is_number(edge) and (abs(edge) <= LARGEST or abs(edge) == math.inf)]
+    # Of an ascending list, only the ends can be infinite.
+    is_ascending = all(low < high for low, high in itertools.pairwise(numbers))
+    if len(numbers) < max(2, len(edges)) or not is_ascending:
+        raise ArgumentError("ranges needs two or more numbers in ascending order. Pass edges, such as 0, 20, 40, 60.")
+    if len(numbers) > _MOST_GROUPS + 1:
+        raise ArgumentError(f"there are more than {_MOST_GROUPS} ranges. State fewer edges.")
+    # Otherwise -0.0 would have another label than 0.
+    return tuple(number + 0.0 for number in numbers)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _range_in_words(low: float, high: float) -> str:
+    if math.isinf(low):
+        return "any number" if math.isinf(high) else f"below {_shown(high, ',')}"
+    return f"{_shown(low, ',')} or more" if math.isinf(high) else f"{_shown(low, ',')} to {_shown(high, ',')}"
+
+
+def _shown(end: float, separator: str = "") -> str:
+    """A number with all its digits, so that different edges have different labels."""
+    if math.isinf(end):
+        return "math.inf" if end > 0.0 else "-math.inf"
+    whole = end.is_integer() and abs(end) < 2**53
+    return format(int(end) if whole else end, separator)
+
+
+def _date(day: float) -> str:
+    return str(np.datetime64(math.floor(day), "D"))
+
+
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+
+
+def _number(period: str, day: int) -> int:
+    """The number of the period that a day belongs to. 1970-01-01 was a Thursday."""
+    if period in _MONTHS:
+        return int(np.datetime64(day, "D").astype("datetime64[M]").astype(int)) // _MONTHS[period]
+    return day if period == "day" else (day + 3) // 7
+
+
+@lru_cache(maxsize=64)
+def _starts(period: str, first: int, last: int) -> tuple[float, ...]:
+    """The first days of periods, and the day after the last one. A column does not keep them: see `Schema`."""
+    return tuple(float(_start(period, number)) for number in range(first, last + 2))
+
+
+def _start(period: str, number: int) -> int:
+    """The first day of a period."""
+    if period in _MONTHS:
+        return int(np.datetime64(number * _MONTHS[period], "M").astype("datetime64[D]").astype(int))
+    return number if period == "day" else 7 * number - 3
+
+
+def _month_in_words(day: int) -> str:
+    return _date(day)[:-3]
+
+
+def _quarter_in_words(day: int) -> str:
+    year, month = _month_in_words(day).rsplit("-", 1)
+    return f"{year}-Q{(int(month) + 2) // 3}"
+
+
+def _year_in_words(day: int) -> str:
+    return _date(day)[:-6]
+
+
+def _week_in_words(day: int) -> str:
+    """The year and number of a week are those of its Thursday."""
+    year = _year_in_words(day + 3)
+    first = int(np.datetime64(f"{year}-01-01", "D").astype(int))
+    return f"{year}-W{(day + 3 - first) // 7 + 1:02d}"
+
+
+_LABELS: dict[str, Callable[[int], str]] = {
+    "day": _date,
+    "week": _week_in_words,
+    "month": _month_in_words,
+    "quarter": _quarter_in_words,
+    "year": _year_in_words,
+}

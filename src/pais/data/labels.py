@@ -1,4 +1,4 @@
-"""Labels: the nearest released center of each row. A label depends on its row, so labels are NOT protected."""
+"""Quality of centers on rows, for the owner of the data. The results are not protected."""
 
 from __future__ import annotations
 
@@ -8,16 +8,47 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pais._base import files, validate
 from pais._base.numerics import FloatArray
-from pais.data.distances import NO_LABEL, nearest
-from pais.data.engines import Engine
+from pais._base.threads import one_blas_thread
+from pais.data.engines.base import Engine, Fold
+from pais.data.engines.blocks import Block
 from pais.data.engines.local import LocalEngine
 from pais.data.schema import Schema
 from pais.data.sources import opened, source
 from pais.errors import ArgumentError, DataError
+
+#: Label of a row with a missing value, which has no nearest center.
+NO_LABEL = -1
+
+_PIECE_ROWS = 8192
+
+Labels = NDArray[np.int32]
+
+
+def square_distances(rows: NDArray[np.generic], centers: FloatArray) -> FloatArray:
+    """Return the squared distance of each row to each center. It does not depend on the other rows."""
+    distances = np.empty((rows.shape[0], centers.shape[0]))
+    for start in range(0, rows.shape[0], _PIECE_ROWS):
+        piece = rows[start : start + _PIECE_ROWS]
+        for index, center in enumerate(centers):
+            gap = piece - center
+            distances[start : start + _PIECE_ROWS, index] = np.einsum("ij,ij->i", gap, gap)
+    return distances
+
+
+def nearest(rows: NDArray[np.generic], centers: FloatArray) -> Labels:
+    """Return the number of the nearest center of each row, or -1 for a row that is not finite."""
+    labels = np.full(rows.shape[0], NO_LABEL, dtype=np.int32)
+    for start in range(0, rows.shape[0], _PIECE_ROWS):
+        piece = rows[start : start + _PIECE_ROWS]
+        with np.errstate(all="ignore"):
+            best = square_distances(piece, centers).argmin(axis=1).astype(np.int32)
+        labels[start : start + _PIECE_ROWS] = np.where(np.isfinite(piece).all(axis=1), best, NO_LABEL)
+    return labels
+
 
 LABEL_COLUMN = "label"
 
@@ -118,3 +149,53 @@ class CenterModel:
             schema=None if schema is None else Schema.from_dict(schema),
             fills_missing=described["fills_missing"] is True,
         )
+
+
+_ROWS_OF_A_PIECE = 4096
+
+
+def cost(rows: object, centers: ArrayLike) -> float:
+    """Not private: sum of squared distances of the rows to their nearest centers.
+
+    The result depends on every row and is meant for the owner of the data.
+
+    Parameters
+    ----------
+    rows : array, table, path, Spark DataFrame or source
+        Any input of `pais.source`, read in one pass. Rows that are not finite are left out.
+    centers : array of shape (k, d)
+        For rows with a schema, scaled vectors such as ``model.fit_.value.centers``.
+    """
+    engine = source(rows)
+    points = validate.real_array("centers", centers)
+    if points.ndim != 2 or points.shape[0] == 0 or points.shape[1] != engine.n_features:
+        raise DataError(f"centers must have shape (k, {engine.n_features}) with k >= 1. Pass one row for each center.")
+    # The engine already distributes blocks over threads.
+    with one_blas_thread():
+        return float(engine.fold(_Cost(centers=points), seeded=False)[0])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Cost(Fold):
+    """Squared distances to the nearest centers, computed from differences to stay accurate far from the origin."""
+
+    uses_masses = True
+    centers: FloatArray
+
+    def of(self, block: Block) -> FloatArray:
+        origin = self.centers.mean(axis=0)
+        centers = self.centers - origin
+        half = 0.5 * np.einsum("ij,ij->i", centers, centers)
+        rows = block.rows()
+        total = 0.0
+        for start in range(0, len(rows), _ROWS_OF_A_PIECE):
+            part = rows[start : start + _ROWS_OF_A_PIECE] - origin
+            finite = np.isfinite(part).all(axis=1)
+            part = part[finite]
+            score = (part @ centers.T - half).max(axis=1)
+            gap = np.einsum("ij,ij->i", part, part) - 2.0 * score
+            gap = np.maximum(gap, 0.0)
+            if block.masses is not None:
+                gap *= block.masses[start : start + _ROWS_OF_A_PIECE][finite] * block.mass_step
+            total += float(gap.sum())
+        return np.array([total])

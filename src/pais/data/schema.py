@@ -16,9 +16,21 @@ from numpy.typing import NDArray
 
 from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data.intervals import Groups, Periods, Ranges, could_be_edges, ranges
-from pais.data.kinds import Boolean, Categories, Column
-from pais.data.scales import Auto, Bounds, Dates, Scale, days
+from pais.data.kinds import (
+    Auto,
+    Boolean,
+    Bounds,
+    Categories,
+    Column,
+    Dates,
+    Groups,
+    Periods,
+    Ranges,
+    Scale,
+    could_be_edges,
+    date_in_days,
+    ranges,
+)
 from pais.errors import ArgumentError
 
 _KINDS = (
@@ -206,7 +218,7 @@ class Schema:
     def encode_column(self, name: str, cells: pa.Array, *, marked: bool = False) -> list[FloatArray]:
         """Return one array per coordinate of a column, with NaN where the value is missing or cannot be read.
 
-        If `marked`, clipped values are marked: see `pais.data.scales.BEYOND`.
+        If `marked`, clipped values are marked: see `pais.data.kinds.BEYOND`.
         """
         column = self[name]
         return (
@@ -300,7 +312,7 @@ def _column(name: Any, stated: object) -> Column:
         return Scale(name=name, scale=float(stated))
     if isinstance(stated, tuple) and len(stated) == 2:
         if all(isinstance(end, (str, datetime.date, np.datetime64)) for end in stated):
-            low, high = (days(f"a bound in {title}", end) for end in stated)
+            low, high = (date_in_days(f"a bound in {title}", end) for end in stated)
             return Dates(name=name, low=low, high=high)
         return Bounds(name=name, low=stated[0], high=stated[1])
     if isinstance(stated, tuple) and len(stated) == 1:
@@ -338,9 +350,9 @@ def _from_dict(described: Mapping[str, Any]) -> Column:
     if kind is None:
         raise ArgumentError("a column of the schema has an unknown kind. Install the version that wrote it.")
     if kind is Dates:
-        facts |= {side: days("a bound of the schema", facts[side]) for side in ("low", "high")}
+        facts |= {side: date_in_days("a bound of the schema", facts[side]) for side in ("low", "high")}
     elif kind is Periods:
-        facts |= {side: days("a date of the schema", facts[side]) for side in ("first", "last")}
+        facts |= {side: date_in_days("a date of the schema", facts[side]) for side in ("first", "last")}
     elif kind is Ranges:
         *inner, last = facts["ends"]
         facts["ends"] = tuple(-math.inf if end is None else end for end in inner)

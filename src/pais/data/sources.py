@@ -17,11 +17,9 @@ from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect, no_csv
 from pais.data.engines.arrow import ArrowEngine
 from pais.data.engines.base import Engine, require_finite
-from pais.data.engines.batches import BatchEngine
-from pais.data.engines.files import names_in
+from pais.data.engines.files import files_of, names_in
 from pais.data.engines.memory import MemoryEngine
-from pais.data.engines.paths import files_of
-from pais.data.engines.streams import is_stream, stream_of
+from pais.data.engines.streams import BatchEngine, is_stream, stream_of
 from pais.data.schema import Schema
 from pais.data.tables import as_table, from_array, is_frame, require_table
 from pais.data.units import Unit, unit_of

@@ -6,13 +6,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, cast
 
 from pais._base import files
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
+from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import Profile
-from pais.privacy.rules import Rule
+from pais.privacy.rules import Rule, UniformRule
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +92,36 @@ class Mechanism(ABC):
         The content is `WeightedRows`, or `AllRows` if the mechanism `streams` and the rule keeps all rows.
         """
 
+    def exact_epsilon(self, ball: Ball) -> Fraction | None:
+        """Epsilon on all rows as a fraction; None if it has to be computed with rounding. See `exact_epsilon`."""
+        return None
+
+    def predicted_quality(
+        self, rule: Rule, norms: NormDistribution, *, ball: Ball, clipping: float | None, value: object
+    ) -> Any:
+        """How good the value is expected to be: an object with `ratio` and `to_dict`; None if nothing is predicted.
+
+        `clipping` is the mean square length that the ball cuts off. `value` is the released value, or None before.
+        """
+        return None
+
+    def in_words(self) -> str:
+        """The mechanism in a few words."""
+        return self.name
+
+    def lines(self) -> list[str] | None:
+        """What a plan says about the mechanism below its name; None to show its description."""
+        return None
+
+    def noise_in_words(self) -> str:
+        """The noise as the end of a sentence that names the mechanism; empty if the plan says enough."""
+        return ""
+
+    @property
+    def fit_class(self) -> Any:
+        """The class of a fit with this mechanism; None for `Fit`."""
+        return None
+
     def in_rows(self, value: Any, max_rows: int) -> Any:
         """Convert a value about units into one about rows: counts and sums are multiplied by `max_rows`."""
         return value
@@ -105,3 +137,22 @@ class Mechanism(ABC):
     def from_dict(described: Mapping[str, Any]) -> Mechanism:
         """Rebuild a mechanism of this package from its description."""
         return cast(Mechanism, files.from_dict(described, "mechanism"))
+
+
+def exact_epsilon(mechanism: Mechanism, rule: Rule, ball: Ball) -> Fraction | None:
+    """Epsilon of a mechanism on all rows as a fraction, or None if it has to be computed with rounding.
+
+    A profile adds a few ulps to a loss, so that no later rounding makes it too small. With Laplace noise of scale 1, a
+    count of all rows would then cost a little more than 1. If all rows are kept with weight 1, nothing is rounded
+    later. The price is then the bound on a row's contribution, divided by the scale of the noise.
+    """
+    if type(rule) is not UniformRule or rule.rate != 1.0:
+        return None
+    # A subclass may override anything, so only a class that states its own price is asked.
+    return mechanism.exact_epsilon(ball) if "exact_epsilon" in vars(type(mechanism)) else None
+
+
+def added(prices: list[Fraction | None]) -> Fraction | None:
+    """Sum of exact prices; None if one of them is not known."""
+    known = [price for price in prices if price is not None]
+    return sum(known, Fraction(0)) if len(known) == len(prices) else None

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from pais._base import validate
+from pais._base.cards import number
 from pais._base.files import stored
 from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
-from pais.data.engines import AllRows, WeightedRows
+from pais.data.engines.base import AllRows, WeightedRows
 from pais.errors import MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import GaussianNoise
@@ -157,6 +158,9 @@ class MomentSum(Mechanism):
                 f"the second moment was planned for weight times squared norm up to {self.largest:.6g}, but the ball "
                 f"and the rule allow {extent.square:.6g}. Plan it for them."
             )
+
+    def noise_in_words(self) -> str:
+        return f", with Gaussian noise of standard deviation {number(self.noise.scale)} on its diagonal"
 
     def measure(self, content: WeightedRows | AllRows, ball: Ball, bits: BitSource) -> MomentValue:
         step = moment_step(self.noise.scale, math.sqrt(self.largest), ball.radius**2 * self.n_rows)

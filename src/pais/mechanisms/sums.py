@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -12,20 +13,13 @@ from pais._base.files import stored
 from pais._base.numerics import FloatArray
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
-from pais.data.engines import WeightedRows
+from pais.data.engines.base import WeightedRows
 from pais.errors import ArgumentError, MismatchError
-from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.noise import NoiseLaw
-from pais.privacy.profiles import (
-    GaussianProfile,
-    LinearProfile,
-    Profile,
-    PureProfile,
-    ShiftProfile,
-    add_profiles,
-    joint_loss,
-    joint_shift,
-)
+from pais.mechanisms.base import Extent, Mechanism, added, exact_epsilon
+from pais.mechanisms.noise import NoiseLaw, exact_quotient
+from pais.privacy.custom_profiles import joint_loss, joint_shift
+from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile, PureProfile, ShiftProfile, add_profiles
+from pais.privacy.rules import UniformRule
 
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise, a GeometricNoise or a GaussianNoise."
 
@@ -52,6 +46,9 @@ class WeightedCount(Mechanism):
 
     def require_lattice(self, extent: Extent) -> None:
         self.noise.lattice.require(extent.weight)
+
+    def exact_epsilon(self, ball: Ball) -> Fraction | None:
+        return exact_quotient(1.0, self.noise)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> float:
         lattice = self.noise.lattice
@@ -84,6 +81,9 @@ class WeightedSum(Mechanism):
 
     def require_lattice(self, extent: Extent) -> None:
         self.noise.lattice.require(extent.contribution)
+
+    def exact_epsilon(self, ball: Ball) -> Fraction | None:
+        return exact_quotient(ball.radius, self.noise)
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> FloatArray:
         lattice = self.noise.lattice
@@ -129,6 +129,9 @@ class WeightedMean(Mechanism):
         WeightedCount(noise=self.count_noise).require_lattice(extent)
         WeightedSum(noise=self.sum_noise).require_lattice(extent)
 
+    def exact_epsilon(self, ball: Ball) -> Fraction | None:
+        return added([exact_quotient(1.0, self.count_noise), exact_quotient(ball.radius, self.sum_noise)])
+
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> MeanValue:
         noisy_count = WeightedCount(noise=self.count_noise).measure(content, ball, bits)
         noisy_sum = WeightedSum(noise=self.sum_noise).measure(content, ball, bits)
@@ -170,6 +173,10 @@ class Joint(Mechanism):
     def require_lattice(self, extent: Extent) -> None:
         for part in self.parts:
             part.require_lattice(extent)
+
+    def exact_epsilon(self, ball: Ball) -> Fraction | None:
+        everyone = UniformRule(rate=1.0)
+        return added([exact_epsilon(part, everyone, ball) for part in self.parts])
 
     def measure(self, content: WeightedRows, ball: Ball, bits: BitSource) -> tuple[object, ...]:
         return tuple(part.measure(content, ball, bits) for part in self.parts)

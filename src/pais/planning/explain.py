@@ -10,19 +10,38 @@ import numpy as np
 
 from pais._base import validate
 from pais._base.cards import Card
-from pais._base.numerics import raised
-from pais.accounting.amounts import sum_up
+from pais._base.numerics import FloatArray, raised
+from pais.accounting.composition import record_loss
+from pais.accounting.part import sum_up
 from pais.accounting.words import SHIFT_IN_WORDS, guarantee_lines, norm_in_words, person_of, units_of
 from pais.data.checks import listed, with_article
-from pais.mechanisms import KMeans
-from pais.planning.losses import losses_if_kept, record_losses
+from pais.mechanisms.base import Mechanism
+from pais.privacy.amplification import epsilon_at_delta
 from pais.privacy.guarantee import PURE_NOISE, STATED, DeltaChoice
 from pais.privacy.profiles import Finding, Verdict
 
 if TYPE_CHECKING:
-    from pais.accounting import Part
+    from pais.accounting.part import Part
     from pais.data.units import Unit
     from pais.planning.plan import Plan
+
+
+def record_losses(plan: Plan, norm: FloatArray) -> FloatArray:
+    """Not private with norms of real rows: epsilon of records of given norms under the plan, at its delta.
+
+    Norms that you choose yourself give public results. Norms of real rows give results that depend on those rows; do
+    not publish them. If the price includes a survey, each record has the epsilon of the plan.
+    """
+    if plan.survey_shift > 0.0:
+        return np.full(np.shape(norm), plan.price.epsilon)
+    return record_loss(plan.rule, plan.mechanism.profile, norm, delta=plan.delta)
+
+
+def losses_if_kept(plan: Plan, norm: FloatArray) -> FloatArray:
+    """Epsilon of records of given norms, at the plan's delta, given that they are in the sample."""
+    loss = plan.mechanism.profile(1.0 / plan.rule.probability(norm), norm)
+    loss = np.hypot(loss, plan.survey_shift) if plan.survey_shift > 0.0 else loss
+    return np.asarray(epsilon_at_delta(plan.delta, loss, 1.0)) if plan.delta > 0.0 else loss
 
 
 def explain(plan: Plan) -> str:
@@ -41,7 +60,7 @@ def explain(plan: Plan) -> str:
         f"3. rule       public      {_in_words(plan.rule.to_dict())}",
         f"4. sample     secret      {_kept_in_words(plan)}{size}",
         *_size_lines(plan),
-        *_noise_lines(plan.mechanism.to_dict()),
+        *_noise_lines(plan.mechanism),
         f"6. release    may leave   epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for adding or "
         f"removing one {unit}",
         *_delta_lines(plan.delta_choice),
@@ -62,13 +81,11 @@ def explain(plan: Plan) -> str:
 
 def plan_card(plan: Plan) -> Card:
     """The plan in a few lines, for terminals and notebooks."""
-    is_kmeans = isinstance(plan.mechanism, KMeans)
-    what = _phases_in_words(plan.mechanism.to_dict()) if is_kmeans else plan.mechanism.name
     guarantee = f"epsilon {raised(plan.epsilon)}, delta {raised(plan.price.delta, 3)} for {plan.neighbours}"
     facts = [
         ("guarantee", guarantee),
         *((f"earlier: {part.what}", _price_in_words(part)) for part in plan.spent),
-        ("mechanism", what),
+        ("mechanism", plan.mechanism.in_words()),
         ("radius", f"{plan.ball.radius:.4g} ({norm_in_words(plan.ball.order)} norm)"),
     ]
     if plan.norms is not None and plan.expected_rows is not None:
@@ -224,76 +241,26 @@ def _in_words(described: dict[str, Any]) -> str:
     return ", ".join(phrases)
 
 
-def _noise_lines(described: dict[str, Any]) -> list[str]:
-    if "exploring_rounds" not in described:
-        rounds = described.get("rounds", ())
-        ends = " to ".join(dict.fromkeys(f"{noise['scale']:.6g}" for noise in (*rounds[:1], *rounds[-1:])))
-        words = [f"              {len(rounds)} rounds, {_law_in_words(rounds[0])} noise {ends}"] if rounds else []
-        return [f"5. mechanism  protected   {_in_words(described)}", *words]
-    lines = [f"5. mechanism  protected   {_phases_in_words(described)}"]
-    lines += [f"              {line}" for line in (*moment_lines(described), *round_lines(described))]
-    for number, noise in enumerate(described["rounds"], 1):
-        lines.append(f"              round {number:<2d}    {_round_in_words(noise)}")
-    return lines
+def _noise_lines(mechanism: Mechanism) -> list[str]:
+    """The step of the mechanism: what it says about itself, or what its description holds."""
+    own = mechanism.lines()
+    if own is not None:
+        return [f"5. mechanism  protected   {mechanism.in_words()}", *(f"              {line}" for line in own)]
+    described = mechanism.to_dict()
+    rounds = described.get("rounds", ())
+    ends = " to ".join(dict.fromkeys(f"{noise['scale']:.6g}" for noise in (*rounds[:1], *rounds[-1:])))
+    words = [f"              {len(rounds)} rounds, {law_in_words(rounds[0])} noise {ends}"] if rounds else []
+    return [f"5. mechanism  protected   {_in_words(described)}", *words]
 
 
-def _phases_in_words(described: dict[str, Any]) -> str:
-    k, cells, explore = described["n_clusters"], described["cells"], described["exploring_rounds"]
-    k = f"up to {k}" if described["choose"] else k
-    total = len(described["rounds"])
-    if explore == 0:
-        return f"k-means, {total} rounds on {k} centers"
-    first = 0 if described["second_moment"] is not None else 1
-    sectors = f"1 on {cells} sectors, " if first else ""
-    polish = f", {total - first - explore} on {k} centers" if total > first + explore else ""
-    return f"k-means, {total} rounds: {sectors}{explore} on {cells} cells, which are then merged{polish}"
-
-
-def moment_lines(described: dict[str, Any]) -> list[str]:
-    """What k-means releases before its rounds, if anything."""
-    moment = described.get("second_moment")
-    if moment is None:
-        return []
-    noise = moment["noise"]
-    return [
-        f"start       mean and second moment of the rows clipped to norm {moment['radius']:.6g}, {noise['law']} noise "
-        f"{noise['scale']:.6g}"
-    ]
-
-
-def round_lines(described: dict[str, Any]) -> list[str]:
-    """What each round of k-means releases for a cell."""
-    if described["exploring_rounds"] == 0:
-        return ["each round releases the number of rows and the sum of the rows of each cell, with noise"]
-    flat = described["rounds"][-1]["flat"]
-    return [
-        "each round releases for each cell, with noise: the number of rows, the sum of their distances to the center,",
-        "and the sum of their residuals (row minus center). Residuals longer than the clip of the cell are shortened.",
-        *([] if flat == 1.0 else ["The clip is smaller for rows of small norm, which are sampled less often."]),
-        "The clip follows from distances released before, so the noise on residuals shrinks with the cells.",
-    ]
-
-
-def _round_in_words(noise: dict[str, Any]) -> str:
-    count = noise["count_noise"]
-    if "sum_noise" in noise:
-        return f"{_noise_in_words(count)} on counts, {_noise_in_words(noise['sum_noise'])} on sums"
-    total, distance = noise["residual_noise"], noise["distance_noise"]
-    law = "" if total["law"] == count["law"] else f"{_law_in_words(total)} "
-    sums = (
-        f"{total['scale'] * noise['radius']:.6g} on sums of rows"
-        if noise["whole_rows"]
-        else f"{total['scale']:.6g} x clip on residuals"
-    )
-    return f"{_noise_in_words(count)} on counts, {distance['scale']:.6g} x clip on distances, {law}{sums}"
-
-
-def _law_in_words(noise: dict[str, Any]) -> str:
+def law_in_words(noise: dict[str, Any]) -> str:
+    """The name of a noise law, from its description."""
     return f"l{noise['p']:g}" if noise["law"] == "lp" else str(noise["law"])
 
 
-def _noise_in_words(noise: dict[str, Any]) -> str:
-    return f"{_law_in_words(noise)} noise {noise['scale']:.6g}"
+def noise_in_words(noise: dict[str, Any]) -> str:
+    """The name and the scale of a noise law, from its description."""
+    return f"{law_in_words(noise)} noise {noise['scale']:.6g}"
 
 
 # Consequence for the user if a condition of the paper does not hold.

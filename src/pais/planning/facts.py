@@ -12,8 +12,8 @@ from pais._base import files, validate
 from pais._base.cards import Card, Carded
 from pais._base.numerics import raised
 from pais._version import __version__
-from pais.accounting import Part, new_name
-from pais.accounting.entries import SECURE, SEEDED
+from pais.accounting.part import Part
+from pais.accounting.stores import SECURE, SEEDED, new_name
 from pais.accounting.words import ONE_ROW, person_of, units_of
 from pais.data.ball import Ball
 from pais.data.checks import listed

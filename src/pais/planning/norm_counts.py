@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from pais._base.numerics import FloatArray
-from pais.mechanisms import GaussianNoise, NoiseLaw
+from pais.mechanisms.noise import GaussianNoise, NoiseLaw
 
 # Probability, by default, that noise alone lifts any empty octave above its threshold.
 _EMPTY_OCTAVE_RISK = 0.02

@@ -12,24 +12,28 @@ import numpy as np
 from pais._base import files, validate
 from pais._base.cards import Carded
 from pais._version import __version__
-from pais.accounting import Certificate, Part
-from pais.accounting.amounts import sum_up
-from pais.accounting.digest import digest
-from pais.accounting.entries import SECURE, SEEDED
-from pais.accounting.part import require_one_unit, require_parts, survey_shift
-from pais.accounting.price import certified_price, delta_of_release, own_limit
+from pais.accounting.certificate import Certificate, digest
+from pais.accounting.part import (
+    Part,
+    certified_price,
+    delta_of_release,
+    own_limit,
+    require_one_unit,
+    require_parts,
+    sum_up,
+    survey_shift,
+)
+from pais.accounting.stores import SECURE, SEEDED
 from pais.accounting.words import ONE_ROW
 from pais.data.ball import Ball
-from pais.data.engines import Engine
+from pais.data.engines.base import Engine
 from pais.data.schema import Schema
 from pais.data.units import Unit, about_units
 from pais.errors import ArgumentError, MismatchError
-from pais.mechanisms import KMeans, KMeansValue, Mechanism
-from pais.planning.explain import explain, named_unit, plan_card
-from pais.planning.losses import losses_if_kept, record_losses
-from pais.planning.quality import Quality, predicted_quality
+from pais.mechanisms.base import Mechanism
+from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
 from pais.planning.radius import RadiusChoice
-from pais.planning.size_choice import SampleChoice
+from pais.planning.sample_choice import SampleChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution
@@ -144,22 +148,16 @@ class Plan(Carded):
         return None if self.norms is None else self.norms.expected_size(self.rule)
 
     @property
-    def quality(self) -> Quality | None:
+    def quality(self) -> Any:
         """Predicted cost over that of k-means without noise, from public and released values; None if not k-means."""
         return self.quality_of(None)
 
-    def quality_of(self, value: object) -> Quality | None:
+    def quality_of(self, value: object) -> Any:
         """The same after a release, whose value shows how much of the cost the centers explain."""
-        if not isinstance(self.mechanism, KMeans) or self.norms is None:
+        if self.norms is None:
             return None
-        return predicted_quality(
-            self.mechanism,
-            self.rule,
-            self.norms,
-            clipping=None if self.radius_choice is None else self.radius_choice.clipping,
-            value=value if isinstance(value, KMeansValue) else None,
-            ball=self.ball,
-        )
+        clipping = None if self.radius_choice is None else self.radius_choice.clipping
+        return self.mechanism.predicted_quality(self.rule, self.norms, ball=self.ball, clipping=clipping, value=value)
 
     def __post_init__(self) -> None:
         require_parts(self.spent)

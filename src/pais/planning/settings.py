@@ -1,27 +1,38 @@
-"""Settings that every private fit has in common: the guarantee, the facts that the user states, and the sampling."""
+"""Settings of a release of second moments, which regression and PCA share: radius, constant coordinate and noise."""
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeVar
 
+import numpy as np
+
 from pais._base import validate
-from pais.accounting import Part
-from pais.accounting.amounts import sum_up, what_is_left
+from pais.accounting.part import Part, delta_of_release, own_limit, sum_up, survey_shift, what_is_left
 from pais.data.ball import Ball
-from pais.data.engines import Engine
-from pais.errors import ArgumentError, BudgetError, MismatchError
+from pais.data.engines.base import Engine
+from pais.data.schema import Schema
+from pais.data.units import Unit, most_units
+from pais.errors import ArgumentError, BudgetError, MismatchError, UnreachableError
+from pais.mechanisms.base import Mechanism
+from pais.mechanisms.moments import MomentSum
+from pais.mechanisms.noise import GaussianNoise
 from pais.planning.facts import Facts, Survey
 from pais.planning.plan import Plan
+from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
+from pais.planning.sample_choice import SampleChoice, SizeOption
 from pais.planning.survey_noise import SurveyNoise
-from pais.privacy.amplification import largest_shift
-from pais.privacy.calibration import Sampling
-from pais.privacy.guarantee import asked_delta
-from pais.privacy.joint import delta_after
+from pais.privacy.amplification import kept_limit, largest_shift
+from pais.privacy.calibration import Calibration, Sampling, calibrate
+from pais.privacy.guarantee import asked_delta, chosen_delta
+from pais.privacy.joint import delta_after, kept_limit_of_rounds
 from pais.privacy.norms import NormDistribution
-from pais.privacy.rules import Rule
+from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.rules import Rule, largest_coreset_size
 
 S = TypeVar("S", bound="Settings")
 
@@ -264,3 +275,247 @@ class Settings(ABC):
                 cost=survey.epsilon,
             )
         return what_is_left(epsilon, survey.epsilon)
+
+
+# Up to this growth of the noise, an option counts as one without extra noise.
+_NO_GROWTH = 1.001
+
+
+def noise_of_all_rows(profile: GaussianProfile | LinearProfile, radius: float, epsilon: float, delta: float) -> float:
+    """About the noise that all rows need."""
+    return float(profile(1.0, radius)) / (largest_shift(epsilon, delta) if delta > 0.0 else epsilon)
+
+
+def calibrated(
+    settings: Settings,
+    profile: GaussianProfile | LinearProfile,
+    norms: NormDistribution,
+    *,
+    most_rows: float,
+    delta: float,
+    limit: float | None,
+    option: SizeOption | None = None,
+) -> Calibration:
+    """Calibrate the noise and the rule to the price, for the sample size that is stated or chosen, or the default."""
+    sampling, epsilon = settings.sampling, float(settings.epsilon)
+    sample_size = settings.stated_size if option is None else option.size
+    solve = functools.partial(
+        calibrate, profile=profile, norms=norms, epsilon=epsilon, delta=delta, max_epsilon_if_kept=limit
+    )
+    if isinstance(sampling, Rule):
+        return solve(sampling)
+    if sampling == "none" or (sample_size is not None and sample_size >= norms.n_rows):
+        # The number of rows may be noisy, so a stated size can turn out to be larger. It then means all rows.
+        return solve("uniform", sample_size=norms.n_rows)
+    if sampling == "constrained":
+        if option is not None and option.growth > _NO_GROWTH:
+            # One rule for a known noise is quicker than a search for the noise of a size.
+            noise = option.growth * noise_of_all_rows(profile, norms.radius, epsilon, delta)
+            calibration = solve(sampling, noise=noise)
+            if calibration.sample_size <= most_rows:
+                return calibration
+        return _constrained(solve, sample_size, most_rows)
+    if sample_size is None:
+        sample_size = min(solve("constrained").sample_size, most_rows)
+    if sampling == "coreset":
+        largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+        sample_size = min(sample_size, largest * (1.0 - 1e-9))
+    return solve(sampling, sample_size=sample_size)
+
+
+def _constrained(solve: Callable[..., Calibration], sample_size: float | None, most_rows: float) -> Calibration:
+    """The constrained rule for a size, or without extra noise if no size is stated or a larger one cannot be met."""
+    if sample_size is not None:
+        try:
+            return solve("constrained", sample_size=sample_size)
+        except UnreachableError:
+            # More rows than the rule keeps without extra noise would not improve the result.
+            pass
+    free = solve("constrained")
+    if sample_size is not None or free.sample_size <= most_rows:
+        return free
+    return solve("constrained", sample_size=most_rows)
+
+
+#: Largest sample, as rows times columns, if the user does not state a size: half a gigabyte. Sampling without extra
+#: noise would keep a share of the rows, which is too many of a billion rows. With so many rows, the extra noise of a
+#: smaller sample is negligible.
+MOST_SAMPLE_NUMBERS = 2.0**26
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleSettings(Settings):
+    """Settings of a release from one weighted sample. A subclass chooses the mechanism and the rule."""
+
+    @abstractmethod
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
+        """Choose the mechanism and the rule for `delta` and a limit on the epsilon of kept records.
+
+        Also return the sample sizes that were considered, if the size was left open.
+        """
+
+    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
+        """The facts with the radius of the plan, if the survey leaves that choice open."""
+        return facts, None
+
+    def _for_units(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism for rows of units, which have masses below 1."""
+        return mechanism
+
+    def plan(self, facts: Facts, n_features: int) -> Plan:
+        """Choose the noise, the sampling rule and what else the mechanism needs from public facts."""
+        settings = replace(self, epsilon=self.epsilon_after(facts.survey))
+        facts, radius_choice = settings._with_radius(facts, n_features)
+        return settings.release_plan(
+            ball=facts.ball,
+            norms=facts.norms,
+            n_features=n_features,
+            spent=facts.spent,
+            columns=None if facts.survey is None else facts.survey.columns,
+            unit=facts.unit,
+            schema=facts.schema,
+            radius_choice=radius_choice,
+        )
+
+    def release_plan(
+        self,
+        *,
+        ball: Ball,
+        norms: NormDistribution,
+        n_features: int,
+        spent: tuple[Part, ...] = (),
+        columns: tuple[str, ...] | None = None,
+        unit: Unit | None = None,
+        schema: Schema | None = None,
+        radius_choice: RadiusChoice | None = None,
+    ) -> Plan:
+        """Plan a release that costs `epsilon` by itself, whatever earlier releases in `spent` cost."""
+        self.require()
+        d = validate.count("n_features", n_features)
+        norms = _norms_on(ball, norms, self)
+        _require_center(ball, d)
+        n_units = most_units(unit, norms.n_rows)
+        delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
+        rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
+        limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
+        mechanism, rule, sample_choice = self._mechanism(ball, norms, d, rounds_delta, limit)
+        # [note: plan-2]
+        return Plan(
+            ball=ball,
+            rule=rule,
+            mechanism=mechanism if unit is None else self._for_units(mechanism),
+            epsilon=float(self.epsilon),
+            delta=delta.used,
+            norms=norms,
+            spent=spent,
+            max_epsilon_if_kept=self.max_epsilon_if_kept,
+            certified_delta=None if delta.certified == delta.used else delta.certified,
+            delta_basis=delta.basis,
+            columns=columns,
+            unit=unit,
+            schema=schema,
+            radius_choice=radius_choice,
+            sample_choice=sample_choice,
+        )
+
+    def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:
+        """Limit on the epsilon of a kept record in the rounds alone, at their own delta."""
+        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
+        if shift == 0.0:
+            return limit
+        whole = kept_limit(float(self.epsilon), limit)
+        return kept_limit_of_rounds(whole, delta, survey_shift=shift, rounds_delta=rounds_delta)
+
+
+def _require_center(ball: Ball, d: int) -> None:
+    if ball.center is not None and len(ball.center) != d:
+        raise ArgumentError(
+            f"center has {len(ball.center)} numbers, but there are {d} features. Pass one number for each feature."
+        )
+
+
+def _norms_on(ball: Ball, norms: NormDistribution, settings: Settings) -> NormDistribution:
+    """Norms clipped to a ball. Raises if ball, norms and mechanism do not match."""
+    validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
+    validate.instance("norms", norms, NormDistribution, "Survey the rows, or state a distribution.")
+    if ball.order != settings.order:
+        raise MismatchError(
+            f"the ball has order={ball.order:g}, which mechanism={settings.mechanism!r} cannot use. Pass order=1 for "
+            "'laplace' and order=2 for the others."
+        )
+    return _clipped(norms, ball.radius)
+
+
+def _clipped(norms: NormDistribution, radius: float) -> NormDistribution:
+    """Norms clipped to the ball. Raises if they were already clipped at a smaller radius."""
+    if norms.radius < radius:
+        raise MismatchError(
+            f"norms are clipped at {norms.radius!r}, but the ball has the larger radius={radius!r}. Use one radius."
+        )
+    if norms.radius == radius:
+        return norms
+    return NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius)
+
+
+# Relative increase over the calibrated noise, which covers the rounding errors of the price.
+_ROOM = 1e-9
+
+# Share by which a radius exceeds the constant coordinate, at least.
+_LEAST_ROOM = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class MomentSettings(SampleSettings):
+    """Settings of a noisy second moment of all rows, with their number and mean through a constant coordinate."""
+
+    #: Length of the constant coordinate as a share of the radius; 0 for none.
+    constant_share: ClassVar[float] = 0.125
+
+    def require(self) -> None:
+        super().require()
+        if self.mechanism != "gaussian":
+            raise ArgumentError(f"mechanism={self.mechanism!r} is not available for {self.what}. Pass 'gaussian'.")
+
+    def radius_quantile(self, facts: Facts, n_features: int) -> float:
+        """Share of the rows within the radius, if neither the radius nor a quantile is stated."""
+        return 0.9
+
+    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
+        if facts.radius_is_open:
+            quantile = self.radius_quantile(facts, n_features) if self.quantile is None else self.quantile
+            facts = clipped_facts(facts, radius_at(facts.norms, quantile))
+        return with_constant(facts, self.constant_share * facts.ball.radius), None
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
+        profile = GaussianProfile(math.inf, math.inf, square_scale=1.0)
+        calibration = calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+        rule = calibration.rule
+        mechanism = MomentSum(
+            noise=GaussianNoise(scale=calibration.noise * (1.0 + _ROOM)),  # [note: plan-3]
+            largest=rule.largest_contribution(ball.radius, 2) * (1.0 + _ROOM),
+            n_rows=max(norms.n_rows, 1.0),
+        )
+        return mechanism, rule, None
+
+
+def with_constant(facts: Facts, constant: float) -> Facts:
+    """Facts about rows with a constant coordinate: norms and radius are those of the longer rows."""
+    if constant == 0.0:
+        return facts
+    # A ball is longer than its constant coordinate, also if all rows are at its center.
+    radius = max(math.hypot(facts.ball.radius, constant), constant * (1.0 + _LEAST_ROOM))
+    norms = NormDistribution(norms=np.hypot(facts.norms.norms, constant), masses=facts.norms.masses, radius=radius)
+    return replace(facts, ball=replace(facts.ball, radius=radius, constant=constant), norms=norms)
+
+
+def square_mean_weight(norms: NormDistribution, rule: Rule) -> float:
+    """Mean weight of the sampled rows, by the square of their norms."""
+    squares = norms.masses * np.square(norms.norms)
+    total = float(squares.sum())
+    if total == 0.0:
+        return 1.0
+    return float((squares / np.maximum(rule.probability(norms.norms), 1e-12)).sum()) / total

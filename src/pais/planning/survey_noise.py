@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pais._base import validate
 from pais.data.ball import Ball
 from pais.errors import ArgumentError
-from pais.mechanisms import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
 
 # Room for the rounding errors of shares and their sum.
 _ROOM = 1.0 + 1e-12

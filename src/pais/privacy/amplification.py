@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pais._base import validate
-from pais._base.numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, mills, round_up
-from pais._base.rootfind import shrink_bracket
+from pais._base.numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, mills, round_up, shrink_bracket
 from pais.errors import ArgumentError
 
 # A bracket on log(kappa) this narrow changes epsilon by less than the rounding error of epsilon.

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from pais._base import validate
-from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up
-from pais._base.rootfind import secant_guess, shrink_bracket
+from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up, secant_guess, shrink_bracket
 from pais.errors import MismatchError, UnreachableError
 from pais.privacy.amplification import epsilon_at_delta, largest_shift
 

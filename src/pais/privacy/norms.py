@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
-from pais.privacy.rules import Rule
-from pais.privacy.rules.table import N_KNOTS, knot_norms
+from pais.privacy.rules import N_KNOTS, Rule, knot_norms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

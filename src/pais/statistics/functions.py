@@ -7,14 +7,23 @@ from typing import Literal
 
 from pais._base.randomness import RandomState
 from pais._base.validate import without_sizes
-from pais.accounting import Ledger
+from pais.accounting.ledger import Ledger
 from pais.data.columns import Missing
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.privacy.rules import Rule
-from pais.statistics.distributions import Covariance, Description, Histogram
 from pais.statistics.planning import Request
-from pais.statistics.recipes import Counts, Means, PeopleCounts, Sums, SumsOfSample, Variances
+from pais.statistics.recipes import (
+    Counts,
+    Covariance,
+    Description,
+    Histogram,
+    Means,
+    PeopleCounts,
+    Sums,
+    SumsOfSample,
+    Variances,
+)
 from pais.statistics.release import released
 from pais.statistics.result import Statistic
 from pais.statistics.table import By

@@ -11,18 +11,20 @@ from scipy import special
 
 from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
+from pais._base.octaves import OCTAVES
 from pais._base.randomness import BitSource, bit_source
-from pais.accounting import Accounts, Part, Prepaid
+from pais.accounting.ledger import Accounts, Prepaid
+from pais.accounting.part import Part
 from pais.data.checks import listed
-from pais.data.engines import AllRows, Engine
+from pais.data.engines.base import AllRows, Engine
 from pais.data.units import people_word
 from pais.errors import ArgumentError, QualityWarning, SurveyWarning
-from pais.mechanisms import GaussianNoise, GeometricNoise, LpNoise, VectorStatistic
-from pais.mechanisms.blocks import Block, Ends, Line
-from pais.mechanisms.people_totals import NormsOfPeople, PeopleTotals, RowSteps
+from pais.mechanisms.blocks import Block, Ends, Line, VectorStatistic
+from pais.mechanisms.noise import GaussianNoise, GeometricNoise, LpNoise, NoiseLaw
 from pais.pipeline import run
-from pais.planning import Plan
-from pais.planning.spread import Spread
+from pais.planning.norm_counts import NoisyCounts
+from pais.planning.plan import Plan
+from pais.planning.tails import Beyond, Spread, Tail, most_unseen
 from pais.privacy.guarantee import delta_concern, warn
 from pais.privacy.rules import UniformRule
 from pais.statistics.clipping import (
@@ -31,19 +33,256 @@ from pais.statistics.clipping import (
     bounded,
     clipped_cautions,
     clipping_in_words,
+    empty_note,
     notes_of,
     rounded_up,
 )
-from pais.statistics.estimates import largest
-from pais.statistics.frames import combined, short, with_error
-from pais.statistics.legibility import empty_note
-from pais.statistics.people_bounds import MOST_SIZES, SPLIT_ERROR, Bound, Totals, bound_from_octaves, bound_from_sizes
+from pais.statistics.people_totals import FIRST_OCTAVE, N_OCTAVES, NormsOfPeople, PeopleTotals, RowSteps
 from pais.statistics.planning import Aim, Price, Request, Survey, is_whole, scaled_blocks, wide_ball, with_noise
-from pais.statistics.recipes import Recipe
+from pais.statistics.recipes import Recipe, largest
 from pais.statistics.result import Statistic
-from pais.statistics.table import Fields, Selection
+from pais.statistics.table import Caution, Fields, Selection, combined, only_label, short, with_error
 from pais.statistics.uncertainty import noise_quantiles
-from pais.statistics.words import Caution, only_label
+
+#: Up to this many groups, people are counted by the number of their groups, and by octaves of it from there on.
+MOST_SIZES = 16
+
+# Possible bounds: this many octaves below and above the largest norm that is seen, in twelfths.
+_BELOW, _ABOVE = 7, 4
+
+# The smallest and the largest bound, in rows.
+_LEAST, _MOST = 2.0**-24, 2.0**31
+
+# Where what is cut off is shared over groups, relative error of the shares: to choose a bound, and in intervals. Chosen
+# on people with a home group and geometric, lognormal and Zipf numbers of rows: docs/theory/notes/totals.md.
+_SPLIT_CHOICE, SPLIT_ERROR = 0.3, 0.7
+
+# Part of the predicted error of what is cut off that counts in the choice of a bound: it is predicted with caution. And
+# how far beyond the bound, relative to it, intervals allow for as many people as one deviation of the noise of a count.
+# Chosen with the share of the histogram for error and coverage of sums and numbers of rows with geometric, gamma and
+# lognormal tails and with one row each, at epsilon 0.3 to 3.
+_CAUTION, _HIDDEN_EXCESS = 0.35, 0.3
+
+# Sizes of people are seen if as many people as this many deviations of the noise have them or larger ones.
+_SEEN = 3.0
+
+# Where the numbers of people by the number of their groups are not seen: the first of them relative to the largest that
+# is seen, the factor from one to the next, and how much more weight than another continuation "nobody" has. Chosen for
+# the coverage of numbers of people in 4 to 16 groups, with one group each or 1.5 to 4 on average, at epsilon 0.05 to 1.
+_FIRSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+_FALLS = (0.05, 0.3, 0.5, 0.7, 0.85, 1.0)
+_NOBODY = 20.0
+
+# A tail that falls more slowly than this power of the norm, and of which much is not seen, makes a warning.
+_HEAVY, _MUCH_UNSEEN = 2.5, 0.3
+
+# The bound, in rows, if nothing stands out of the noise.
+_UNSEEN_BOUND = 4.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bound:
+    """A bound on the norm of what a person adds to a block, and what it cuts off. Public; amounts are in rows.
+
+    Attributes
+    ----------
+    size : float
+        The bound.
+    cut, cut_deviation : float
+        Expected sum of what is cut off, with its sign, and its standard deviation; both 0 if the bound is stated.
+    added_back : bool
+        Whether the expected sum is added to the released totals. Otherwise it is a bias that widens the intervals.
+    n_people, n_zero : float, optional
+        Released number of people with a norm above 0, and with norm 0; None if they were not counted.
+    most_hidden : float
+        The number of people with a far larger norm, all alike, that noise hides with a probability of 5 %; 0 if no
+        norm can be far larger.
+    concern : str
+        "unseen" if no people stand out of the noise, "heavy" if a few people may hold much of the total.
+    """
+
+    size: float
+    cut: float = 0.0
+    cut_deviation: float = 0.0
+    added_back: bool = False
+    n_people: float | None = None
+    n_zero: float = 0.0
+    most_hidden: float = 0.0
+    concern: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals:
+    """What is public about the totals of a block.
+
+    Attributes
+    ----------
+    n_coordinates : int
+        Number of totals, over all groups.
+    sign : int
+        1 or -1 if a person adds only amounts of this sign, 0 if both are possible.
+    whole : bool
+        Whether a person adds whole numbers of rows.
+    noise : NoiseLaw
+        The noise of a total that a person changes by at most 1.
+    pure : bool
+        Whether norms are l1 norms, the sum of absolute values.
+    """
+
+    n_coordinates: int
+    sign: int
+    whole: bool
+    noise: NoiseLaw
+    pure: bool
+
+    @property
+    def adds_back(self) -> bool:
+        """Whether the excess of a norm over the bound is what the person's total loses."""
+        return self.n_coordinates == 1 or (self.pure and self.sign != 0)  # [note: totals-8]
+
+    @property
+    def per_norm(self) -> float:
+        """What a vector loses in all totals together for each unit of its norm.
+
+        An l2 norm of 1 over k totals is a sum between 1 and the root of k, of which this is the middle.
+        """
+        return 1.0 if self.pure else self.n_coordinates**0.25
+
+    def noise_of(self, bounds: FloatArray) -> FloatArray:
+        """Variance of the noise of all totals together, for each bound."""
+        return np.asarray(self.n_coordinates * (self.noise.deviation(1) * bounds) ** 2)
+
+
+def bound_from_octaves(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bound:
+    """Choose a bound from noisy numbers of people by sign and octave of their norm, of shape (signs, 1 + octaves).
+
+    The first bin of each sign is for people whose norm is 0. With one row of bins, all people have the sign of the
+    totals, or signs are not told apart.
+    """
+    zero, signs = float(counts[0, 0]), [totals.sign or 1] if len(counts) == 1 else [1, -1]
+    noisy = [_octaves(side[1:], law) for side in counts]
+    sides = [(Tail.of(side), sign) for side, sign in zip(noisy, signs, strict=True)]
+    most_hidden = sum(most_unseen(side) for side in noisy)
+    tails = [(tail, sign) for tail, sign in sides if tail is not None and sign * totals.sign >= 0]
+    if not tails:
+        return replace(_unseen(totals, law, zero), most_hidden=most_hidden)
+    bounds = max(tail.top for tail, _ in tails) * np.exp2(np.arange(-12 * _BELOW, 12 * _ABOVE + 1) / 12.0)
+    bounds = np.unique(np.clip(np.maximum(np.rint(bounds), 1.0) if totals.whole else bounds, _LEAST, _MOST))
+    parts = [_beyond(_without_single_rows(tail) if totals.whole else tail, bounds) for tail, _ in tails]
+    cut = np.sum([sign * part.expected for part, (_, sign) in zip(parts, tails, strict=True)], axis=0)
+    variance = np.sum([part.variance for part in parts], axis=0)
+    predicted = np.sum([part.predicted for part in parts], axis=0)
+    if totals.adds_back:
+        error = _CAUTION * (predicted + (_SPLIT_CHOICE * cut) ** 2 * (totals.n_coordinates > 1))
+    else:
+        error = predicted + cut**2
+    best = int(np.argmin(totals.noise_of(bounds) + totals.per_norm**2 * error))
+    much = _MUCH_UNSEEN * totals.noise.deviation(1) * bounds[best]
+    # A few people whom the noise hides may be beyond the bound.
+    hidden = _HIDDEN_EXCESS * law.deviation(1) * float(bounds[best])
+    pairs = zip(parts, tails, strict=True)
+    heavy = any(tail.exponent < _HEAVY and part.unseen[best] > much for part, (tail, _) in pairs)
+    return Bound(
+        size=float(bounds[best]),
+        cut=totals.per_norm * float(cut[best]),
+        cut_deviation=totals.per_norm * math.hypot(math.sqrt(variance[best]), hidden),
+        added_back=totals.adds_back,
+        n_people=max(sum(float(tail.counts.sum()) for tail, _ in tails), 0.0),
+        n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        most_hidden=most_hidden,
+        concern="heavy" if heavy else "",
+    )
+
+
+def bound_from_sizes(counts: FloatArray, law: NoiseLaw, totals: Totals) -> Bound:
+    """Choose a bound from noisy numbers of people by the number of their groups, from 0 to all of them; one row.
+
+    The sizes of people are known, so what a bound cuts off is known up to the noise of the counts. Where sizes are not
+    seen above the noise, their counts continue those that are seen in one of many ways, each of which has a weight by
+    how well it fits.
+    """
+    (counts,) = counts
+    deviation, sizes = law.deviation(1), np.arange(1.0, counts.size)
+    outwards = np.cumsum(counts[:0:-1])[::-1]
+    spread = deviation * np.sqrt(sizes[::-1])
+    seen = int(np.flatnonzero(np.append(True, outwards[1:] > _SEEN * spread[1:]))[-1]) + 1
+    norms = sizes if totals.pure else np.sqrt(sizes)
+    lost = sizes * np.maximum(1.0 - norms[:, None] / norms, 0.0)
+    tails = max(float(counts[1 : seen + 1].max()), deviation) * _continuations(sizes.size - seen)
+    misfit = np.abs(counts[seen + 1 :] - tails) / deviation
+    log_weights = -math.sqrt(2.0) * misfit.sum(axis=1) if totals.pure else -0.5 * np.square(misfit).sum(axis=1)
+    log_weights[0] += math.log(_NOBODY)
+    weights = np.exp(log_weights - log_weights.max())
+    weights /= weights.sum()
+    by_tail = tails @ lost[:, seen:].T
+    unseen = weights @ by_tail
+    cut = np.maximum(lost[:, :seen] @ counts[1 : seen + 1], 0.0) + unseen
+    noise = deviation**2 * np.square(lost[:, :seen]).sum(axis=1)
+    variance = noise + weights @ np.square(by_tail - unseen)
+    # Rare heavy tails enter the choice by their absolute deviation. Their variance would move every bound outwards.
+    predicted = noise + np.square(weights @ np.abs(by_tail - unseen))
+    best = int(np.argmin(totals.noise_of(norms) + predicted + (_SPLIT_CHOICE * cut) ** 2))
+    n_people = max(float(outwards[0]), 0.0)
+    return Bound(
+        size=float(norms[best]),
+        cut=float(cut[best]),
+        cut_deviation=math.sqrt(variance[best]),
+        added_back=True,
+        n_people=n_people,
+        concern="unseen" if n_people < 3.0 * spread[0] else "",
+    )
+
+
+def _continuations(n_sizes: int) -> FloatArray:
+    """Possible numbers of people by size, of shape (tails, sizes), relative to the largest number that is seen."""
+    falls = np.array(_FALLS)[:, None] ** np.arange(n_sizes)
+    return np.concatenate([np.zeros((1, n_sizes)), *(first * falls for first in _FIRSTS)])
+
+
+def _beyond(tail: Tail, bounds: FloatArray) -> Beyond:
+    """What lies beyond each bound, interpolated between the edges of bins as powers of the bound.
+
+    Most people in a wide bin are at its lower end, so that a bound within it cuts off less than an even spread would
+    tell.
+    """
+    first, last = np.searchsorted(tail.points, [bounds[0], bounds[-1]])
+    points = tail.points[max(first - 1, 1) : last + 1]
+    places, logs = np.log(bounds), np.log(points)
+    return Beyond(*(np.exp(np.interp(places, logs, np.log(np.maximum(each, 1e-9)))) for each in tail.beyond(points)))
+
+
+def _octaves(counts: FloatArray, law: NoiseLaw) -> NoisyCounts:
+    """The counts of the octaves of the norms of people, among all octaves."""
+    per_octave = counts.size // N_OCTAVES
+    whole = np.zeros(2 * OCTAVES * per_octave)
+    whole[FIRST_OCTAVE * per_octave : (FIRST_OCTAVE + N_OCTAVES) * per_octave] = counts
+    return NoisyCounts(counts=whole, bins_per_octave=per_octave, noise=law)
+
+
+def _without_single_rows(tail: Tail) -> Tail:
+    """The tail without people who have a single row: no bound of one row or more cuts anything off them."""
+    # The points of the bins begin with the edge of the first one.
+    first = int(np.searchsorted(tail.points, 1.0))
+    single, inner = tail.window == first, tail.inner == first
+    return replace(
+        tail,
+        means=np.where(single, 0.0, tail.means),
+        variances=np.where(single, 0.0, tail.variances),
+        inner_counts=np.where(inner, 0.0, tail.inner_counts),
+    )
+
+
+def _unseen(totals: Totals, law: NoiseLaw, zero: float) -> Bound:
+    """A public bound if no people are seen, with room for as many people as noise may hide."""
+    hidden = 10.0 * law.deviation(1)
+    return Bound(
+        size=_UNSEEN_BOUND,
+        cut_deviation=hidden * _UNSEEN_BOUND,
+        n_people=0.0,
+        n_zero=zero if zero > 3.0 * law.deviation(1) else 0.0,
+        concern="unseen",
+    )
+
 
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
 # needs a good tail; the number of groups of a person is found with less.

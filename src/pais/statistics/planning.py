@@ -13,31 +13,23 @@ import numpy as np
 from pais._base import validate
 from pais._base.numerics import exact
 from pais._base.randomness import BitSource, PaidBits, bit_source
-from pais.accounting import Accounts, Part, new_name
-from pais.accounting.amounts import what_is_left
-from pais.column_survey import column_ranges
+from pais.accounting.ledger import Accounts
+from pais.accounting.part import Part, what_is_left
+from pais.accounting.stores import new_name
 from pais.data.ball import Ball
 from pais.data.checks import listed
 from pais.data.columns import Missing
-from pais.data.engines import AllRows, Engine
+from pais.data.engines.base import AllRows, Engine
 from pais.data.units import Unit
 from pais.errors import ArgumentError, BudgetError, SurveyWarning
-from pais.mechanisms import (
-    GaussianNoise,
-    LpNoise,
-    NoiseLaw,
-    VectorStatistic,
-    exact_epsilon,
-    gaussian_noise,
-    geometric_noise,
-    laplace_noise,
-)
-from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split
-from pais.planning import Plan
-from pais.planning.column_range import ColumnRange, apart, settled_range
+from pais.mechanisms.base import exact_epsilon
+from pais.mechanisms.blocks import Bins, Block, Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, gaussian_noise, geometric_noise, laplace_noise
+from pais.planning.column_survey import ColumnRange, apart, column_ranges, settled_range
+from pais.planning.plan import Plan
 from pais.planning.settings import SAMPLINGS
-from pais.planning.spread import Spread
 from pais.planning.survey_noise import SurveyNoise
+from pais.planning.tails import Spread
 from pais.privacy.amplification import largest_shift
 from pais.privacy.calibration import calibrate
 from pais.privacy.guarantee import PURE_NOISE, STATED
@@ -46,8 +38,7 @@ from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule, UniformRule
 from pais.statistics.clipping import bounded, with_ends
 from pais.statistics.recipes import Recipe, Weighted
-from pais.statistics.table import By, Fields
-from pais.statistics.words import Caution
+from pais.statistics.table import By, Caution, Fields
 
 #: The number of rows is not known before the release. This is a tenth of one over 100 million rows.
 DEFAULT_DELTA = 1e-9

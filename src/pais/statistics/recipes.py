@@ -1,30 +1,83 @@
-"""Recipes: which blocks a statistic releases, and how its values follow from released totals.
-
-A recipe estimates the values of many totals at once, in arrays of shape (draws, groups, coordinates), because standard
-errors and intervals come from totals with simulated noise. Estimates see released totals only.
-"""
+"""Recipes of statistics with several values for a column: histograms, covariances and descriptions."""
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pais._base import validate
 from pais._base.numerics import FloatArray
-from pais.data.scales import Auto
+from pais.data.kinds import Auto, Dates
 from pais.errors import ArgumentError
-from pais.mechanisms.blocks import Block, Line, Rows, Split
-from pais.statistics.estimates import (
-    largest,
-    mean_and_variance,
-    mean_place,
-    shares,
-)
-from pais.statistics.frames import Axis
-from pais.statistics.table import Field, Fields
+from pais.mechanisms.blocks import Bins, Block, Line, Product, Rows, Split
+from pais.statistics.table import Axis, Bin, Field, Fields
+
+
+def largest(field: Field) -> float:
+    return max(abs(field.low), abs(field.high))
+
+
+def equal_bins(field: Field, n_bins: int) -> FloatArray:
+    """Edges of bins of equal width, without digits that are rounding errors."""
+    edges = np.linspace(field.low, field.high, n_bins + 1)
+    inner = [float(f"{edge:.12g}") for edge in edges[1:-1]]
+    return np.array([field.low, *inner, field.high])
+
+
+def shares(part: FloatArray) -> FloatArray:
+    """Shares of noisy counts; equal shares if no count is positive."""
+    counts = np.maximum(part, 0.0)
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), 1.0 / part.shape[-1])
+
+
+def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
+    """Mean place between the bounds, from the two totals of a split or from one total of coordinates in [-1, 1].
+
+    If the number of cells `n` is known from other totals too, only the difference of the two totals is used.
+    """
+    if n is None:
+        return shares(part)[..., 1:]
+    total = part if part.shape[-1] == 1 else part[..., 1:] - part[..., :1]
+    return np.clip(0.5 + 0.5 * total / np.maximum(n, 1.0), 0.0, 1.0)
+
+
+def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance in own units, from the totals of a split or of categories."""
+    n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
+    if field.is_listed or field.is_truth:
+        share = shares(part) if field.is_listed else shares(part)[..., 1:]
+        return share, share * (1.0 - share) * n / (n - 1.0)
+    mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
+    square = part[..., 2:] / n
+    variance = np.clip(square - mean * mean, 0.0, mean * (1.0 - mean)) * n / (n - 1.0)
+    return field.low + field.width * mean, field.width**2 * variance
+
+
+def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArray:
+    """Quartiles from counts in bins, with the edges of all bins, and the number of cells."""
+    below = np.cumsum(part, axis=-1)
+    # Counts below and above an edge both tell the number of cells below it; this weighs them by their noise.
+    below -= np.linspace(0.0, 1.0, part.shape[-1] + 1)[1:] * (below[..., -1:] - n)
+    # A noisy distribution function is made to increase, by the mean of the nearest ones above and below that do.
+    above = np.maximum.accumulate(below, axis=-1)
+    under = np.minimum.accumulate(below[..., ::-1], axis=-1)[..., ::-1]
+    below = np.concatenate([np.zeros_like(n), np.maximum(0.5 * (above + under), 0.0)], axis=-1)
+    quartiles = []
+    for level in (0.25, 0.5, 0.75):
+        target = level * below[..., -1:]
+        bin_of = np.clip((below[..., 1:] < target).sum(axis=-1, keepdims=True), 0, part.shape[-1] - 1)
+        low, high = (np.take_along_axis(below, bin_of + offset, axis=-1) for offset in (0, 1))
+        within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
+        quartiles.append(edges[bin_of] + np.clip(within, 0.0, 1.0) * np.diff(edges)[bin_of])
+    return np.concatenate(quartiles, axis=-1)
+
 
 #: A block, and its importance: the noise of a block is inversely proportional to it.
 Weighted = tuple[Block, float]
@@ -320,3 +373,186 @@ def moments_of(parts: list[FloatArray], fields: Fields, lost: Lost | None) -> tu
     shift = lost.first / n
     more = lost.second / n - shift * (2.0 * (mean - lost.centers) + shift)
     return mean + shift, np.maximum(variance + more, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Recipe):
+    """Number of cells in each bin of a column, or in each category."""
+
+    name, title, name_for_people = "histogram", "histogram", "histogram of rows"
+    needs_cells = False
+    counts_clipped = False
+    is_linear = True
+    bins: Any = 10
+
+    def require(self, fields: Fields) -> None:
+        fields.require(self.title)
+        self.blocks(fields)
+
+    def blocks(self, fields: Fields) -> list[Weighted]:
+        return [
+            (
+                field.levels(others=False)
+                if field.is_listed or field.is_truth
+                else Bins(column=field.start, edges=field.coordinates(self.edges(field)[1:-1])),
+                1.0,
+            )
+            for field in fields.columns
+        ]
+
+    def edges(self, field: Field) -> FloatArray:
+        """The edges of the bins of a column in own units, its bounds included."""
+        bins = self.bins.get(field.name, 10) if isinstance(self.bins, Mapping) else self.bins
+        if isinstance(bins, (Sequence, np.ndarray)):
+            if isinstance(field.column, Auto):
+                raise ArgumentError(
+                    f"bins of column {field.name!r} are edges, but its bounds are not known before the release. State "
+                    "its bounds, or pass a number of bins."
+                )
+            edges = validate.real_array("bins", bins)
+            inside = edges.ndim == 1 and edges.size > 1 and edges[0] == field.low and edges[-1] == field.high
+            if not inside or np.any(np.diff(edges) <= 0.0):
+                raise ArgumentError(
+                    f"bins of column {field.name!r} must increase from its lower bound {field.low:g} to its upper "
+                    f"bound {field.high:g}. Pass such edges, or a number of bins."
+                )
+            return edges
+        return equal_bins(field, validate.count("bins", bins))
+
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        return np.concatenate(parts, axis=-1)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        return np.maximum(values, 0.0)
+
+    def _labels(self, field: Field) -> list[Any]:
+        if field.is_listed or field.is_truth:
+            return list(field.values)
+        edges = self.edges(field)
+        ends = field.column.times(edges) if isinstance(field.column, Dates) else edges.tolist()
+        return [Bin(low, high) for low, high in itertools.pairwise(ends)]
+
+    def rows(self, fields: Fields) -> Axis | None:
+        names = [field.name for field in fields.columns]
+        labels = [self._labels(field) for field in fields.columns]
+        if len(names) == 1:
+            return Axis.of(labels[0], names[0])
+        first = [name for name, several in zip(names, labels, strict=True) for _ in several]
+        return Axis(
+            names=("column", "bin"), levels=(tuple(first), tuple(label for several in labels for label in several))
+        )
+
+    def columns(self, fields: Fields) -> Axis | None:
+        return None
+
+    def is_date(self, fields: Fields) -> NDArray[np.bool_]:
+        axis = self.rows(fields)
+        return np.zeros(1 if axis is None else len(axis), dtype=bool)
+
+
+class Covariance(Recipe):
+    """Covariances of all pairs of columns, from rows without missing values."""
+
+    name, title = "covariance", "covariance"
+    by_cell = False
+
+    def require(self, fields: Fields) -> None:
+        fields.require(self.title, categories=False)
+
+    def blocks(self, fields: Fields) -> list[Weighted]:
+        starts = [field.start for field in fields.columns]
+        first, second = np.triu_indices(len(starts))
+        products = [Product(first=starts[i], second=starts[j]) for i, j in zip(first, second, strict=True)]
+        # Means and the count enter the covariances with small factors, so their noise may be larger.
+        lines = [Line(column=start, slope=1.0, intercept=0.0) for start in starts]
+        return [*((block, 1.0) for block in products), *((block, 0.5) for block in lines), (Rows(), 0.5)]
+
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        d = len(fields.columns)
+        totals = np.concatenate(parts, axis=-1)
+        n = np.maximum(totals[..., -1:], 2.0)
+        mean = np.clip(totals[..., -1 - d : -1] / n, -1.0, 1.0)
+        first, second = np.triu_indices(d)
+        product = totals[..., : first.size] / n - mean[..., first] * mean[..., second]
+        product *= n / (n - 1.0)
+        half = np.array([0.5 * field.width for field in fields.columns])
+        product = np.where(first == second, np.maximum(product, 0.0), product) * half[first] * half[second]
+        matrix = np.empty((*totals.shape[:-1], d, d))
+        matrix[..., first, second] = matrix[..., second, first] = product
+        return matrix.reshape(*totals.shape[:-1], d * d)
+
+    def rows(self, fields: Fields) -> Axis | None:
+        return self.columns(fields)
+
+    def is_date(self, fields: Fields) -> NDArray[np.bool_]:
+        return np.zeros(len(fields.columns) ** 2, dtype=bool)
+
+
+_DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
+
+# Bins of equal width of a column from which quartiles are read. Two more bins hold the bounds alone, where many values
+# may be equal, such as zeros: all coordinates that are this near to a bound count as the bound.
+_N_BINS, _AT_BOUND = 64, 2.0**-40
+
+
+class Description(Recipe):
+    """Count, mean, standard deviation and quartiles of each column. Quartiles are known up to a bin."""
+
+    name, title = "description", "description"
+    power = 1
+
+    def require(self, fields: Fields) -> None:
+        fields.require(self.title)
+
+    def blocks(self, fields: Fields) -> list[Weighted]:
+        return [weighted for field in fields.columns for weighted in ((moments(field), 1.0), *self._bins(field))]
+
+    def _bins(self, field: Field) -> list[Weighted]:
+        if field.is_listed or field.is_truth:
+            return []
+        inner = np.linspace(-1.0, 1.0, _N_BINS + 1)[1:-1].tolist()
+        return [(Bins(column=field.start, edges=(-1.0 + _AT_BOUND, *inner, 1.0 - _AT_BOUND)), 1.0)]
+
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        remaining, counted, places = iter(parts), [], []
+        for field in fields.columns:
+            counted.append(next(remaining))
+            n = counted[-1].sum(axis=-1, keepdims=True)
+            quartiles = np.full((*n.shape[:-1], len(field.labels), 3), np.nan)
+            if self._bins(field):
+                edges = np.linspace(field.low, field.high, _N_BINS + 1)
+                edges = np.array([field.low, *edges, field.high])
+                quartiles[..., 0, :] = quartiles_of(next(remaining), n, edges)
+            places.append((n, quartiles))
+        mean, variance = moments_of(counted, fields, lost)
+        first = [by_label([n for n, _ in places], fields), mean, np.sqrt(variance)]
+        quartiles = np.concatenate([several for _, several in places], axis=-2)
+        table = np.concatenate([np.stack(first, axis=-1), quartiles], axis=-1)
+        return np.swapaxes(table, -1, -2).reshape(*table.shape[:-2], -1)
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        return Means().noise_of_bounds(low, high, mean)
+
+    def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
+        pairs = [
+            (0.0, 1.0) if field.is_listed else (field.low, field.high) for field in fields.columns for _ in field.labels
+        ]
+        low, high = np.array(pairs).T
+        nothing, anything = np.zeros_like(low), np.full_like(low, np.inf)
+        least = np.concatenate([nothing, low, nothing, np.tile(low, 3)])
+        most = np.concatenate([anything, high, anything, np.tile(high, 3)])
+        return np.clip(values, least, most)
+
+    def resolution(self, fields: Fields) -> FloatArray:
+        widths = [field.width / _N_BINS if self._bins(field) else 0.0 for field in fields.columns for _ in field.labels]
+        return np.concatenate([np.zeros(3 * len(widths)), np.tile(widths, 3)])
+
+    def rows(self, fields: Fields) -> Axis | None:
+        return Axis.of(_DESCRIBED)
+
+    def columns(self, fields: Fields) -> Axis | None:
+        return Axis.of(fields.labels)
+
+    def is_date(self, fields: Fields) -> NDArray[np.bool_]:
+        dates = np.array([field.is_date for field in fields.columns for _ in field.labels])
+        return np.concatenate([dates & (name not in ("count", "std")) for name in _DESCRIBED])

@@ -6,27 +6,33 @@ from dataclasses import replace
 
 import numpy as np
 
-from pais.accounting import Part, Prepaid, Release, accounts
-from pais.data.engines import Engine
-from pais.data.identifiers import people_concern
+from pais.accounting.certificate import Release
+from pais.accounting.ledger import Prepaid, accounts
+from pais.accounting.part import Part
+from pais.data.engines.base import Engine
 from pais.data.sources import cells, names_of, source
-from pais.data.units import most_units
+from pais.data.units import most_units, people_concern
 from pais.errors import ArgumentError
-from pais.mechanisms import GaussianNoise, GeometricNoise, VectorStatistic
-from pais.mechanisms.blocks import Ends
+from pais.mechanisms.blocks import Ends, VectorStatistic
+from pais.mechanisms.noise import GaussianNoise, GeometricNoise
 from pais.pipeline import run
-from pais.planning import Plan
+from pais.planning.plan import Plan
 from pais.privacy.guarantee import delta_concern, epsilon_concern, ledger_concern, warn
-from pais.statistics.clipping import BeyondBounds, EndCounts, clipped_cautions, clipping_in_words, notes_of
-from pais.statistics.frames import combined
-from pais.statistics.legibility import empty_note, lost_cautions
+from pais.statistics.clipping import (
+    BeyondBounds,
+    EndCounts,
+    clipped_cautions,
+    clipping_in_words,
+    empty_note,
+    lost_cautions,
+    notes_of,
+)
 from pais.statistics.people import released_totals
 from pais.statistics.planning import Aim, Found, Price, Request, Survey, planned
 from pais.statistics.recipes import Recipe
 from pais.statistics.result import Statistic
-from pais.statistics.table import Fields, Selection
+from pais.statistics.table import Fields, Selection, about_rows, combined, only_label, weights_note
 from pais.statistics.uncertainty import Uncertainty
-from pais.statistics.words import about_rows, only_label, weights_note
 
 
 def released(rows: object, recipe: Recipe, request: Request) -> Statistic:

@@ -13,17 +13,18 @@ from numpy.typing import NDArray
 from pais._base import validate
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
-from pais.accounting import Certificate
+from pais.accounting.certificate import Certificate
 from pais.data.checks import listed
 from pais.data.kinds import Boolean, Categories
 from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
-from pais.planning import Fit, Plan
+from pais.planning.fit import Fit
+from pais.planning.plan import Plan
 from pais.privacy.guarantee import warn
-from pais.report import ReportHeader, StatisticResults, today, write_report
+from pais.show.page import ReportHeader, today, write_report
 from pais.statistics.clipping import ClippedShare, percent
-from pais.statistics.frames import Axis, aligned, combined, labelled, short, side_by_side, with_error
-from pais.statistics.words import Caution
+from pais.statistics.page import StatisticResults
+from pais.statistics.table import Axis, Caution, aligned, combined, labelled, short, side_by_side, with_error
 
 #: Lower and upper ends of intervals at a level.
 Interval = Callable[[float], tuple[FloatArray, FloatArray]]

@@ -17,9 +17,8 @@ from scipy import special
 
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
-from pais.mechanisms import NoiseLaw, VectorStatistic
-from pais.mechanisms.blocks import Levels, Rows, Split
-from pais.mechanisms.integer_noise import GeometricNoise
+from pais.mechanisms.blocks import Levels, Rows, Split, VectorStatistic
+from pais.mechanisms.noise import GeometricNoise, NoiseLaw
 from pais.statistics.clipping import BeyondBounds
 from pais.statistics.recipes import Lost, Recipe
 from pais.statistics.table import Fields

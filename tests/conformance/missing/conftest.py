@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pais.data.engines import batches as batch_engine, files, streams
+from pais.data.engines import files, streams, streams as batch_engine
 
 
 @pytest.fixture(autouse=True, params=[64, 1 << 17], ids=["small batches", "large batches"])

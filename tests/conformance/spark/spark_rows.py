@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 import pais
 from pais import Ball, CoresetRule, UniformRule
 from pais._base.randomness import BitSource, bit_source
-from pais.data.engines import Block, Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.base import Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.blocks import Block
 from pais.data.sources import source
 
 Floats = NDArray[np.float64]

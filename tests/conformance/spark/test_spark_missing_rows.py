@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, DataError, DPKMeans, UniformRule
-from pais.data.engines import Engine
+from pais.data.engines.base import Engine
 from pais.data.sources import source
 from tests.conformance.missing.missing_sources import (
     BALL,

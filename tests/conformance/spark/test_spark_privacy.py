@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 import pais
 from pais import Ball, DataError
 from pais._base.randomness import BitSource, StreamBits, bit_source
-from pais.data.engines import Block, Fold
+from pais.data.engines.base import Fold
+from pais.data.engines.blocks import Block
 from pais.data.sources import source
 from tests.conformance.spark.spark_rows import FEATURES, RADIUS, Rows, kept
 from tests.conftest import SPARK
@@ -104,7 +105,7 @@ def test_the_log_of_what_is_sent_to_java_does_not_hold_the_bits_of_a_release(fra
 
 
 def test_a_worker_with_another_version_is_named(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pais.data.engines import spark_actions
+    from pais.data.engines import spark as spark_actions
 
     monkeypatch.setattr(spark_actions, "__version__", "99.0")
     with pytest.raises(DataError, match=rf"workers have pais {pais.__version__}, but the driver has pais 99\.0"):
@@ -114,7 +115,7 @@ def test_a_worker_with_another_version_is_named(spark: Any, monkeypatch: pytest.
 def test_a_worker_without_this_package_says_so() -> None:
     from pyspark import cloudpickle
 
-    from pais.data.engines.spark_actions import _explain, _importing
+    from pais.data.engines.spark import _explain, _importing
 
     sent = cloudpickle.dumps(_importing(b"", "1.0"))
     code = f"import sys, pickle; sys.modules['pais'] = None; list(pickle.loads({sent!r})(iter([])))"
@@ -176,6 +177,6 @@ except pais.DataError as error:
 
 
 def test_a_python_that_does_not_start_names_the_variable_to_set() -> None:
-    from pais.data.engines.spark_actions import _explain
+    from pais.data.engines.spark import _explain
 
     assert "PYSPARK_PYTHON" in _explain(RuntimeError(f'Cannot run program "python3": {CANARY}'))

@@ -13,9 +13,10 @@ from pyspark.sql import functions
 
 import pais
 from pais import Ball, DPKMeans, UniformRule
-from pais.data.engines import Engine, spark_actions
+from pais.data.engines import spark as spark_actions
+from pais.data.engines.base import Engine
 from pais.data.engines.spark import read_frame
-from pais.norm_survey import _NormCounts
+from pais.planning.norm_survey import _NormCounts
 from tests.conformance.test_units import FEATURES, FRAME, N_PEOPLE, RADIUS, TEXT, csv, drawn, parquet, usable
 from tests.conftest import SPARK
 

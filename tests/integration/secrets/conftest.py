@@ -12,11 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from pais.data.engines import WeightedRows
-from pais.mechanisms.kmeans import residual
-from pais.mechanisms.kmeans.grid import Grid
-from pais.mechanisms.kmeans.residual import ResidualSample
-from pais.sampler import WeightedSample
+from pais.data.engines.base import WeightedRows
+from pais.kmeans import sums as residual
+from pais.kmeans.sums import Grid, ResidualSample
+from pais.pipeline import WeightedSample
 from tests.integration.secrets.planted import Secrets, frame
 
 Floats = NDArray[np.float64]

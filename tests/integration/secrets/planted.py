@@ -21,12 +21,11 @@ from typer.testing import CliRunner
 
 import pais
 from pais import DPKMeans
-from pais.cli import app
-from pais.data.engines import WeightedRows
-from pais.mechanisms.kmeans.grid import Grid
-from pais.mechanisms.kmeans.lloyd import LloydSample
-from pais.mechanisms.kmeans.residual import ResidualSample
-from pais.sampler import WeightedSample
+from pais.cli.app import app
+from pais.data.engines.base import WeightedRows
+from pais.kmeans.mechanism import LloydSample
+from pais.kmeans.sums import Grid, ResidualSample
+from pais.pipeline import WeightedSample
 
 Floats = NDArray[np.float64]
 # One row within the ball, and one far beyond it, which is clipped.

@@ -13,7 +13,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pais.cli import files
-from pais.report import write_report
+from pais.show.page import write_report
 from tests.integration.secrets.planted import NAMES, SEED, Secrets, assert_quiet, command, fitted, frame, leaks
 
 Floats = NDArray[np.float64]

@@ -17,8 +17,8 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais import norm_survey
-from pais.mechanisms.kmeans.grid import Grid
+from pais.kmeans.sums import Grid
+from pais.planning import norm_survey
 from tests.integration.secrets.planted import (
     DIGITS,
     FAR,
@@ -225,7 +225,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         for rows in data:
             assert_no_size(lambda rows=rows: fitted(rows, **STATED))
     with monkeypatch.context() as change:
-        change.setattr("pais.estimators.kmeans.np.empty", runs_out)
+        change.setattr("pais.kmeans.estimator.np.empty", runs_out)
         for act in (model.predict, model.transform, model.score):
             assert_no_size(lambda act=act: act(ROWS))
     with monkeypatch.context() as change:
@@ -237,7 +237,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert_no_size(lambda: fitted(ROWS.tolist()))
         assert_no_size(lambda: pais.survey(ROWS.tolist(), epsilon=1.0))
     with monkeypatch.context() as change:
-        change.setattr("pais.estimators.base.validate_data", runs_out)
+        change.setattr("pais.estimator.validate_data", runs_out)
         assert_no_size(lambda: fitted(ROWS))
         assert_no_size(lambda: model.predict(tables[0]))
 

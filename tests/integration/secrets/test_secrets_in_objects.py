@@ -18,10 +18,9 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais.data.engines import WeightedRows
-from pais.mechanisms.kmeans.grid import Grid
-from pais.mechanisms.kmeans.residual import ResidualSample
-from pais.report import report_html
+from pais.data.engines.base import WeightedRows
+from pais.kmeans.sums import Grid, ResidualSample
+from pais.show.page import report_html
 from tests.integration.secrets.planted import (
     FAR,
     N_ROWS,
@@ -42,7 +41,7 @@ from tests.integration.secrets.planted import (
     pieces,
     plan_of,
 )
-from tests.residual_cases import round_of
+from tests.support.residual_cases import round_of
 
 Floats = NDArray[np.float64]
 

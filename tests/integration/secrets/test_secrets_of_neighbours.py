@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais.accounting.digest import digest
-from pais.report import report_html
+from pais.accounting.certificate import digest
+from pais.show.page import report_html
 from tests.integration.secrets.planted import N_ROWS, NAMES, ROUTES, ROWS, SEED, STATED, fitted
 
 Floats = NDArray[np.float64]

@@ -12,8 +12,7 @@ import pytest
 
 import pais
 from pais._base.files import parse_json
-from pais.accounting import Entry
-from pais.accounting.entries import parts_of
+from pais.accounting.stores import Entry, parts_of
 
 NORMS = pais.NormDistribution.from_histogram([0.0, 1.0, 2.0], [3000.0, 5000.0])
 GAUSSIAN = pais.GaussianProfile(30.0, 40.0)

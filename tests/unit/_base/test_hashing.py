@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
-from pais._base import hashing
-from pais._base.hashing import HashIndex
+from pais.data import ids as hashing
+from pais.data.ids import HashIndex
 
 Words = NDArray[np.uint64]
 

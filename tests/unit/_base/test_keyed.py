@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from pais import DataError
-from pais._base.keyed import ContentHash, SecretBits, Words32, Words64, siphash24
 from pais._base.numerics import FloatArray
-from pais._base.randomness import StreamBits
-from pais.data.engines import row_ids
-from pais.data.engines.row_ids import Occurrences, RowIds
+from pais._base.randomness import ContentHash, SecretBits, StreamBits, Words32, Words64, siphash24
+from pais.data.engines import partition as row_ids
+from pais.data.engines.partition import Occurrences, RowIds
 
 KEY = bytes(range(32))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pais._base.rootfind import secant_guess, shrink_bracket
+from pais._base.numerics import secant_guess, shrink_bracket
 
 ROOTS = np.array([0.3, 2.0, 7.5, 19.99])
 

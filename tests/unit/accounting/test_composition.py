@@ -15,9 +15,9 @@ from scipy import integrate
 from scipy.stats import norm as normal
 
 import pais
-from pais.accounting import Part, composition
-from pais.accounting.composition import tight_epsilon
-from pais.accounting.curves import Pairs, adding, log_added_delta, pairs_of, removing
+from pais.accounting import composition
+from pais.accounting.composition import Pairs, adding, log_added_delta, pairs_of, removing, tight_epsilon
+from pais.accounting.part import Part
 
 RADIUS = 2.0
 BALL = pais.Ball(radius=RADIUS)

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.accounting.digest import digest
+from pais.accounting.certificate import digest
 from pais.cli.app import app
 
 ROWS = np.random.default_rng(0).normal(size=(3000, 2))

@@ -18,9 +18,8 @@ from sklearn.base import clone
 
 import pais
 from pais._base.numerics import exact
-from pais.accounting import Part
-from pais.accounting.amounts import down, up
-from pais.accounting.entries import parts_of
+from pais.accounting.part import Part, down, up
+from pais.accounting.stores import parts_of
 from tests.unit.accounting.ledger_cases import RADIUS, model, plan, rows
 
 

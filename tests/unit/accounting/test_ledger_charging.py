@@ -24,7 +24,7 @@ import pais.pipeline
 from pais._base.randomness import BitSource
 from pais._base.tape import TAPE
 from pais.accounting import stores
-from pais.accounting.amounts import what_is_left
+from pais.accounting.part import what_is_left
 from tests.unit.accounting.ledger_cases import RADIUS, model, norms, plan, rows
 
 

@@ -20,8 +20,8 @@ import pytest
 
 import pais
 from pais.accounting import stores
-from pais.accounting.amounts import Budget
-from pais.accounting.entries import Entry, new_entry
+from pais.accounting.part import Budget
+from pais.accounting.stores import Entry, new_entry
 
 
 def edited(change: Callable[[Any], Any]) -> Callable[[str], str]:

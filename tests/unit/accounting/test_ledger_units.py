@@ -13,7 +13,7 @@ import pytest
 
 import pais
 from pais import Ledger, MismatchError, Part
-from pais.accounting.entries import Entry
+from pais.accounting.stores import Entry
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(900, 2)), columns=["x", "y"]).assign(
     who=np.arange(900) // 3, household=np.arange(900) // 9

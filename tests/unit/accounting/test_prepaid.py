@@ -15,7 +15,8 @@ import pytest
 
 import pais
 from pais._base.randomness import SecureBits
-from pais.accounting import Part, Prepaid, accounts
+from pais.accounting.ledger import Prepaid, accounts
+from pais.accounting.part import Part
 
 DELTA = 1e-6
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pais
-from pais.accounting import Part
-from pais.accounting.part import survey_shift
+from pais.accounting.part import Part, survey_shift
 from tests.unit.price_cases import BALL, survey
 
 COUNT = pais.WeightedCount(noise=pais.laplace_noise(4.0))

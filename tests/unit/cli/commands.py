@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from typer.testing import CliRunner
 
-from pais.cli import app
+from pais.cli.app import app
 
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais import auditing
-from pais.cli import app
+from pais import audit as auditing
+from pais.cli.app import app
 
 
 def run(*arguments: object) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from pais import Survey
 from pais.cli import demo
 from pais.data.tables import Table
-from pais.report import today
+from pais.show.page import today
 from tests.unit.cli.commands import RELEASE, blobs, kmeans, left_in, pais, strict_json
 
 CERTIFICATE_KEYS = {

@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.cli import app
+from pais.cli.app import app
 from tests.unit.delta_cases import SURVEYED, certificate, facts, rows
 
 # -- the command line ------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pais.cli import app
+from pais.cli.app import app
 
 
 def pais(*arguments: object) -> Any:

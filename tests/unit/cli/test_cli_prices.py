@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.cli import app
+from pais.cli.app import app
 
 
 @pytest.fixture

@@ -19,8 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from pais.cli import app, show
-from pais.data.identifiers import identifiers
+from pais.cli import show
+from pais.cli.app import app
+from pais.data.units import identifiers
 
 N = 6000
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}

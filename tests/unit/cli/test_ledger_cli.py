@@ -15,7 +15,8 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais.cli import app, files
+from pais.cli import files
+from pais.cli.app import app
 
 ROOT = Path(__file__).parents[3]
 RELEASE = {"centers.parquet", "centers.csv", "certificate.json", "model.json", "report.html"}

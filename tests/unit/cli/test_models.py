@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import pais as package
-from pais.accounting import Certificate
+from pais.accounting.certificate import Certificate
 from tests.unit.cli.commands import left_in, pais, strict_json
 
 COLUMNS = "age=18:100,income=0:250000,visits=0:50,premium=bool,region=[north|south|east|west]"

@@ -8,7 +8,7 @@ import pytest
 import typer.main
 
 from pais.cli.app import app
-from pais.cli.spelling import spelled, spelling
+from pais.cli.guard import spelled, spelling
 from tests.unit.cli.commands import pais
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]  # a group

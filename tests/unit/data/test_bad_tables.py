@@ -9,14 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pais
-from pais import (
-    Ball,
-    DataError,
-    Plan,
-    WeightedCount,
-    laplace_noise,
-    sample,
-)
+from pais import Ball, DataError, Plan, WeightedCount, laplace_noise, sample
 from tests.unit.bad_values import BALL, CANARY, EVERY, NO_NUMBERS, each_refused, refused
 
 # -- rows ----------------------------------------------------------------------------------------------------

@@ -16,8 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 import pais
 from pais import ArgumentError, Schema
-from pais.data.kinds import Categories
-from pais.data.scales import Auto
+from pais.data.kinds import Auto, Categories
 
 STATED: dict[str, Any] = {
     "age": (18, 100),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pais import Ball, ConstrainedRule, CoresetRule, FunctionRule, GaussianProfile, LinearProfile, Rule, UniformRule
-from pais.data.engines.screen import Screen
+from pais.data.engines.blocks import Screen
 
 RADIUS = 3.0
 

@@ -17,7 +17,7 @@ import pytest
 
 import pais
 from pais import DataError
-from pais.data.headers import require_header
+from pais.data.dialect import require_header
 from pais.data.tables import Table, read
 
 NAMES = ("age", "income", "member")

@@ -12,8 +12,8 @@ import pytest
 
 import pais
 from pais import KMeansSettings, MismatchError, Plan, Schema, Survey
-from pais.accounting import Certificate
-from pais.planning import Facts
+from pais.accounting.certificate import Certificate
+from pais.planning.facts import Facts
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = Schema.of({"age": (18, 100), "premium": bool, "region": ["north", "south"], "income": "auto"}).resolved(

@@ -8,7 +8,7 @@ import pytest
 import pais
 from pais._base.octaves import BINS_PER_OCTAVE, edges
 from pais.planning.norm_counts import NoisyCounts
-from pais.planning.spread import Spread
+from pais.planning.tails import Spread
 from pais.statistics.recipes import Means, Sums, Variances
 
 

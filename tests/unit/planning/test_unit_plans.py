@@ -14,7 +14,7 @@ import pytest
 import pais
 from pais import Ball, Certificate, MismatchError, NormDistribution, Plan, Survey
 from pais.data.units import Unit
-from pais.planning.kmeans import KMeansSettings
+from pais.kmeans.planning import KMeansSettings
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(900, 2)), columns=["x", "y"]).assign(who=np.arange(900) // 3)
 NORMS = NormDistribution.from_histogram([0.0, 1.0, 4.0], [100.0, 200.0])

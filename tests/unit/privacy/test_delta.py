@@ -22,7 +22,7 @@ import pais
 from pais._base.numerics import exact
 from pais.privacy import guarantee
 from pais.privacy.guarantee import default_delta
-from tests.oracles import remove_delta
+from tests.support.oracles import remove_delta
 from tests.unit.delta_cases import SURVEYED, rows
 
 BALL = pais.Ball(radius=4.0)

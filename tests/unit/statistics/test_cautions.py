@@ -15,8 +15,8 @@ import pandas as pd
 import pytest
 
 import pais
+from pais.cli.commands import described
 from pais.cli.explain import explanation
-from pais.cli.released_statistics import described
 from pais.errors import QualityWarning, SurveyWarning
 
 PEOPLE = pais.example_people(2_000, random_state=0).to_pandas()

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 import pais
-from pais.data.scales import BEYOND, Auto, Bounds, Dates
+from pais.data.kinds import BEYOND, Auto, Bounds, Dates
 from pais.errors import QualityWarning, SurveyWarning
 
 PEOPLE = pais.example_people(10_000, random_state=0).to_pandas()

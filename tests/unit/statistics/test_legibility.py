@@ -12,9 +12,9 @@ import pytest
 
 import pais
 from pais import ArgumentError
-from pais.cli.released_statistics import described
+from pais.cli.commands import described
 from pais.errors import QualityWarning
-from pais.statistics.frames import with_error
+from pais.statistics.table import with_error
 from tests.unit.statistics.test_functions import COLUMNS, LARGE, REGIONS, TABLE
 
 pytestmark = pytest.mark.filterwarnings("ignore:epsilon=:pais.errors.PrivacyWarning")

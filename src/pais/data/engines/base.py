@@ -20,8 +20,7 @@ from pais._base.threads import in_threads
 from pais.data.ball import Ball, require_width
 from pais.data.checks import listed
 from pais.data.columns import Columns
-from pais.data.engines.blocks import Block, Index, empty_block
-from pais.data.engines.screen import Screen
+from pais.data.engines.blocks import Block, Index, Screen, empty_block
 from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import DataError, MismatchError

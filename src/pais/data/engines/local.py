@@ -4,21 +4,326 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, row_bits
+from pais._base.lattice import IntArray
+from pais._base.numerics import ULP, FloatArray, round_down
+from pais._base.randomness import BitSource, KeyedBits, RandomState, RowBits, bernoulli, bit_source, row_bits
+from pais._base.threads import in_threads
 from pais._base.validate import without_sizes
 from pais.data.engines.base import Engine, Fold, KeptRows, RunningSum, Thinning, WeightedRows, join, quiet
-from pais.data.engines.blocks import Block, Index
-from pais.data.engines.members import Members, UnitThinning
+from pais.data.engines.blocks import Block, Index, Numbers
 from pais.data.engines.people import PeopleFold, PeopleTable
-from pais.data.engines.sieve import Sieve, Sifting
-from pais.data.units import seeded_identity
+from pais.data.ids import HashIndex
+from pais.data.schema import Schema
+from pais.data.units import Unit, UnitHash, seeded_identity
+from pais.errors import DataError
+
+Number = TypeVar("Number", bound=np.generic)
+
+#: Largest number of units of a source. An index of so many takes about 6 GB.
+MOST_UNITS = 10**8
+
+# Squares of norms are added in whole steps of this share of the squared radius, each rounded up.
+_SQUARE_BITS = 30
+
+# Rows whose unit is remembered between passes, in 4 bytes each. The units of further rows are looked up again.
+_REMEMBERED_ROWS = 1 << 27
+
+# Units whose probability is evaluated at a time.
+_CHUNK = 1 << 18
+
+
+class Members:
+    """The units of a source and the number of usable rows of each. Secret.
+
+    `add` every block first, then call `finish`; then the other methods may be called, also from several threads. A row
+    that holds NaN or infinity is not usable and does not count.
+    """
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self._hash, self._index = UnitHash(), HashIndex()
+        self._rows = np.zeros(1 << 12, dtype=np.int64)
+        self._masses = np.zeros(1, dtype=np.int32)
+        self._remembered: dict[object, NDArray[np.int32]] = {}
+        self._room = _REMEMBERED_ROWS
+        self._lock = Lock()
+
+    def add(self, block: Block) -> Numbers:
+        """Count the usable rows of a block, and return the number of the unit of each row, as `numbers` does."""
+        usable = block.finite()
+        words = self._hash.words(block.units)
+        whole = bool(usable.all())
+        with self._lock:
+            numbers = self._index.add(words if whole else words[usable])
+            if self._index.size > MOST_UNITS:
+                raise DataError(
+                    f"the source has more than {MOST_UNITS} units, the most that an index in memory can hold. Split "
+                    "it by unit, or group the rows of each unit first."
+                )
+            if self._index.size > len(self._rows):
+                more = max(self._index.size, 2 * len(self._rows)) - len(self._rows)
+                self._rows = np.concatenate([self._rows, np.zeros(more, dtype=np.int64)])
+            np.add.at(self._rows, numbers, 1)
+            owners = np.full(block.n_rows, -1, dtype=np.int32)
+            owners[usable] = numbers
+            if block.place is not None and block.n_rows <= self._room:
+                self._room -= block.n_rows
+                self._remembered[block.place] = owners
+        return owners
+
+    def finish(self) -> None:
+        """Compute the mass of the rows of each unit, once all blocks are added."""
+        self._masses = np.zeros(self.size + 1, dtype=np.int32)  # The last entry is for rows that are not usable.
+        for start in range(0, self.size, _CHUNK):
+            piece = slice(start, min(start + _CHUNK, self.size))
+            self._masses[piece] = self.unit.masses(self.n_rows[piece])
+
+    @property
+    def size(self) -> int:
+        return self._index.size
+
+    @property
+    def n_rows(self) -> IntArray:
+        """Number of usable rows of each unit."""
+        return self._rows[: self.size]
+
+    def numbers(self, block: Block) -> Numbers:
+        """The number of the unit of each row of a block, or -1 for a row that is not usable.
+
+        A row that is not usable did not count when the masses were shared out, so it must not contribute to any sum.
+        """
+        remembered = self._remembered.get(block.place)
+        if remembered is not None:
+            return remembered
+        return np.where(block.finite(), self._index.find(self._hash.words(block.units)), -1)  # [note: units-8]
+
+    def weighted(self, block: Block) -> Block:
+        """Give the rows of a block their masses, and return the block. Rows that are not usable have mass 0."""
+        block.owners = self.numbers(block)
+        block.weigh(of_units(self._masses, block.owners), 2.0**-self.unit.mass_bits)
+        return block
+
+
+def of_units(values: NDArray[Number], numbers: Numbers) -> NDArray[Number]:
+    """The value of the unit of each row. The last value is that of rows that are not usable, whose number is -1."""
+    return values.take(numbers, mode="wrap")
+
+
+@dataclass(kw_only=True, repr=False)
+class UnitThinning:
+    """Sampling of whole units: first `measure` every block, then `draw` once, then `keep` the rows of every block.
+
+    `identify` returns identities of units, which key the draws. Without it, the draws take the next bits of a source.
+
+    Notes
+    -----
+    Guarantee. A unit is kept as a whole, with exactly the probability of its norm. The weights of its rows add up to at
+    most the inverse of that probability: `tests/conformance/test_units.py`, `tests/theory/test_units.py`.
+    """
+
+    members: Members
+    thinning: Thinning
+    identify: Callable[[pa.Array], NDArray[np.uint64]] | None = None
+
+    def __post_init__(self) -> None:
+        size = self.members.size
+        self._squares = np.zeros(size, dtype=np.int64)
+        empty = np.zeros(0, dtype=np.uint64) if self.identify is None else self.identify(pa.nulls(0, pa.int64()))
+        self._identity = np.zeros((size, *empty.shape[1:]), dtype=np.uint64)
+        self._weights = np.zeros(size + 1)
+        self._lock = Lock()
+
+    @quiet
+    def measure(self, block: Block) -> None:
+        """Add the squared norms of a block's rows to those of their units. Sums of integers have no order."""
+        norm, ball = block.all_norms(self.thinning.ball), self.thinning.ball
+        numbers = self.members.numbers(block)
+        usable = np.flatnonzero(~np.isnan(norm) & (numbers >= 0))
+        share = np.minimum(norm.take(usable) / ball.radius * (1.0 + 4 * ULP), 1.0)
+        # At least one step, also where the square of a tiny norm underflows.
+        steps = np.ceil(share * share * (1.0 + 4 * ULP) * 2.0**_SQUARE_BITS).astype(np.int64)
+        steps = np.maximum(steps, 1, out=steps)  # [note: units-3]
+        numbers = numbers.take(usable)
+        identity = None if self.identify is None else self.identify(block.units)[usable]
+        with self._lock:
+            np.add.at(self._squares, numbers, steps)
+            if identity is not None:
+                self._identity[numbers] = identity
+
+    def norms(self, piece: slice) -> FloatArray:
+        """Norms of units, rounded up, and at most the radius."""
+        rows = np.maximum(self.members.n_rows[piece], self.members.unit.full_rows)
+        square = self._squares[piece] * 2.0**-_SQUARE_BITS / rows
+        radius = self.thinning.ball.radius
+        return np.minimum(np.sqrt(square) * (1.0 + 8 * ULP) * radius, radius)
+
+    @quiet
+    def draw(self, bits: RowBits) -> None:
+        """Keep each unit independently with the probability of its norm, and set the weights of its rows."""
+        unit = self.members.unit
+        for start in range(0, self.members.size, _CHUNK):
+            piece = slice(start, min(start + _CHUNK, self.members.size))
+            probability, ids = self.thinning.rule.evaluate(self.norms(piece)), self._identity[piece]
+            kept = bernoulli(
+                probability,
+                bits.first(ids),
+                lambda undecided, turn, ids=ids: bits.more(ids[undecided], turn),  # type: ignore[misc]  # bound now
+            )  # [note: units-4]
+            mass = unit.masses(self.members.n_rows[piece]) * 2.0**-unit.mass_bits
+            weight = np.maximum(round_down(1.0 / probability, 1.0), 1.0)
+            # Both factors are rounded down, and so is their product. [note: units-5]
+            self._weights[piece] = np.where(kept, np.where(mass < 1.0, np.nextafter(mass * weight, 0.0), weight), 0.0)
+
+    @quiet
+    def keep(self, block: Block) -> KeptRows:
+        """Return the rows of kept units, clipped to the ball."""
+        ball, numbers = self.thinning.ball, self.members.numbers(block)
+        weights = of_units(self._weights, numbers)
+        index = np.flatnonzero(weights > 0.0)
+        rows = block.taken(index, ball)
+        return KeptRows(index=index, rows=ball.clip(rows), weights=weights.take(index))
+
+
+#: Numbers that the candidates are expected to have at most: 128 MB.
+MOST_NUMBERS = 1 << 24
+#: All rows are held if they are known to have at most this many numbers: 256 MB.
+MOST_WHOLE = 1 << 25
+
+
+class Sieve:
+    """The first 8 bits of every row's draw, drawn early, and the rows whose bits are at most a ceiling. Secret.
+
+    The ceiling falls as rows arrive, so that the rows that pass fit into memory. It depends on the number of rows alone
+    and not on any bit, since otherwise the bits of the rows that pass would no longer be fair. A sample that keeps no
+    row with larger bits is drawn from these rows, with the same bits, and is the sample that a pass over all rows would
+    give. They are used once.
+
+    Notes
+    -----
+    Guarantee. The sample has the same distribution as one from a pass, and with a seed it is the same. Whether a pass
+    is needed changes time alone: `tests/unit/data/engines/test_sieve.py`.
+    """
+
+    def __init__(self, draws: RowBits) -> None:
+        self._draws, self._lock = draws, Lock()
+        self._schema: Schema | None = None
+        self._held: list[_Candidates] = []
+        self._ceiling, self._seen, self._most = -1, 0, 0
+
+    @classmethod
+    def of(cls, random_state: RandomState | BitSource, *, stream: int) -> Sieve | None:
+        """Return a sieve with the bits of a sample that `random_state` gives; None for a NumPy Generator."""
+        is_seed = isinstance(random_state, (int, np.integer))
+        return cls(row_bits(bit_source(random_state, stream=stream))) if random_state is None or is_seed else None
+
+    def begin(self, schema: Schema | None, n_numbers: int | None) -> None:
+        """Begin a pass over rows with this schema, of so many numbers if known. The number changes time alone."""
+        self._schema, self._held, self._seen = schema, [], 0
+        self._most = MOST_NUMBERS if n_numbers is None or n_numbers > MOST_WHOLE else MOST_WHOLE
+        self._ceiling = min(256 * self._most // (n_numbers or 1), 256) - 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether all finite rows are held."""
+        return self._ceiling == 255
+
+    def add(self, block: Block) -> None:
+        """Draw the first bits of the rows of a block, and hold the finite rows that pass."""
+        first = self._draws.first(block.identity)  # [note: keep-6]
+        candidates = _Candidates(block=block, first=first).below(self._ceiling, finite=True)
+        with self._lock:
+            self._held.append(candidates)
+            self._seen += block.n_rows * block.n_features
+            ceiling = self._ceiling
+            while self._seen * (ceiling + 1) > 256 * self._most:  # [note: keep-7]
+                ceiling = (ceiling + 1) // 2 - 1
+            if ceiling < self._ceiling:
+                self._ceiling, self._held = ceiling, [held.below(ceiling) for held in self._held]
+
+    def hold(self, block: Block, first: NDArray[np.uint8], *, ceiling: int, schema: Schema | None) -> None:
+        """Hold the finite rows of a table whose first bits are at most a ceiling, collected by others."""
+        self._held, self._ceiling, self._schema = [_Candidates(block=block, first=first)], ceiling, schema
+
+    def folded(self, fold: Fold) -> RunningSum:
+        """Return the sum over the rows that are held."""
+        total = RunningSum(fold)
+        in_threads(lambda held: total.over(held.block), self._held)
+        return total
+
+    def thinned(
+        self, thinning: Thinning, draws: RowBits, n_features: int, schema: Schema | None
+    ) -> WeightedRows | None:
+        """Return the sample, or None if it may keep other rows than those that are held."""
+        # Bits that a seed determines are the same now. Other bits are fresh, whoever draws them.
+        is_seeded = isinstance(draws, KeyedBits) or isinstance(self._draws, KeyedBits)
+        screen = thinning.screen(n_features)
+        with self._lock:
+            if screen.ceiling > self._ceiling or schema != self._schema or (is_seeded and draws != self._draws):
+                return None
+            known = [(held.block, _KnownBits(held.first, draws)) for held in self._held]
+            self._held, self._ceiling = [], -1
+        return join(in_threads(lambda item: thinning.keep(item[0], screen, item[1]), known), n_features)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Candidates:
+    """Rows and the first bits of their draws."""
+
+    block: Block
+    first: NDArray[np.uint8]
+
+    def below(self, ceiling: int, *, finite: bool = False) -> _Candidates:
+        """Return the rows with bits up to a ceiling; if `finite`, without rows that are not finite."""
+        passes = self.first <= ceiling
+        part = self if passes.all() else self._at(passes)
+        if finite and not (usable := part.block.finite()).all():
+            return part._at(usable)
+        return part
+
+    def _at(self, chosen: NDArray[np.bool_]) -> _Candidates:
+        index = np.flatnonzero(chosen)
+        return _Candidates(block=self.block.part(index), first=self.first.take(index))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sifting(Fold):
+    """A fold whose rows also pass through sieves. The sum is the same."""
+
+    fold: Fold
+    sieves: Sequence[Sieve]
+
+    @property
+    def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
+        return self.fold.uses_masses
+
+    def of(self, block: Block) -> NDArray[Any]:
+        for sieve in self.sieves:
+            sieve.add(block)
+        return self.fold.of(block)
+
+
+@dataclass(frozen=True, eq=False)
+class _KnownBits(RowBits):
+    """Bits of rows whose first bits were drawn before."""
+
+    known: NDArray[np.uint8]
+    draws: RowBits
+
+    def first(self, identity: NDArray[np.uint64]) -> NDArray[np.uint8]:
+        return self.known
+
+    def more(self, identity: NDArray[np.uint64], turn: int) -> NDArray[np.uint64]:
+        return self.draws.more(identity, turn)
+
 
 T = TypeVar("T")
 CarriedAt = Callable[[Index], pa.Table]

@@ -8,39 +8,529 @@ from __future__ import annotations
 import copy
 import functools
 import io
+import logging
 import operator
 import os
+import re
 import sys
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark import cloudpickle
+from pyspark.logger import PySparkLogger
+from pyspark.ml.functions import vector_to_array
+from pyspark.sql import (
+    functions as F,  # noqa: N812  # the name every Spark programmer knows
+    types as kinds,
+)
+from pyspark.sql.pandas.types import to_arrow_type
+
+from pais._base.numerics import FloatArray
+from pais._base.randomness import BitSource, KeyedBits, RandomState, SecretBits, SecureBits, row_bits
+from pais._base.validate import attempt
+from pais._version import __version__
+from pais.data.cells import MISSING_WORDS, is_text_column
+from pais.data.checks import listed, require_numeric
+from pais.data.columns import Columns, Layout
+from pais.data.dialect import Dialect, is_csv, no_csv, require_header, require_separator, separator_in
+from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
+from pais.data.engines.blocks import Block, RowBlock
+from pais.data.engines.local import Sieve
+from pais.data.engines.partition import (
+    Converting,
+    Encoding,
+    Folding,
+    Numbering,
+    Reading,
+    RowIds,
+    Thin,
+    Work,
+    answer_with,
+    label_batches,
+    rows_of,
+)
+from pais.data.engines.people import PeopleFold
+from pais.data.ids import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
+from pais.data.schema import Schema
+from pais.errors import ArgumentError, DataError
+
+T = TypeVar("T")
+OverBatches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+_BATCH_SETTING = "spark.sql.execution.arrow.maxRecordsPerBatch"
+
+# A batch sent to a worker has as many rows as fit into this many bytes, at least 1 and at most `_BATCH_ROWS`.
+_BATCH_BYTES = 1 << 25
+_BATCH_ROWS = 1 << 17
+
+_VERSION_MARK = "PAIS_WORKER_VERSION"
+
+# Parts of Spark's messages if the workers run another Python, or one without the packages that Spark needs.
+_OTHER_PYTHON = re.compile(
+    r"PYTHON_VERSION_MISMATCH|Python in worker has different version|No module named|Cannot run program"
+    r"|PACKAGE_NOT_INSTALLED"
+)
+_HINT = "set the environment variable PYSPARK_PYTHON to the Python of this program before Spark starts"
+
+
+def guarded(action: Callable[[], T], *, otherwise: str | None = None) -> T:
+    """Return the result of `action`, or raise our own error: Spark's errors and logs can quote the data."""
+    loggers: list[logging.Logger] = [
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger") for kind in ("SQL", "DataFrame")
+    ]
+    # At debug level these loggers write what is sent to Java, including the random bits of a release.
+    loggers += [logging.getLogger(f"py4j.{name}") for name in ("clientserver", "java_gateway")]
+    loggers.append(logging.getLogger("pyspark.sql.connect.logging"))
+    before = [logger.disabled for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.disabled = True
+        return action()
+    except Exception as error:
+        message = _explain(error) if otherwise is None else otherwise
+    finally:
+        for logger, disabled in zip(loggers, before, strict=True):
+            logger.disabled = disabled
+    # Raised outside the except block, so that Spark's exception does not become the context of this one.
+    raise DataError(message)
+
+
+def _explain(error: Exception) -> str:
+    text = str(error)
+    worker_version = re.search(rf"{_VERSION_MARK}=([\w.+-]+)", text)
+    if worker_version:
+        have = "cannot import pais" if worker_version[1] == "none" else f"have pais {worker_version[1]}"
+        return (
+            f"Spark's workers {have}, but the driver has pais {__version__}. Install the same version on every node, "
+            f"or {_HINT}."
+        )
+    if _OTHER_PYTHON.search(text):
+        return f"Spark's workers run another Python, without the packages they need. To use this one, {_HINT}."
+    if "maxResultSize" in text:
+        return "the sample is larger than spark.driver.maxResultSize. Plan for fewer rows, or raise that setting."
+    if isinstance(error, ImportError):
+        return "Spark lacks a package that it needs for Arrow. Install the extra pais[spark]."
+    return (
+        f"Spark could not read the source ({type(error).__name__}). Check that Spark can compute the frame without "
+        "pais; Spark's message is hidden, since it can quote rows."
+    )
+
+
+def for_workers(work: Work) -> OverBatches:
+    """Return the function that Spark sends to its workers to do this work."""
+    dumps: Callable[[Work], bytes] = cloudpickle.dumps
+    pickled = attempt(lambda: dumps(work))
+    if pickled is None:
+        raise ArgumentError("the rule cannot be sent to Spark's workers. Build it from functions and numbers only.")
+    return _importing(pickled, __version__)
+
+
+def _importing(work: bytes, version: str) -> OverBatches:
+    """Return a function that imports pais only when it runs, so a worker without the package can report that."""
+    mark = _VERSION_MARK
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            from pais._version import __version__ as worker_version
+        except ImportError:
+            worker_version = "none"
+        if worker_version != version:
+            raise RuntimeError(f"{mark}={worker_version}")
+        import gc
+        import sys
+
+        from pyspark import TaskContext
+
+        is_new_worker = "pais.data.engines.partition" not in sys.modules
+        from pais.data.engines.partition import over_partition
+
+        if is_new_worker:
+            # Spark collects garbage after each task, which takes 40 ms for the objects of imported modules.
+            gc.freeze()
+
+        context = TaskContext.get()
+        if context is None:
+            # Without the partition number, two partitions could use the same random bits.
+            raise RuntimeError("not in a task of Spark")
+        yield from over_partition(work, context.partitionId(), batches)
+
+    return run
+
+
+@contextmanager
+def larger_batches(session: Any, n_features: int) -> Iterator[None]:
+    """Change Spark's batch size for one pass, then restore the user's setting.
+
+    With Spark's default of 10,000 rows per batch, the overhead of batches takes as long as the work on the rows.
+    """
+    before = session.conf.get(_BATCH_SETTING, None)
+    rows = min(_BATCH_ROWS, max(1, _BATCH_BYTES // (8 * n_features)))
+    session.conf.set(_BATCH_SETTING, str(rows))
+    try:
+        yield
+    finally:
+        if before is None:
+            session.conf.unset(_BATCH_SETTING)
+        else:
+            session.conf.set(_BATCH_SETTING, before)
+
+
+#: Numbers that the candidates, which go to the driver, are expected to have at most: 32 MB.
+MOST_NUMBERS = 1 << 22
+
+
+def ceiling_for(n_numbers: int) -> int:
+    """The largest first 8 bits of a candidate, for a table of so many numbers; -1 if it is too large for candidates.
+
+    It depends on no bit, so the bits of the candidates are fair.
+    """
+    return int(min(256 * MOST_NUMBERS // max(n_numbers, 1), 256)) - 1  # [note: spark-3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Fold):
+    """A fold, and the number of rows after its last number."""
+
+    fold: Fold
+
+    @property
+    def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
+        return self.fold.uses_masses
+
+    def of(self, block: Block) -> NDArray[Any]:
+        return np.append(self.fold.of(block), block.n_rows)
+
+
+@dataclass(kw_only=True, repr=False)
+class Collecting(Folding):
+    """Add the contributions of rows, and send back the finite rows whose first bits are at most a ceiling, with them.
+
+    Notes
+    -----
+    Guarantee. As in a sample, the first bits of a row are determined by the key, the partition and the row id, so every
+    attempt at a task sends the same candidates: `tests/unit/data/engines/test_candidates.py`.
+    """
+
+    ceiling: int
+    n_features: int
+    key: bytes
+    _bits: SecretBits = field(init=False)
+    _ids: RowIds = field(init=False)
+
+    def begin(self, partition: int) -> None:
+        self._bits = SecretBits(self.key, partition=partition)
+        self._ids = RowIds(self.key, partition=partition, n_features=self.n_features)
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        block, _ = self.reading.block(batch)
+        self.add(block)
+        if block.n_rows == 0:
+            return None
+        first = self._bits.first(self._ids.of(block.columns()))
+        index = np.flatnonzero(first <= self.ceiling)
+        candidates = block.part(index)
+        finite = candidates.finite()
+        if not finite.any():
+            return None
+        rows = candidates.rows().astype(np.float64, copy=False)[finite]
+        return answer_with(rows, first.take(index[finite]).astype(np.float64), {})
+
+
+@dataclass(kw_only=True, repr=False)
+class ByUnit(Work):
+    """Pass batches on to other work so that all rows of a unit are in one batch.
+
+    Spark has put the rows of a unit into one partition and sorted them by unit. So only the last unit of a batch can
+    continue in the next one. Its rows wait here until the unit is complete.
+    """
+
+    work: Work
+    position: int
+    _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
+
+    def begin(self, partition: int) -> None:
+        self.work.begin(partition)
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_rows == 0:
+            return None
+        ids = batch.column(self.position)
+        self._require_sorted(ids)
+        last = pc.equal(ids, ids[len(ids) - 1])
+        start = int(pc.index(last, pa.scalar(True)).as_py())
+        if start == 0 and self._waiting and self._waiting[-1].column(self.position)[0].equals(ids[0]):
+            self._waiting.append(batch)
+            return None
+        complete = [*self._waiting, batch.slice(0, start)]
+        self._waiting = [batch.slice(start)]
+        whole = _joined(complete)
+        return self.work.take(whole) if whole.num_rows else None
+
+    def _require_sorted(self, ids: pa.Array) -> None:
+        """Raise if the units are not in order: the rows of a unit could then be apart, and would weigh too much."""
+        ascending = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()
+        if self._waiting:
+            last = self._waiting[-1].column(self.position)[0]
+            ascending = ascending and pc.less_equal(last, ids[0]).as_py()
+        if not ascending:
+            raise DataError("Spark did not sort the rows by unit. Store the ids as integers or as plain text.")
+
+    def end(self) -> pa.RecordBatch | None:
+        rest = self.work.take(_joined(self._waiting)) if self._waiting else None
+        answers = [answer for answer in (rest, self.work.end()) if answer is not None]
+        return _joined(answers) if answers else None
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one batch."""
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
+
+
+# Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
+_FIRST_ROWS = 10_000
+
+# Metadata key that marks the columns of a CSV file. They are text, and become numbers if they are features.
+_CSV_MARK = "pais_csv"
+
+
+# Every integer of so many digits fits into 64 bits.
+_DIGITS_OF_BIGINT = 18
+
+# Types of Spark that a schema takes, and Arrow types of the same kind.
+_STAND_INS = (
+    (kinds.IntegralType, pa.int64()),
+    (kinds.NumericType, pa.float64()),
+    (kinds.BooleanType, pa.bool_()),
+    (kinds.StringType, pa.string()),
+    (kinds.DateType, pa.date32()),
+    ((kinds.TimestampType, kinds.TimestampNTZType), pa.timestamp("us")),
+    (kinds.NullType, pa.null()),
+)
+
+_WHERE = "the source"
+
+
+def renamed(frame: Any) -> Any:
+    """Rename columns by position, because Spark reads dots in names as struct fields and treats `a` and `A` alike."""
+    return frame.toDF(*[f"p{position}" for position in range(len(frame.columns))])
+
+
+def column_of(frame: Any, name: str | None) -> Any:
+    """Return a column of the renamed frame, given its name in this frame."""
+    return F.col(f"p{frame.columns.index(name)}")
+
+
+def type_of(frame: Any, name: str) -> Any:
+    return _field(frame, name).dataType
+
+
+def _field(frame: Any, name: str) -> Any:
+    return frame.schema.fields[frame.columns.index(name)]
+
+
+def layout_of(frame: Any, columns: Columns) -> Layout:
+    """Check the types of a frame's columns. Rows are read only for CSV columns that the user did not name."""
+    if columns.schema is not None:
+        _require_carried(frame, columns)
+        return Layout.of(
+            pa.schema([(field.name, _arrow_type(field.dataType)) for field in frame.schema.fields]), columns, _WHERE
+        )
+    # Check the names first. For this check every column counts as numeric.
+    stand_ins = [
+        (field.name, pa.int64() if isinstance(field.dataType, kinds.IntegralType) else pa.float64())
+        for field in frame.schema.fields
+    ]
+    features = Layout.of(pa.schema(stand_ins), columns, "the source").features
+    numeric_texts = _numeric_texts(frame, features, columns)
+    types = {name: kinds.DoubleType() if name in numeric_texts else type_of(frame, name) for name in features}
+    others = [(name, kind) for name, kind in types.items() if not _is_vector(kind) and not _is_number(kind)]
+    require_numeric([(repr(name), kind.typeName()) for name, kind in others], "the source")
+    widths = _widths(frame, [name for name, kind in types.items() if _is_vector(kind)], columns.widths)
+    _require_carried(frame, columns)
+    schema = [(name, pa.list_(pa.float64(), widths[name]) if name in widths else pa.float64()) for name in types]
+    return replace(Layout.of(pa.schema(schema), Columns(features=features), "the source"), columns=columns)
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    """Return a type that stands for those in which workers receive a column; binary for types that no schema takes."""
+    for base, stand_in in _STAND_INS:
+        if isinstance(kind, base):
+            return stand_in
+    return attempt(lambda: to_arrow_type(kind)) or pa.binary()
+
+
+def _require_carried(frame: Any, columns: Columns) -> None:
+    for name in (name for name in columns.carry if name in frame.columns):
+        kind = type_of(frame, name)
+        if isinstance(kind, kinds.UserDefinedType) and not _is_vector(kind):
+            raise DataError(f"column {name!r} of the source has a user-defined type and cannot be carried. Convert it.")
+
+
+def _numeric_texts(frame: Any, features: Sequence[str], columns: Columns) -> set[str]:
+    """Return the CSV columns that are numeric features: those the user named, or else judged by their first cells."""
+    marked = [name for name in features if _field(frame, name).metadata.get(_CSV_MARK) is True]
+    texts = [name for name in marked if is_string(type_of(frame, name))]
+    if columns.features is not None or not texts:
+        return set(texts)
+    first_rows = renamed(frame).select(*[column_of(frame, name) for name in texts]).limit(_FIRST_ROWS)
+    table = guarded(first_rows.toArrow)
+    numeric = set()
+    for name, column in zip(texts, table.columns, strict=True):
+        cells = pa.concat_arrays([pa.nulls(0, pa.string()), *(chunk.cast(pa.string()) for chunk in column.chunks)])
+        if not is_text_column(cells, columns.dialect.numbers(cells)):
+            numeric.add(name)
+    return numeric
+
+
+def _widths(frame: Any, vectors: Sequence[str], stated: Mapping[str, int]) -> dict[str, int]:
+    """Return the lengths of the vectors from Spark ML's column metadata or from the user, without reading rows."""
+    others = [repr(name) for name in stated if name not in vectors]
+    if others:
+        raise ArgumentError(f"widths names {listed(others)}, but the source has no such vector feature. Leave it out.")
+    known = {name: _field(frame, name).metadata.get("ml_attr", {}).get("num_attrs") for name in vectors}
+    for name, width in known.items():
+        if width is not None and stated.get(name, width) != width:
+            raise ArgumentError(
+                f"widths[{name!r}]={stated[name]} is wrong: the metadata of this column states {width}. Leave it out."
+            )
+    widths = {name: stated.get(name) if width is None else int(width) for name, width in known.items()}
+    unknown = [name for name, width in widths.items() if width is None]
+    if unknown:
+        raise DataError(
+            f"column(s) {listed([repr(name) for name in unknown])} of the source hold vectors of unknown length. State "
+            f"it, for example pais.source(frame, widths={{{unknown[0]!r}: 3}})."
+        )
+    return {name: width for name, width in widths.items() if width is not None}
+
+
+def with_keys(frame: Any, columns: Columns) -> Any:
+    """Drop rows without a key if a key column is given; with missing="error", raise if there are such rows."""
+    if columns.key is None:
+        return frame
+    by_position, key = renamed(frame), column_of(frame, columns.key)
+    if columns.missing == "error" and guarded(lambda: by_position.where(key.isNull()).take(1)):
+        raise columns.key_is_missing("the source")
+    return by_position.where(key.isNotNull()).toDF(*frame.columns)
+
+
+def unit_ids(frame: Any, name: str) -> Any:
+    """Return the ids of units: text without blanks around it, and null for an id that is missing."""
+    kind, column = type_of(frame, name), column_of(frame, name)
+    if is_string(kind):
+        # Under another collation, different ids can be equal.
+        trimmed = F.btrim(F.collate(column, "UTF8_BINARY"), F.lit(BLANKS))
+        missing = trimmed.isin(MISSING_WORDS.to_pylist()) | trimmed.rlike(LOSSY_FLOAT) | trimmed.contains(LOST)
+        return F.when(~missing, F.regexp_replace(trimmed, WHOLE_FLOAT, "$1"))
+    if isinstance(kind, kinds.DecimalType) and kind.scale == 0:
+        # Both are exact. A double would make different ids equal.
+        return column.cast("bigint" if kind.precision <= _DIGITS_OF_BIGINT else "string")
+    if isinstance(kind, (kinds.FloatType, kinds.DoubleType)):
+        number = column.cast("double") + F.lit(0.0)
+        return F.when(~F.isnan(number) & (F.abs(number) < F.lit(float(FIRST_LOSSY))), number)
+    if not isinstance(kind, (kinds.IntegralType, kinds.BinaryType)):
+        raise DataError("the unit column of the source holds neither integers nor text. Convert it, or choose another.")
+    return column
+
+
+def compared_by_bytes(frame: Any, name: str) -> Any:
+    """Return a column by which to group and sort. Text is compared by its bytes, whatever the collation."""
+    return F.col(name).cast("binary") if is_string(type_of(frame, name)) else F.col(name)
+
+
+def marked_as_csv(frame: Any) -> Any:
+    """Mark all columns as columns of a CSV file."""
+    marked = [
+        F.col(f"p{position}").alias(name, metadata={_CSV_MARK: True}) for position, name in enumerate(frame.columns)
+    ]
+    return renamed(frame).select(*marked)
+
+
+def as_doubles(frame: Any, name: str) -> Any:
+    """Cast a feature to double or array of double. These casts cannot fail and quote a value. Text stays text."""
+    kind, column = type_of(frame, name), column_of(frame, name)
+    if is_string(kind):
+        return column
+    if isinstance(kind, kinds.UserDefinedType):
+        return vector_to_array(column)
+    return column.cast("array<double>" if _is_vector(kind) else "double")
+
+
+def with_vectors(frame: Any, layout: Layout, features: Sequence[str]) -> Any:
+    """Replace features by the coordinates of scaled vectors, one column of doubles each."""
+    coordinates = [kinds.StructField(f"f{position}", kinds.DoubleType()) for position in range(len(layout.names))]
+    others = [field for field in frame.schema.fields if field.name not in features]
+    return frame.mapInArrow(for_workers(Encoding(layout=layout)), kinds.StructType([*coordinates, *others]))
+
+
+def with_numbers(frame: Any, names: Sequence[str], dialect: Dialect) -> Any:
+    """Convert those of the named columns that are text to numbers, and -0.0 to 0.0 in all of them."""
+    texts = tuple(name for name in names if is_string(type_of(frame, name)))
+    if texts:
+        fields = [
+            kinds.StructField(field.name, kinds.DoubleType() if field.name in texts else field.dataType)
+            for field in frame.schema.fields
+        ]
+        frame = frame.mapInArrow(for_workers(Converting(names=texts, dialect=dialect)), kinds.StructType(fields))
+    return frame.withColumns({name: _without_negative_zero(frame, name) for name in names})
+
+
+def _without_negative_zero(frame: Any, name: str) -> Any:
+    if isinstance(type_of(frame, name), kinds.ArrayType):
+        return F.transform(name, lambda number: number + F.lit(0.0))
+    return F.col(name) + F.lit(0.0)
+
+
+def carried(frame: Any, name: str) -> Any:
+    kind, column = type_of(frame, name), column_of(frame, name)
+    if isinstance(kind, kinds.UserDefinedType):
+        return vector_to_array(column)
+    return column if kind == carried_type(kind) else column.cast(carried_type(kind))
+
+
+def carried_type(kind: Any) -> Any:
+    """Make all parts of a type nullable, since the carried columns are null in a row that holds a note."""
+    if isinstance(kind, kinds.UserDefinedType):
+        return kinds.ArrayType(kinds.DoubleType())
+    if isinstance(kind, kinds.ArrayType):
+        return kinds.ArrayType(carried_type(kind.elementType))
+    if isinstance(kind, kinds.MapType):
+        return kinds.MapType(kind.keyType, carried_type(kind.valueType))
+    if isinstance(kind, kinds.StructType):
+        return kinds.StructType([kinds.StructField(field.name, carried_type(field.dataType)) for field in kind.fields])
+    return kind
+
+
+def is_string(kind: Any) -> bool:
+    return isinstance(kind, kinds.StringType)
+
+
+def is_sortable(kind: Any) -> bool:
+    return isinstance(kind, kinds.AtomicType) and not isinstance(kind, kinds.VariantType)
+
+
+def _is_number(kind: Any) -> bool:
+    return isinstance(kind, (kinds.NumericType, kinds.BooleanType))
+
+
+def _is_vector(kind: Any) -> bool:
+    if isinstance(kind, kinds.UserDefinedType):
+        return type(kind).__name__ == "VectorUDT"
+    return isinstance(kind, kinds.ArrayType) and _is_number(kind.elementType)
+
 
 try:
     from pyspark.sql import SparkSession, types as kinds
 except ImportError:
     raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
-from pais._base.numerics import FloatArray
-from pais._base.randomness import BitSource, KeyedBits, RandomState, SecureBits, row_bits
-from pais.data.columns import Columns
-from pais.data.dialect import Dialect, no_csv, require_separator, separator_in
-from pais.data.engines import spark_columns
-from pais.data.engines.base import Engine, Fold, KeptRows, Thinning, WeightedRows, join
-from pais.data.engines.blocks import RowBlock
-from pais.data.engines.by_unit import ByUnit
-from pais.data.engines.candidates import Collecting, Counted, ceiling_for
-from pais.data.engines.partition import Folding, Numbering, Reading, Thin, Work, label_batches, rows_of
-from pais.data.engines.people import PeopleFold
-from pais.data.engines.sieve import Sieve
-from pais.data.engines.spark_actions import for_workers, guarded, larger_batches
-from pais.data.headers import is_csv, require_header
-from pais.data.schema import Schema
-from pais.errors import DataError
 
 # Skip lines whose number of cells differs from the header's, whichever columns are read. Quotes work as in Arrow.
 _CSV_OPTIONS = {"mode": "DROPMALFORMED", "columnPruning": "false", "escape": '"'}
@@ -80,11 +570,11 @@ class SparkEngine(Engine):
         of_lines = Dialect(separator=columns.dialect.separator, encoding=columns.dialect.encoding)
         if of_lines.stated:
             raise no_csv("a Spark DataFrame", of_lines)
-        self._layout = spark_columns.layout_of(frame, columns)
-        self._frame = spark_columns.with_keys(frame, columns)
+        self._layout = layout_of(frame, columns)
+        self._frame = with_keys(frame, columns)
         if columns.unit is not None:
             # Raises if the column has a type that cannot name units.
-            spark_columns.unit_ids(frame, columns.unit.column)
+            unit_ids(frame, columns.unit.column)
         self.names, self.n_features, self.unit = self._layout.names, len(self._layout.names), columns.unit
         self.schema, self._columns = columns.schema, columns
 
@@ -108,7 +598,7 @@ class SparkEngine(Engine):
         columns = tuple(frame.columns)
         if name.casefold() in map(str.casefold, columns):
             raise DataError(f"the frame has a column {name!r} already. Rename it before you label the rows.")
-        types = [spark_columns.carried_type(spark_columns.type_of(frame, column)) for column in columns]
+        types = [carried_type(type_of(frame, column)) for column in columns]
         fields = [kinds.StructField(f"c{i}", kind) for i, kind in enumerate(types)]
         schema = kinds.StructType([*fields, kinds.StructField(name, kinds.IntegerType())])
         work = functools.partial(label_batches, reading, centers, name)
@@ -205,37 +695,37 @@ class SparkEngine(Engine):
         columns = {f"f{i}": self._feature(name) for i, name in enumerate(reading.features)}
         features = list(columns)
         if reading.keyed:
-            columns["k"] = spark_columns.column_of(frame, key)
+            columns["k"] = column_of(frame, key)
         if self.unit is not None:
-            columns["u"] = spark_columns.unit_ids(frame, self.unit.column)
-        columns |= {f"c{i}": spark_columns.carried(frame, name) for i, name in enumerate(carry)}
-        selected = spark_columns.renamed(frame).select(*[column.alias(name) for name, column in columns.items()])
+            columns["u"] = unit_ids(frame, self.unit.column)
+        columns |= {f"c{i}": carried(frame, name) for i, name in enumerate(carry)}
+        selected = renamed(frame).select(*[column.alias(name) for name, column in columns.items()])
         if self.unit is not None:
             # All rows of a unit come to one worker, next to each other. Text is compared by its bytes.
-            unit = spark_columns.compared_by_bytes(selected, "u")
+            unit = compared_by_bytes(selected, "u")
             return selected.where("u is not null").repartition(unit).sortWithinPartitions(unit)
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
-        types = [spark_columns.type_of(frame, name) for name in carry]
-        ties = [f"c{i}" for i, kind in enumerate(types) if spark_columns.is_sortable(kind)]
+        types = [type_of(frame, name) for name in carry]
+        ties = [f"c{i}" for i, kind in enumerate(types) if is_sortable(kind)]
         if self.schema is not None:
-            numbers = spark_columns.with_vectors(selected, self._layout, features)
+            numbers = with_vectors(selected, self._layout, features)
             features = [f"f{i}" for i in range(self.n_features)]
         else:
-            numbers = spark_columns.with_numbers(selected, features, self._layout.columns.dialect)
+            numbers = with_numbers(selected, features, self._layout.columns.dialect)
         return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
 
     def _feature(self, name: str) -> Any:
         """Select a feature: in its own type with a schema, by which workers encode it, else as doubles."""
         if self.schema is not None:
-            return spark_columns.column_of(self._frame, name)
-        return spark_columns.as_doubles(self._frame, name)
+            return column_of(self._frame, name)
+        return as_doubles(self._frame, name)
 
     def _run(self, work: Work, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
         """Run one action and return the rows that the workers sent back. Raise an error if a worker reported one."""
         types = {"content": kinds.BinaryType(), "weight": kinds.DoubleType(), "note": kinds.StringType()}
-        carried = [spark_columns.carried_type(spark_columns.type_of(self._frame, name)) for name in carry]
+        carried = [carried_type(type_of(self._frame, name)) for name in carry]
         types |= {f"c{i}": kind for i, kind in enumerate(carried)}
         schema = kinds.StructType([kinds.StructField(name, kind) for name, kind in types.items()])
         if self.unit is not None:
@@ -283,7 +773,7 @@ def read_frame(path: str, *, master: str | None = None, separator: str | None = 
     if separator is None and len(frame.columns) == 1 and separator_in(frame.columns[0]) != ",":
         frame = opened(separator_in(frame.columns[0]))
     require_header(frame.columns, f"file {path}")
-    return spark_columns.marked_as_csv(frame)
+    return marked_as_csv(frame)
 
 
 def _session(master: str | None) -> Any:

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import pais
-from pais.data.engines import Block, Fold
+from pais.data.engines.base import Fold
+from pais.data.engines.blocks import Block
 from pais.data.schema import Schema
 from pais.errors import MismatchError
 

@@ -17,22 +17,14 @@ import pytest
 from numpy.typing import NDArray
 
 import pais
-from pais import (
-    Ball,
-    ConstrainedRule,
-    CoresetRule,
-    DPKMeans,
-    FunctionRule,
-    LinearProfile,
-    Rule,
-    UniformRule,
-    norm_survey,
-)
+from pais import Ball, ConstrainedRule, CoresetRule, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
 from pais._base.randomness import bit_source
 from pais.auditing.replay import replay
-from pais.data.engines import Block, Engine, Fold, Thinning, WeightedRows, sieve
-from pais.data.engines.blocks import ColumnBlock, RowBlock
-from pais.data.engines.sieve import Sieve
+from pais.data.engines import local as sieve
+from pais.data.engines.base import Engine, Fold, Thinning, WeightedRows
+from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
+from pais.data.engines.local import Sieve
+from pais.planning import norm_survey
 from tests.conformance.streams import STREAMS
 
 Floats = NDArray[np.float64]

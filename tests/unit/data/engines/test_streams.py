@@ -20,7 +20,7 @@ import pytest
 import pais
 from pais import Ball, DataError, DPKMeans, DPLinearRegression, Joint, Ledger, NormDistribution, UniformRule
 from pais._base.threads import cores
-from pais.data.engines import Fold
+from pais.data.engines.base import Fold
 from pais.data.sources import is_streamed, names_of
 from tests.conformance.streams import ONCE, STREAMS, lazy, relation, shuffled, uneven
 

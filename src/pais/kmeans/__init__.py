@@ -1,0 +1,1 @@
+"""Private k-means: planning, mechanism, result, estimator and page."""

@@ -1,0 +1,371 @@
+"""Plots of released values with matplotlib, which is an optional extra."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from pais._base.cards import number
+from pais._base.numerics import FloatArray
+from pais.errors import ArgumentError
+from pais.kmeans.result import KMeansFit
+from pais.kmeans.value import Elbow
+from pais.kmeans.view import View, view_of
+from pais.show.charts import LineChart
+from pais.show.text import direction_in_words, escaped, percent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Projection:
+    """Centers on two principal directions. It is computed from released values only.
+
+    Attributes
+    ----------
+    points : array of shape (k, 2)
+        Centers relative to their mean, along the two directions.
+    covariances : array of shape (k, 2, 2)
+        Covariance of each point due to noise; zero if the standard errors are not known.
+    directions : array of shape (2, d)
+        Orthogonal unit vectors, or zero where the centers have no second direction.
+    shares : array of shape (2,)
+        Share of the spread between the centers that each direction shows.
+    """
+
+    points: FloatArray
+    covariances: FloatArray
+    directions: FloatArray
+    shares: FloatArray
+
+    def ellipse(self, index: int, deviations: float = 2.0) -> tuple[float, float, float]:
+        """Half axes of the error ellipse of a center and the angle of the first one, in radians."""
+        squares, axes = np.linalg.eigh(self.covariances[index])
+        long, short = deviations * np.sqrt(np.maximum(squares[::-1], 0.0))
+        return float(long), float(short), float(np.arctan2(axes[1, 1], axes[0, 1]))
+
+    def words(self, axis: int, names: Sequence[str], *, dates: Sequence[str] = (), most: int = 3) -> str:
+        """The columns that dominate a direction, and whether they rise or fall along it; `dates` get later."""
+        return direction_in_words(self.directions[axis], names, dates=dates, most=most)
+
+
+def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | None = None) -> Projection:
+    """Project centers on the two directions in which they spread most, weighted by their noisy counts.
+
+    Parameters
+    ----------
+    centers : array of shape (k, d)
+    noisy_counts : array of shape (k,)
+    errors : array of shape (k, d) or (k,), optional
+        Standard errors of the coordinates.
+    """
+    k, d = centers.shape
+    weights = np.maximum(noisy_counts, 0.0)
+    weights = weights / weights.sum() if weights.sum() > 0.0 else np.full(k, 1.0 / k)
+    away = centers - weights @ centers
+    _, lengths, rows = np.linalg.svd(np.sqrt(weights)[:, None] * away, full_matrices=False)
+    directions, squares = np.zeros((2, d)), np.zeros(2)
+    for axis in range(min(2, len(lengths))):
+        if lengths[axis] > 1e-12 * max(lengths[0], 1e-300):
+            # The sign of a principal direction is arbitrary: the largest weight is positive.
+            directions[axis] = rows[axis] * np.sign(rows[axis][np.argmax(np.abs(rows[axis]))])
+            squares[axis] = lengths[axis] ** 2
+    variances = np.zeros((k, d)) if errors is None else np.square(np.broadcast_to(errors.reshape(k, -1), (k, d)))
+    return Projection(
+        points=away @ directions.T,
+        covariances=np.einsum("ai,ki,bi->kab", directions, variances, directions),
+        directions=directions,
+        shares=squares / max(float(np.square(lengths).sum()), 1e-300),
+    )
+
+
+_WIDTH = 420.0
+_MARGIN = 34.0
+_LARGEST, _SMALLEST = 24.0, 3.5
+
+# With more centers than this, the circles are smaller.
+_FEW = 10
+
+# A smaller ellipse is drawn with a solid line.
+_DASHED_FROM = 6.0
+
+# The height of the map over its width, at least and at most.
+_FLAT, _TALL = 0.5, 0.85
+
+# An ellipse larger than this is cut off at the edge of the map.
+_OUTSIDE = 400.0
+
+
+def centers_map(projection: Projection, noisy_counts: FloatArray, view: View) -> str:
+    """Draw the centers on their two principal directions: area by noisy count, ellipses of two standard errors."""
+    low, high = projection.points.min(axis=0), projection.points.max(axis=0)
+    span = high - low
+    # Equal centers have no extent: they are drawn in the middle, at any scale.
+    span = np.maximum(span, 1e-9 * span.max() if span.max() > 0.0 else 1.0)
+    height = _WIDTH * float(np.clip(span[1] / span[0], _FLAT, _TALL))
+    scale = min((_WIDTH - 2.0 * _MARGIN) / span[0], (height - 2.0 * _MARGIN) / span[1])
+    middle = (low + high) / 2.0
+    places = (projection.points - middle) * scale * np.array([1.0, -1.0]) + np.array([_WIDTH, height]) / 2.0
+    radii = _radii(noisy_counts)
+    order = np.argsort(-radii, kind="stable").tolist()
+    marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=view.centers[j]) for j in order]
+    # Numbers come last, so that no circle covers them.
+    marks += [_number(j, places[j], radii[j], known=view.centers[j]) for j in order]
+    title = "Segments on their two principal directions"
+    return (
+        f'<figure class="map"><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {height:.1f}" role="img" '
+        f'aria-labelledby="map-title map-text">\n<title id="map-title">{title}</title>\n'
+        f'<desc id="map-text">{escaped(_description(projection, view))}</desc>\n'
+        f'<rect class="frame" x=".5" y=".5" width="{_WIDTH - 1:g}" height="{height - 1:.1f}" rx="8"/>\n'
+        + "\n".join(marks)
+        + f"\n</svg>\n{_axes(projection, view)}</figure>"
+    )
+
+
+def _radii(noisy_counts: FloatArray) -> FloatArray:
+    """Radii of the circles, whose areas grow with the noisy counts."""
+    share = np.maximum(noisy_counts, 0.0) / max(float(noisy_counts.max()), 1e-300)
+    largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(noisy_counts)))
+    return np.asarray(np.maximum(largest * np.sqrt(np.minimum(share, 1.0)), _SMALLEST))
+
+
+def _ellipse(projection: Projection, index: int, scale: float) -> tuple[float, float, float]:
+    long, short, angle = projection.ellipse(index)
+    return min(long * scale, _OUTSIDE), min(short * scale, _OUTSIDE), -math.degrees(angle)
+
+
+def _mark(place: FloatArray, radius: float, ellipse: tuple[float, float, float], *, known: bool) -> str:
+    x, y = place.tolist()
+    long, short, angle = ellipse
+    dashed = " dashed" if long >= _DASHED_FROM else ""
+    axes = f'rx="{max(long, 0.6):.1f}" ry="{max(short, 0.6):.1f}"'
+    around = (
+        f'<ellipse class="error{dashed}" cx="{x:.1f}" cy="{y:.1f}" {axes} '
+        f'transform="rotate({angle:.1f} {x:.1f} {y:.1f})"/>'
+        if long > 0.0
+        else ""
+    )
+    return f'<g class="{_class(known)}"><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{around}</g>'
+
+
+def _number(index: int, place: FloatArray, radius: float, *, known: bool) -> str:
+    """The index of a center, at the upper right of its circle."""
+    x, y = (place + (0.71 * radius + 1.0) * np.array([1.0, -1.0])).tolist()
+    return f'<text class="{_class(known)}" x="{x:.1f}" y="{y:.1f}">{index}</text>'
+
+
+def _class(known: bool) -> str:
+    return "center" if known else "center weak"
+
+
+def _axes(projection: Projection, view: View) -> str:
+    lines = []
+    for axis, side in ((0, "To the right"), (1, "Upwards")):
+        words = projection.words(axis, view.names, dates=view.dates)
+        if words:
+            share = percent(float(projection.shares[axis]))
+            lines.append(f"<li><b>{side}</b> ({share} of the spread): {escaped(words)}</li>")
+    return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
+
+
+def _description(projection: Projection, view: View) -> str:
+    words = [
+        f"{side}: {projection.words(axis, view.names, dates=view.dates)}"
+        for axis, side in ((0, "To the right"), (1, "upwards"))
+    ]
+    return f"{len(projection.points)} circles, one for each segment. {'; '.join(words)}."
+
+
+def elbow_chart(elbow: Elbow, chosen: int) -> str:
+    """Draw the estimated cost for each number of clusters, over that of one cluster."""
+    numbers = [point.n_clusters for point in elbow]
+    costs = np.array([point.cost for point in elbow])
+    shares = costs / max(float(costs[0]), 1e-300)
+    here = dict(zip(numbers, shares.tolist(), strict=True)).get(chosen)
+    return LineChart(
+        name="elbow",
+        title="Estimated spread within segments, by number of segments",
+        description=f"From 1 at {numbers[0]} to {number(float(shares[-1]), 2)} at {numbers[-1]} segments"
+        + ("." if here is None else f"; {number(here, 2)} at {chosen}."),
+        x=np.array(numbers, dtype=np.float64),
+        y=shares,
+        x_name="number of segments",
+        x_ticks=_integer_ticks(numbers[0], numbers[-1]),
+        mark=float(chosen),
+        line=float(elbow.suggested),
+        note=_elbow_note(elbow, chosen),
+    ).svg()
+
+
+def _elbow_note(elbow: Elbow, chosen: int) -> str:
+    """What the curve says about the number of clusters."""
+    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
+    if elbow.stands_out:
+        return f"{dot}The curve suggests {elbow.suggested} segments (dashed line)."
+    return f"{dot}No number of segments stands out; the curve bends most at {elbow.suggested} (dashed line)."
+
+
+def _integer_ticks(first: int, last: int) -> tuple[float, ...]:
+    """A few integers from first to last, with both ends."""
+    step = next(
+        step for power in range(12) for step in (10**power, 2 * 10**power, 5 * 10**power) if last - first <= 7 * step
+    )
+    inner = [tick for tick in range(step * (first // step + 1), last, step) if last - tick >= 0.6 * step]
+    return (float(first), *map(float, inner), *([float(last)] if last > first else []))
+
+
+# Area of the largest marker, in square points, and the smallest share of it that stays visible.
+_LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
+
+# Room around the centers for their markers and labels, over the largest distance on an axis.
+_PLOT_MARGIN = 0.14
+
+# An axis label names at most this many columns, so that it fits below a small figure.
+_NAMED = 2
+_LONGEST_NAME = 28
+
+
+class Plotted:
+    """The plots of a fitted k-means model."""
+
+    fit_: KMeansFit
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the centers on their two principal directions, and return the matplotlib axes.
+
+        The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
+
+    def plot_elbow(self, ax: Any = None) -> Any:
+        """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
+
+        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None = a new figure.
+        """
+        check_is_fitted(self)
+        return plot_elbow(self.fit_, ax)
+
+
+def new_axes(axes: Any) -> Any:
+    """Return the axes, or the axes of a new figure if None. Raises if matplotlib is not installed."""
+    if axes is not None:
+        return axes
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise ArgumentError("plots need matplotlib. Install it: pip install 'pais[plots]'.") from None
+    return pyplot.subplots(figsize=(6.4, 5.0), layout="constrained")[1]
+
+
+def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) -> Any:
+    """Draw released centers on their two principal directions and return the axes.
+
+    The area of a marker grows with the noisy count of the cluster. A dashed ellipse shows two standard errors of the
+    center. Centers that are not readable above the noise are grey.
+
+    Parameters
+    ----------
+    fit : KMeansFit
+        Only released values are drawn.
+    feature_names : sequence of str, optional
+        Names of the columns. With a schema, its labels are used.
+    axes : matplotlib Axes, optional
+        Where to draw; None = a new figure.
+    """
+    view, value = view_of(fit, feature_names), fit.value
+    projection = project(value.centers, value.noisy_counts, value.standard_errors)
+    axes = new_axes(axes)
+    share = np.maximum(value.noisy_counts, 0.0) / max(float(value.noisy_counts.max()), 1e-300)
+    colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
+    area = _LARGEST_AREA * np.maximum(share, _LEAST_SHARE)
+    axes.scatter(*projection.points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
+    _draw_errors(axes, projection)
+    for index, point in enumerate(projection.points):
+        # At the upper right of the marker, whose radius in points follows from its area.
+        beside = float(np.sqrt(area[index] / np.pi)) * 0.71 + 1.0
+        axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
+    # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
+    around = _PLOT_MARGIN * float(np.ptp(projection.points, axis=0).max())
+    axes.update_datalim([projection.points.min(axis=0) - around, projection.points.max(axis=0) + around])
+    axes.autoscale_view()
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel(_label(projection, 0, view))
+    axes.set_ylabel(_label(projection, 1, view))
+    axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
+    return axes
+
+
+def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
+    """Draw the estimated cost for every number of clusters and return the axes.
+
+    The cost is relative to that of one cluster. A ring marks the number of clusters of the fit, and a dashed line the
+    suggested number. Only released values are drawn.
+
+    Parameters
+    ----------
+    fit : KMeansFit
+    axes : matplotlib Axes, optional
+        Where to draw; None = a new figure.
+    """
+    elbow = elbow_of(fit)
+    axes = new_axes(axes)
+    numbers = [point.n_clusters for point in elbow]
+    share = [point.cost / max(elbow.points[0].cost, 1e-300) for point in elbow]
+    axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
+    k = len(fit.value.centers)
+    if k <= len(elbow):
+        axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
+    reason = "clusters stand out" if elbow.stands_out else "the curve bends"
+    label = f"suggested: {elbow.suggested} ({reason})"
+    axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
+    axes.set_ylim(bottom=0.0)
+    axes.set_xlabel("number of clusters")
+    axes.set_ylabel("estimated spread within segments, relative to one")
+    axes.set_title("Estimated spread within segments by their number, from released values", fontsize=10)
+    axes.legend(frameon=False)
+    return axes
+
+
+def elbow_of(fit: KMeansFit) -> Elbow:
+    """The elbow of a fit. Raises if the release has no cells."""
+    if fit.elbow is None:
+        raise ArgumentError("this release has no cells, so nothing is known about other numbers of clusters.")
+    return fit.elbow
+
+
+def _draw_errors(axes: Any, projection: Projection) -> None:
+    angle = np.linspace(0.0, 2.0 * np.pi, 73)
+    circle = np.stack([np.cos(angle), np.sin(angle)])
+    for index, point in enumerate(projection.points):
+        long, short, turn = projection.ellipse(index)
+        if long > 0.0:
+            rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+            x, y = point[:, None] + rotation @ (np.array([[long], [short]]) * circle)
+            # Ellipses must not widen the view: a center that is drowned has a very large one.
+            axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
+
+
+def _label(projection: Projection, axis: int, view: View) -> str:
+    """Name of an axis, with the columns that dominate it."""
+    names, dates = (
+        tuple(name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}\u2026" for name in names)
+        for names in (view.names, view.dates)
+    )
+    words = projection.words(axis, names, dates=dates, most=_NAMED)
+    share = percent(float(projection.shares[axis]))
+    return f"direction {axis + 1}, {share} of the spread" + (f"\n\u2192 {words}" if words else "")

@@ -1,0 +1,277 @@
+"""Released centers as a reader sees them: names, own units, standard errors, and what is readable above the noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.accounting.words import units_of
+from pais.data.kinds import Boolean, Categories, Column, Dates
+from pais.data.schema import Schema
+from pais.errors import ArgumentError
+from pais.kmeans.result import KMeansFit, Readability
+from pais.kmeans.value import Elbow
+from pais.planning.fit import CLEAR
+from pais.show.text import MOST_DECIMALS, date_text, days_text, error_text, fixed_text, whole
+
+NUMBER, SHARE, DATE = "number", "share", "date"
+
+#: Why a center is not readable: its count is within noise, or no feature separates it from some other center.
+WITHIN_NOISE, NOT_DISTINCT = "within noise", "not distinct"
+
+# A value is shown with this many digits of the range of its column, or to the first digit of its standard error.
+_DIGITS = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """Centers in the columns' own units.
+
+    Attributes
+    ----------
+    names : tuple of str
+        One name for each column of `values`.
+    kinds : tuple of str
+        "number", "share" or "date".
+    values : array of shape (k, d)
+        In own units; shares of categories and booleans in [0, 1]; dates as days since 1970-01-01.
+    errors : array of shape (k, d), optional
+        Standard errors in the same units.
+    cells : array of bool of shape (k, d)
+        Whether a value is more than two standard errors from the mean of the centers, in a readable feature.
+    features, centers : tuple of bool
+        Which features and which centers are readable above the noise.
+    doubts : tuple of str
+        For each center that is not readable, the reason in a few words; empty for the others.
+    """
+
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+    values: FloatArray
+    errors: FloatArray | None
+    cells: NDArray[np.bool_]
+    features: tuple[bool, ...]
+    centers: tuple[bool, ...]
+    doubts: tuple[str, ...]
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """Names of the columns that hold dates."""
+        return tuple(name for name, kind in zip(self.names, self.kinds, strict=True) if kind == DATE)
+
+    @property
+    def has_one_error(self) -> bool:
+        """Whether the values of a center all have the same standard error, as in columns that are not scaled."""
+        return self.errors is not None and bool(np.all(np.ptp(self.errors, axis=1) <= 1e-9 * self.errors[:, 0]))
+
+    def texts(self, feature: int) -> tuple[list[str], list[str]]:
+        """The values of a column and their standard errors as text, with the same decimals for all centers."""
+        values = self.values[:, feature]
+        errors = None if self.errors is None else self.errors[:, feature]
+        kind = self.kinds[feature]
+        if kind == DATE:
+            return [date_text(value) for value in values], [] if errors is None else [
+                days_text(error) for error in errors
+            ]
+        factor, unit = (100.0, "%") if kind == SHARE else (1.0, "")
+        decimals = _decimals(factor * values, None if errors is None else factor * errors)
+        shown = [fixed_text(factor * value, decimals) + unit for value in values.tolist()]
+        # A standard error has two digits at most, and is never shown as zero.
+        around = [] if errors is None else [error_text(factor * error) + unit for error in errors.tolist()]
+        return shown, around
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sizes:
+    """Noisy sizes of the segments.
+
+    Attributes
+    ----------
+    counts, errors : array of shape (k,)
+        Noisy counts and their standard errors.
+    noun : str
+        What is counted: "rows", or for instance "patients".
+    split : bool
+        Whether the rows of a person can be in several segments, which then share the person. A count is then no number
+        of people in a segment, so only shares are shown.
+    """
+
+    counts: FloatArray
+    errors: FloatArray
+    noun: str = "rows"
+    split: bool = False
+
+    @property
+    def weights(self) -> FloatArray:
+        """Shares of the segments that are positive and add up to 1."""
+        counts = np.maximum(self.counts, 1e-9)
+        return np.asarray(counts / counts.sum())
+
+    @property
+    def shares(self) -> FloatArray:
+        """Share of each segment; a negative noisy count is no rows."""
+        counts = np.maximum(self.counts, 0.0)
+        return np.asarray(counts / max(float(counts.sum()), 1e-300))
+
+    @property
+    def share_errors(self) -> FloatArray:
+        """Standard errors of the shares: a count is in its share and in the sum that divides all of them."""
+        shares, squares = self.shares, np.square(self.errors)
+        total = max(float(np.maximum(self.counts, 0.0).sum()), 1e-300)
+        others = np.square(shares) * (squares.sum() - squares)
+        return np.asarray(np.sqrt(np.square(1.0 - shares) * squares + others) / total)
+
+    @property
+    def share_name(self) -> str:
+        return f"Share of {self.noun}"
+
+    def share_texts(self) -> list[tuple[str, str]]:
+        """Each share and its standard error, in percent."""
+        pairs = zip((100.0 * self.shares).tolist(), (100.0 * self.share_errors).tolist(), strict=True)
+        # Both are rounded to the first digit of the error.
+        texts = []
+        for share, error in pairs:
+            digits = int(np.clip(-math.floor(math.log10(max(error, 1e-3))), 0, 3))
+            texts.append((f"{share:.{digits}f}%", f"{error:.{digits}f}%"))
+        return texts
+
+    def count_texts(self) -> list[tuple[str, str]]:
+        """Each noisy count and its standard error; nothing if only shares are shown."""
+        if self.split:
+            return []
+        pairs = zip(self.counts.tolist(), self.errors.tolist(), strict=True)
+        return [(whole(count), error_text(error)) for count, error in pairs]
+
+
+def sizes_of(fit: KMeansFit) -> Sizes:
+    """The sizes of the segments of a fit. With a unit that counts as one row, they are shares of people."""
+    unit = fit.plan.unit
+    split = unit is not None and unit.full_rows == 1
+    noun = units_of(fit.certificate.neighbours) if split else "rows"
+    return Sizes(counts=fit.value.noisy_counts, errors=fit.count_errors, noun=noun, split=split)
+
+
+def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
+    """The view of a fit. With a schema, names and units are those of its columns."""
+    value, schema = fit.value, fit.schema
+    centers = value.centers
+    readable = fit.readability
+    known = (True,) * len(centers) if readable is None else readable.centers
+    errors = value.standard_errors
+    if errors is not None:
+        errors = np.broadcast_to(errors.reshape(len(centers), -1), centers.shape)
+    return View(
+        names=_names(feature_names, centers.shape[1]) if schema is None else schema.labels,
+        kinds=_kinds(schema, centers.shape[1]),
+        values=centers if schema is None else schema.decode(centers),
+        errors=errors if errors is None or schema is None else errors * schema.unit_scale,
+        cells=_cells(readable, centers.shape),
+        features=(True,) * centers.shape[1] if readable is None else readable.features,
+        centers=known,
+        doubts=tuple(
+            "" if clear else NOT_DISTINCT if count > fit.count_noise * CLEAR else WITHIN_NOISE
+            for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
+        ),
+    )
+
+
+def _cells(readable: Readability | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    """Which values to colour. One center alone is its own mean, so none of its values is grey."""
+    if readable is None or shape[0] == 1:
+        return np.ones(shape, dtype=bool)
+    return np.asarray(readable.cells & np.array(readable.features))
+
+
+def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
+    if feature_names is None:
+        return tuple(f"feature {column}" for column in range(n_features))
+    names = tuple(str(name) for name in feature_names)
+    if isinstance(feature_names, str) or len(names) != n_features:
+        raise ArgumentError(
+            f"feature_names has {len(names)} entries, but the centers have {n_features} features. "
+            "Pass a list with one name for each column."
+        )
+    return names
+
+
+def _kinds(schema: Schema | None, n_features: int) -> tuple[str, ...]:
+    if schema is None:
+        return (NUMBER,) * n_features
+    return tuple(_kind(column) for column in schema.columns for _ in column.labels)
+
+
+def _kind(column: Column) -> str:
+    if isinstance(column, (Boolean, Categories)):
+        return SHARE
+    return DATE if isinstance(column, Dates) else NUMBER
+
+
+def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
+    """Number of decimals for all values of a column; None if they need powers of ten."""
+    spread = float(np.ptp(values))
+    size = spread if spread > 1e-9 * np.abs(values).max(initial=0.0) else float(np.abs(values).max(initial=0.0))
+    if not 1e-4 <= size < 1e9:
+        return 0 if size == 0.0 else None
+    decimals = _DIGITS - 1 - math.floor(math.log10(size))
+    error = 0.0 if errors is None else float(np.median(errors))
+    if error > 0.0:
+        decimals = min(decimals + 1, -math.floor(math.log10(error)))
+    return int(np.clip(decimals, 0, MOST_DECIMALS))
+
+
+_COUNT = "noisy_count"
+
+
+def centers_frame(fit: KMeansFit, feature_names: Any = None) -> Any:
+    """Centers in own units, noisy counts and standard errors, one row per cluster."""
+    try:
+        import pandas as pd
+    except ImportError:
+        raise ArgumentError("centers_frame needs pandas. Install it: pip install pandas.") from None
+    value, schema = fit.value, fit.schema
+    if schema is not None:
+        columns = schema.decode_frame(value.centers)
+    else:
+        names = [f"x{j}" for j in range(value.centers.shape[1])] if feature_names is None else map(str, feature_names)
+        columns = dict(zip(names, value.centers.T, strict=True))
+    frame = pd.DataFrame(columns, index=pd.RangeIndex(len(value.centers), name="cluster"))
+    features = list(frame.columns)
+    sizes = sizes_of(fit)
+    columns = {
+        _COUNT: sizes.counts,
+        "share": sizes.shares,
+        f"{_COUNT}_se": sizes.errors,
+        "share_se": sizes.share_errors,
+    }
+    for name, numbers in columns.items():
+        frame.insert(len(frame.columns), name, numbers, allow_duplicates=True)
+    if value.standard_errors is not None:
+        errors = value.standard_errors * (1.0 if schema is None else schema.unit_scale)
+        errors = pd.DataFrame(errors, index=frame.index, columns=[f"{name}_se" for name in features])
+        frame = pd.concat([frame, errors], axis=1)
+    return frame
+
+
+def elbow_frame(elbow: Elbow) -> Any:
+    """Estimated costs by number of clusters: a pandas frame, or a structured array if pandas is not installed."""
+    numbers = np.array([point.n_clusters for point in elbow])
+    costs = np.array([point.cost for point in elbow])
+    columns = {
+        "n_clusters": numbers,
+        "estimated_cost": costs,
+        "relative_cost": costs / max(float(costs[0]), 1e-300),
+    }
+    try:
+        import pandas as pd
+    except ImportError:
+        array = np.empty(len(numbers), dtype=[(name, column.dtype) for name, column in columns.items()])
+        for name, column in columns.items():
+            array[name] = column
+        return array
+    return pd.DataFrame(columns)

@@ -1,0 +1,430 @@
+"""The part of a page about a regression: coefficients in own units, with error bars and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.cards import number
+from pais._base.numerics import FloatArray
+from pais.data.checks import all_of, listed
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Scale
+from pais.data.schema import Schema
+from pais.linear.coefficients import references
+from pais.planning.fit import CLEAR
+from pais.show.grid import Bars, Cell, Grid, around, bars_table, row_head
+from pais.show.results import Results, as_sentence
+from pais.show.text import escaped, paragraph, percent, section, value_text
+
+#: What a table says in place of a coefficient whose interval rests on assumptions and not on the rows.
+HIDDEN = "hidden by noise"
+
+# A page shows at most this many classes with drawings, and this many coefficients in the drawing of each.
+_MOST_CLASSES, _STRONGEST = 12, 6
+
+_NEVER_ZERO = 1e-300
+
+_MEANING_OF_HIDDEN = (
+    " A coefficient is hidden by noise if the rows say less about its size than what is plausible for any table. Then "
+    "it has no interval."
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of a feature that makes coefficients in different units comparable.
+
+    Attributes
+    ----------
+    size : float
+        The change, in the unit of the feature.
+    words : str
+        Description of the change, such as "its range".
+    reference : str
+        Reference of a category: the other one of two, or the average of several. Empty for other features.
+    """
+
+    size: float = 1.0
+    words: str = "one unit"
+    reference: str = ""
+
+    @classmethod
+    def of_truth(cls) -> Step:
+        """The step of a boolean, or of a category that is compared with rows of no listed category."""
+        return cls(1.0, "no to yes")
+
+    @classmethod
+    def of(cls, column: Column, *, centered: bool = True) -> tuple[Step, ...]:
+        """Steps of the coordinates of a column: its range, two deviations, from false to true, or between categories.
+
+        If coefficients are `centered`, those of a column of at least two categories add up to zero. Then the difference
+        of two categories is twice the coefficient of one.
+        """
+        if isinstance(column, Categories) and centered and len(column.labels) == 2:
+            return tuple(cls(2.0, f"from {other}", other) for other in reversed(column.labels))
+        if isinstance(column, Categories) and centered and len(column.labels) > 2:
+            return tuple(cls(1.0, "from the average", average) for average in references(Schema((column,))))
+        if isinstance(column, (Boolean, Categories)):
+            return (cls.of_truth(),) * len(column.labels)
+        if isinstance(column, Bounds):
+            return (cls(column.high - column.low, "its range"),)
+        if isinstance(column, Auto) and column.scale is not None:
+            return (cls(2.0 * column.scale, "two deviations" if column.standardized else "its range"),)
+        return (cls(column.scale, "its scale"),) if isinstance(column, Scale) else (cls(),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegressionResults(Results):
+    """Coefficients of a regression as a reader sees them.
+
+    Attributes
+    ----------
+    target : str
+        Name of the column that is predicted.
+    names : tuple of str
+        Names of the features.
+    values, standard_errors : array of shape (m, d)
+        Coefficients in the units of the columns: one line for a number, or one for each class.
+    intercepts, intercept_errors : array of shape (m,), optional
+        None if the model has no intercept.
+    classes : tuple of str
+        What each line predicts; empty if the target is a number.
+    hidden : array of bool of shape (m, d), optional
+        Which coefficients are hidden by noise: their errors rest on an assumption about their size more than on the
+        rows. They have no interval and are never clearly different from zero. None means not one of them.
+    steps : sequence of Step
+        A change of each feature, by which effects are compared; empty if all changes are one unit.
+    compared_with : tuple of str
+        Reference of the coefficient of each category, which is a difference from it. It is an empty text for the other
+        features, and an empty tuple without categories.
+    sources : str
+        What the standard errors are due to.
+    penalty : str
+        What the penalty did to the coefficients, in a sentence.
+    counted : float, optional
+        Noisy number of rows, from the release itself.
+    caution : str, optional
+        Text of a warning about the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pais.linear.page import RegressionResults
+    >>> results = RegressionResults(
+    ...     target="income", names=("age", "visits"), values=np.array([[120.0, 3.0]]),
+    ...     standard_errors=np.array([[10.0, 5.0]])
+    ... )
+    >>> results.verdict
+    '1 of 2 coefficients is clearly different from zero'
+    """
+
+    noun = "coefficients"
+    cautions = (
+        (
+            "Errors of predictions are not protected.",
+            "Predictions for training rows, and errors measured on training rows, are not part of this release.",
+        ),
+        ("Association is not cause.", "A coefficient does not say what happens if a feature is changed."),
+    )
+
+    target: str
+    names: tuple[str, ...]
+    values: FloatArray
+    standard_errors: FloatArray
+    intercepts: FloatArray | None = None
+    intercept_errors: FloatArray | None = None
+    classes: tuple[str, ...] = ()
+    hidden: NDArray[np.bool_] | None = None
+    steps: Sequence[Step] = ()
+    compared_with: tuple[str, ...] = ()
+    sources: str = "noise"
+    penalty: str = ""
+    counted: float | None = None
+    caution: str | None = None
+
+    @property
+    def title(self) -> str:  # type: ignore[override]  # depends on the target
+        return "Private logistic regression" if self.classes else "Private linear regression"
+
+    def in_words(self) -> str:
+        d, k = len(self.names), len(self.classes)
+        several = f"{d} coefficient{'s' * (d != 1)}"
+        return f"{several} for {self.target}" if k < 2 else f"{several} for each of {k} classes of {self.target}"
+
+    @property
+    def clear(self) -> NDArray[np.bool_]:
+        """Which coefficients are more than two standard errors away from zero, and not hidden by noise."""
+        return np.asarray((np.abs(self.values) > CLEAR * self.standard_errors) & ~self.is_hidden)
+
+    @property
+    def is_hidden(self) -> NDArray[np.bool_]:
+        """Which coefficients are hidden by noise, also if `hidden` is None."""
+        return np.zeros(self.values.shape, dtype=bool) if self.hidden is None else self.hidden
+
+    @property
+    def verdict(self) -> str:
+        n_hidden, total = int(self.is_hidden.sum()), self.values.size
+        if n_hidden == total:
+            return "the coefficient is hidden by noise" if total == 1 else f"{all_of(total)} coefficients are {HIDDEN}"
+        hidden = f"; {n_hidden} {'is' if n_hidden == 1 else 'are'} {HIDDEN}" if n_hidden else ""
+        return self._clear_in_words() + hidden
+
+    def _clear_in_words(self) -> str:
+        n_clear, total = int(self.clear.sum()), self.values.size
+        if total == 1:
+            return f"the coefficient is {'' if n_clear else 'not '}clearly different from zero"
+        if n_clear == 0:
+            return f"not one of the {total} coefficients is clearly different from zero"
+        if n_clear == total:
+            return f"{all_of(total)} coefficients are clearly different from zero"
+        return f"{n_clear} of {total} coefficients {'is' if n_clear == 1 else 'are'} clearly different from zero"
+
+    @property
+    def meaning(self) -> str:
+        return (
+            "A coefficient is clearly different from zero if it is more than two standard errors away from it. By "
+            "chance, this also holds for about one in twenty coefficients that would be zero without noise. Standard "
+            f"errors are due to {self.sources}.{_MEANING_OF_HIDDEN * bool(self.is_hidden.any())}"
+        )
+
+    @property
+    def readable(self) -> float:
+        return float(self.clear.mean())
+
+    @property
+    def concern(self) -> str | None:
+        return self.caution
+
+    @property
+    def comparison(self) -> str | None:
+        general = self._comparison_in_general
+        return " ".join([general, *(self.sentence(j) for j in self._told if self._is_pair(j))]) if general else None
+
+    @property
+    def _comparison_in_general(self) -> str:
+        """Name the reference of the coefficients of categories; empty without categories."""
+        averaged = any(step.reference for step in self.steps)
+        alone = [
+            name
+            for name, step, reference in zip(self.names, self.steps, self.compared_with, strict=False)
+            if reference and not step.reference
+        ]
+        sentences = []
+        if averaged:
+            sentences.append(
+                "the coefficient of a category is its difference from the average of the listed categories of its "
+                "column, so those of a column add up to zero."
+            )
+        if alone:
+            compare = "the coefficient of {} compares" if len(alone) == 1 else "the coefficients of {} compare"
+            sentences.append(f"{compare.format(listed(alone))} with rows of no listed category.")
+        return " ".join([*sentences[:1], *map(as_sentence, sentences[1:])])
+
+    @property
+    def noisy_count(self) -> float | None:
+        return self.counted
+
+    @property
+    def _sizes(self) -> FloatArray:
+        return np.array([step.size for step in self.steps]) if self.steps else np.ones(len(self.names))
+
+    @property
+    def _largest(self) -> float:
+        """The largest effect of a clear coefficient, or of any if none is clear."""
+        effects = np.abs(self.values * self._sizes)
+        return max(float(effects[self.clear].max() if self.clear.any() else effects.max()), _NEVER_ZERO)
+
+    def sections(self) -> list[str]:
+        by_class = len(self.values) > 1
+        return [
+            section(
+                "coefficients",
+                "Coefficients",
+                paragraph(self._introduction()),
+                self._in_words(),
+                self._grid() if by_class else self._bars_table(0, range(len(self.names)), "Coefficients"),
+                paragraph(self._key(), "soft"),
+                paragraph(escaped(self.penalty), "soft") if self.penalty else "",
+            ),
+            self._pictures() if by_class else "",
+        ]
+
+    def _in_words(self) -> str:
+        """The clear coefficients of a single line, each in a sentence, the largest effect first."""
+        lines = "".join(f"<li>{escaped(self.sentence(j))}</li>" for j in self._told[:_STRONGEST])
+        return f"<ul>{lines}</ul>" if lines else ""
+
+    @property
+    def _told(self) -> list[int]:
+        """Clear coefficients of a single line, the largest effect first; of two categories, the one that is higher."""
+        if len(self.values) > 1:
+            return []
+        clear = [j for j in self._order(0) if self.clear[0, j]]
+        return [j for j in clear if self.values[0, j] > 0.0 or not self._is_pair(j)]
+
+    def _is_pair(self, place: int) -> bool:
+        """Whether a feature is one of the two categories of its column."""
+        return bool(self.steps) and self.steps[place].reference in self.names
+
+    def sentence(self, place: int) -> str:
+        """What a coefficient of a single line says, in a sentence, with its interval."""
+        name, change = self.names[place], self.steps[place] if self.steps else Step()
+        # The difference of two categories is twice the coefficient of one.
+        times = change.size if change.reference else 1.0
+        value, error = times * float(self.values[0, place]), times * float(self.standard_errors[0, place])
+        reach = CLEAR * error
+        if change.reference:
+            step = f"For {name}"
+        else:
+            step = f"If {name} holds" if change == Step.of_truth() else f"For one more unit of {name}"
+        if self.classes:
+            odds, *ends = (number(math.exp(min(logit, 700.0)), 3) for logit in (value, value - reach, value + reach))
+            than = f"those for {change.reference}" if change.reference else "as high"
+            return (
+                f"{step}, the odds of {self.target} = {self.classes[0]} are {odds} times {than} ({' to '.join(ends)})."
+            )
+        low, high = sorted(abs(end) for end in (value - reach, value + reach))
+        size, *ends = (value_text(amount, error) for amount in (abs(value), low, high))
+        than = f" than for {change.reference}" if change.reference else ""
+        way = "higher" if value > 0.0 else "lower"
+        return f"{step}, {self.target} is {way} by {size}{than} ({' to '.join(ends)})."
+
+    def _introduction(self) -> str:
+        return " ".join(filter(None, [self._change(), escaped(as_sentence(self._comparison_in_general))]))
+
+    def _change(self) -> str:
+        target = f"<b>{escaped(self.target)}</b>"
+        per_unit = "one more unit of a feature, in the units of the columns, or if a boolean holds."
+        if not self.classes:
+            return f"A coefficient is the change of {target} for {per_unit}"
+        if len(self.classes) == 1:
+            return (
+                f"A coefficient is the change of the log odds of {target} = {escaped(self.classes[0])} for {per_unit}"
+            )
+        return f"A coefficient is the change of the score of a class of {target} for {per_unit}"
+
+    def _key(self) -> str:
+        text = "<b>\u00b1</b>: standard error. <b>Grey</b>: within two standard errors of zero."
+        if self.steps:
+            text += (
+                " <b>Effect</b>: coefficient times a change of the feature, such as its range, which makes features "
+                "comparable."
+                + " Of two categories, it is their difference."
+                * any(map(self._is_pair, range(len(self.names))))
+            )
+        if len(self.values) == 1:
+            text += (
+                " Bars show two standard errors to each side; a bar without an end goes on. Clear coefficients come "
+                "first, the largest effect at the top."
+            )
+        if self.is_hidden.any():
+            text += f" <b>{HIDDEN.capitalize()}</b>: no interval, because the rows say too little."
+        return text + " Colours show sign and size of the effect: blue below zero, orange above."
+
+    def _cell(self, line: int, place: int) -> Cell:
+        if self.is_hidden[line, place]:
+            return Cell(text=HIDDEN, weak=True, hint="the rows say less about it than what is plausible for any table")
+        value, error = float(self.values[line, place]), float(self.standard_errors[line, place])
+        weak = not self.clear[line, place]
+        return Cell(
+            text=value_text(value, error),
+            small=(around(error),),
+            level=value * float(self._sizes[place]) / self._largest,
+            weak=weak,
+            hint="within two standard errors of zero" if weak else "",
+        )
+
+    def _order(self, line: int) -> list[int]:
+        """Features with clear coefficients first, then by the size of the effect; those hidden by noise are last."""
+        effects, clear, hidden = np.abs(self.values[line] * self._sizes), self.clear[line], self.is_hidden[line]
+        return sorted(range(len(self.names)), key=lambda j: (hidden[j], not clear[j], -float(effects[j])))
+
+    def _bars_table(self, line: int, places: Sequence[int], caption: str, *, brief: bool = False) -> str:
+        """Coefficients of one line, each with an error bar of its effect."""
+        sizes, values, errors = self._sizes, self.values[line], self.standard_errors[line]
+        reach = np.abs(values * sizes) + CLEAR * errors * sizes
+        clear, hidden = self.clear[line], self.is_hidden[line]
+        # An uncertain coefficient must not make all others too small to see.
+        top = float(reach[clear if clear.any() else ~hidden].max(initial=0.0)) or 1.0
+        bars = Bars.over(-top, top)
+        chosen = set(places)
+        lines = []
+        for j in self._order(line):
+            if j not in chosen:
+                continue
+            effect, spread = float(values[j] * sizes[j]), float(CLEAR * errors[j] * sizes[j])
+            drawn = bars.cell(effect, effect - spread, effect + spread, weak=not clear[j])
+            if hidden[j]:
+                drawn = '<td class="drawn"></td>'
+            step = (
+                "" if brief or not self.steps else self._step(j, effect, float(errors[j] * sizes[j]), bool(hidden[j]))
+            )
+            lines.append(f"<tr>{row_head(self.names[j])}{drawn}{self._cell(line, j).html()}{step}</tr>")
+        if not brief and self.intercepts is not None and self.intercept_errors is not None:
+            error = float(self.intercept_errors[line])
+            text = escaped(value_text(float(self.intercepts[line]), error))
+            extra = '<td class="count"></td>' * (2 * bool(self.steps))
+            lines.append(
+                f'<tr class="counts"><th scope="row">intercept</th><td></td><td>{text}'
+                f"<small>{escaped(around(error))}</small></td>{extra}</tr>"
+            )
+        compared = ("for a change of", "effect") if self.steps and not brief else ()
+        axis = bars.axis("effect" if self.steps else "")
+        return bars_table(caption, ("Feature", axis, "coefficient", *compared), lines)
+
+    def _step(self, place: int, effect: float, error: float, hidden: bool) -> str:
+        step = self.steps[place]
+        words = step.words if step.size == 1.0 or step.reference else f"{number(step.size, 3)} ({step.words})"
+        text = "" if hidden else value_text(effect, error)
+        return f'<td class="count">{escaped(words)}</td><td class="count">{text}</td>'
+
+    def _grid(self) -> str:
+        """Features by class."""
+        rows = list(self.names)
+        cells = [[self._cell(line, j) for line in range(len(self.values))] for j in range(len(rows))]
+        if self.intercepts is not None and self.intercept_errors is not None:
+            rows.append("intercept")
+            cells.append(
+                [
+                    Cell(text=value_text(value, error), small=(around(error),))
+                    for value, error in zip(self.intercepts.tolist(), self.intercept_errors.tolist(), strict=True)
+                ]
+            )
+        return Grid(
+            caption="Coefficients by class", corner="Feature", rows=rows, columns=self.classes, cells=cells
+        ).html()
+
+    def _pictures(self) -> str:
+        """The strongest coefficients of each class, with error bars."""
+        figures = []
+        for line, name in enumerate(self.classes[:_MOST_CLASSES]):
+            strongest = [j for j in self._order(line) if self.clear[line, j]][:_STRONGEST]
+            if strongest:
+                caption = f"{self.target} = {name}"
+                figures.append(f"<figure>{self._bars_table(line, strongest, caption, brief=True)}</figure>")
+        if not figures:
+            return ""
+        return section(
+            "pictures",
+            "Strongest coefficients by class",
+            f'<div class="charts wide-charts">\n{"".join(figures)}\n</div>',
+            paragraph(f"At most {_STRONGEST} clear coefficients of each class. Bars show two standard errors.", "soft"),
+        )
+
+
+def penalty_in_words(alpha: object, penalised: FloatArray, plain: FloatArray) -> str:
+    """What a penalty did, from coefficients with and without it, in the coordinates in which it holds."""
+    if alpha == 0.0:
+        return "There is no penalty on large coefficients (alpha = 0)."
+    source = "follows from the known noise (alpha = 'noise')" if alpha == "noise" else f"was stated (alpha = {alpha})"
+    before, after = float(np.linalg.norm(plain)), float(np.linalg.norm(penalised))
+    shorter = 1.0 - after / max(before, _NEVER_ZERO)
+    change = f"{percent(shorter)} shorter than" if shorter > 0.005 else "about as long as"
+    return (
+        f"The penalty on large coefficients {source}. It draws coefficients toward zero where the noise hides them: "
+        f"together, and on scaled columns, they are {change} without a penalty."
+    )

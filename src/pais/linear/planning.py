@@ -1,0 +1,200 @@
+"""Settings of a private linear regression: weight of the target, constant coordinate and radius."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from pais._base import validate
+from pais._base.numerics import FloatArray
+from pais.data.ball import Ball
+from pais.data.kinds import Auto, Bounds, Scale
+from pais.data.schema import Schema
+from pais.data.units import most_units
+from pais.errors import ArgumentError
+from pais.mechanisms.base import Mechanism
+from pais.mechanisms.moments import MomentSum
+from pais.planning.facts import Facts
+from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
+from pais.planning.sample_choice import SampleChoice
+from pais.planning.settings import MomentSettings, square_mean_weight, with_constant
+from pais.privacy.amplification import largest_shift
+from pais.privacy.guarantee import chosen_delta
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import Rule
+
+# The radius has the least predicted squared error of a coefficient. The variance of the residuals over the mean square
+# of a feature, for each feature: the target is scaled to about a tenth of the square of all features, and half of it is
+# taken to be explained by them.
+_RESIDUAL_PER_FEATURE = 0.05
+
+# Correlation of the weight of a clipped row and its part in the normal equations: somewhat less than the errors of
+# coefficients allow for, since most coefficients move less.
+_CORRELATION = 0.25
+
+# Features are correlated, which raises the variance due to the noise by about this share for each of them. With less,
+# the radius for ten columns of Song and 10,000 rows is so large that R^2 falls by 8 %.
+_AMPLIFIED_PER_FEATURE = 0.6
+
+# If sampling without extra noise would keep more than this share of the rows, all are used, in one pass.
+_MOST_SAMPLED = 0.5
+
+# Square of the constant coordinate for each feature, by kind of column: about a tenth of the square of the feature.
+_CONSTANT_PER_STATED, _CONSTANT_PER_AUTO = 0.06, 0.03
+
+# Square of the factor of a target with stated bounds, which is then about a tenth of the square of all features.
+_FACTOR, _FACTOR_PER_FEATURE = 4.0, 0.3
+
+# A standardized target has a deviation of 1, about three times that of a target within stated bounds.
+_STANDARDIZED = 0.25
+
+# More of the shift is spent on columns whose scales must be found: a regression needs their deviations.
+_MORE_FOR_COLUMNS = 1.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinearSettings(MomentSettings):
+    """Settings of a private linear regression that the user chooses; public.
+
+    The last column of the rows is the target.
+
+    Attributes
+    ----------
+    alpha : "noise" or float
+        Penalty on the coefficients: see `pais.DPLinearRegression`.
+    fit_intercept : bool
+        Whether there is an intercept.
+    epsilon, delta, radius, center, norms, quantile, sampling, sample_size, mechanism, max_epsilon_if_kept
+        See `Settings`. Without a `sample_size`, all rows are used if the sample would have more than half of them or
+        would add more to the errors of coefficients than the noise does.
+    """
+
+    what = "regression"
+
+    alpha: float | Literal["noise"] = "noise"
+    fit_intercept: bool = True
+
+    def require(self) -> None:
+        super().require()
+        validate.flag("fit_intercept", self.fit_intercept)
+        if isinstance(self.alpha, str):
+            if self.alpha != "noise":
+                raise ArgumentError("alpha is a text other than 'noise'. Pass a number >= 0, or 'noise'.")
+        else:
+            validate.non_negative("alpha", self.alpha)
+
+    @property
+    def survey_shift_share(self) -> float:
+        return super().survey_shift_share * (_MORE_FOR_COLUMNS if self.open_columns else 1.0)
+
+    def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
+        survey, d = facts.survey, n_features - 1
+        if facts.radius_is_open:
+            radius = self._best_radius(facts, d) if self.quantile is None else radius_at(facts.norms, self.quantile)
+            facts = clipped_facts(facts, radius)
+        elif self.radius is None and survey is not None and not survey.above_noise:
+            # Nothing is known about the norms, so they are taken to be those of columns that fill their bounds.
+            facts = clipped_facts(facts, min(facts.ball.radius, math.sqrt(0.3 * d + 0.4)))
+        return with_constant(facts, math.sqrt(_square_constant(facts.schema, d))), None
+
+    def _mechanism(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[Mechanism, Rule, SampleChoice | None]:
+        mechanism, rule, _ = super()._mechanism(ball, norms, d, delta, limit)
+        if self.sampling == "constrained" and self.stated_size is None and _costs_much(mechanism, rule, norms, d):
+            return replace(self, sampling="none")._mechanism(ball, norms, d, delta, limit)
+        return mechanism, rule, None
+
+    def _best_radius(self, facts: Facts, d: int) -> float:
+        """The radius with the least predicted error of coefficients, from noise and from clipped rows together.
+
+        For r^2 over the mean square of the clipped rows, the noise of a coefficient grows in proportion. Clipped rows
+        count less, which moves coefficients in proportion to the deviation of the weights. With more rows or a larger
+        epsilon there is less noise, so the radius grows.
+        """
+        n_units = most_units(facts.unit, facts.norms.n_rows)
+        delta = chosen_delta(self.delta, gaussian=True, n_rows=n_units, surveyed=True).used
+        constant = _square_constant(facts.schema, d)
+        norms, masses = bounded_norms(facts.norms, facts.schema, facts.ball), facts.norms.masses
+        noise = (d + 1) / max(facts.norms.n_rows * largest_shift(float(self.epsilon), delta), 1.0)
+        radii = np.unique(norms[(masses > 0.0) & (norms > 0.0)])
+        if radii.size == 0:
+            return facts.norms.radius
+        mean, variance = _weights_at(np.square(norms) + constant, masses, np.square(radii) + constant)
+        residual = _RESIDUAL_PER_FEATURE * d
+        error = (
+            0.5
+            * (1.0 + residual)
+            * (1.0 + _AMPLIFIED_PER_FEATURE * d)
+            * np.square(noise * (np.square(radii) + constant) / mean)
+        )
+        error += _CORRELATION**2 * residual * variance
+        return float(radii[np.argmin(error)])
+
+
+def _costs_much(mechanism: Mechanism, rule: Rule, norms: NormDistribution, d: int) -> bool:
+    """Whether a sample would hold many rows, or would add more to the errors of coefficients than the noise does."""
+    assert isinstance(mechanism, MomentSum)
+    if norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows:
+        return True
+    squares = float(norms.masses @ np.square(np.minimum(norms.norms, norms.radius)))
+    if squares <= 0.0:
+        return False
+    residual = _RESIDUAL_PER_FEATURE * d
+    noise = 0.5 * (1.0 + residual) * ((d + 1) * mechanism.noise.scale / squares) ** 2
+    return residual * (square_mean_weight(norms, rule) - 1.0) / norms.n_rows > noise
+
+
+def bounded_norms(norms: NormDistribution, schema: Schema | None, ball: Ball) -> FloatArray:
+    """Surveyed norms within the bounds of the columns: the tail that a survey continues may go on beyond them."""
+    most = math.inf if schema is None else schema.reach(ball.center)
+    return np.minimum(norms.norms, most)
+
+
+def _weights_at(squares: FloatArray, masses: FloatArray, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean square of rows clipped at each squared radius, and relative variance of their weights by squared norm.
+
+    A row of squared norm s has the weight min(1, edge/s). `edges` increase.
+    """
+    order = np.argsort(squares, kind="stable")
+    s, m = squares[order], masses[order]
+    places = np.searchsorted(s, edges, side="right")
+    # Sums up to each edge, and beyond it: of the squares, the masses, and the masses over squares.
+    inside = np.append(0.0, np.cumsum(m * s))[places]
+    beyond, inverse = (np.append(np.cumsum(each[::-1])[::-1], 0.0)[places] for each in (m, m / s))
+    total = float(m @ s)
+    clipped = inside + edges * beyond
+    relative = total * (inside + edges**2 * inverse) / np.square(clipped) - 1.0
+    return clipped / float(m.sum()), np.maximum(relative, 0.0)
+
+
+def regression_schema(schema: Schema) -> Schema:
+    """A schema for a regression of its last column on the others.
+
+    "auto" columns are standardized instead of clipped, and the target gets a factor, so that its part in the norm of a
+    row is small but stands out of the noise.
+    """
+    *features, target = [
+        replace(column, standardized=True) if isinstance(column, Auto) else column for column in schema.columns
+    ]
+    if not isinstance(target, (Auto, Bounds, Scale)):
+        raise ArgumentError(
+            f"the target {target.name!r} is not a column of numbers. State (low, high) or 'auto' for it; for true "
+            "and false, state (0, 1), or use DPLogisticRegression."
+        )
+    width = schema.width - len(target.labels)
+    square = (_FACTOR + _FACTOR_PER_FEATURE * width) * (1.0 if isinstance(target, Bounds) else _STANDARDIZED)
+    return Schema((*features, replace(target, factor=math.sqrt(square), is_target=True)))
+
+
+def _square_constant(schema: Schema | None, d: int) -> float:
+    """Square of the constant coordinate."""
+    if schema is None:
+        return _CONSTANT_PER_AUTO * d
+    return sum(
+        len(column.labels) * (_CONSTANT_PER_AUTO if isinstance(column, Auto) else _CONSTANT_PER_STATED)
+        for column in schema.columns[:-1]
+    )

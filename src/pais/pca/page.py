@@ -1,0 +1,270 @@
+"""The part of a page about principal components: explained variance above the noise, and loadings."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from pais._base.cards import number
+from pais._base.numerics import FloatArray
+from pais.planning.fit import CLEAR
+from pais.show.charts import BarChart
+from pais.show.grid import Cell, Grid, around
+from pais.show.results import Results
+from pais.show.text import breakable, direction_in_words, paragraph, percent, section, table, value_text
+
+# A scree plot shows at most this many components, and the table of loadings this many.
+_MOST_BARS, _MOST_COLUMNS = 30, 30
+
+# Components that are described in words.
+_MOST_WORDS = 6
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComponentResults(Results):
+    """Principal components as a reader sees them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the features, or of the coordinates of scaled columns.
+    loadings : array of shape (k, d)
+        One component in each row.
+    variances, shares : array of shape (k,)
+        Estimated variance along each component, and its share of the total.
+    standard_errors : array of shape (k,)
+        Standard error of each variance, due to noise, sampling and clipped rows.
+    noise_level : float
+        Largest variance that the noise shows by itself.
+    above_noise : int
+        Number of components above this level.
+    scaled : bool
+        Whether the features are scaled columns.
+    noisy_variances : array of shape (k,), optional
+        Variances as released, which the noise spreads. They decide what stands above the noise.
+    captured : float, optional
+        Predicted variance along these components over that along the best of their number.
+    counted : float, optional
+        Noisy number of rows, from the release itself.
+    caution : str, optional
+        Text of a warning about the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pais.pca.page import ComponentResults
+    >>> results = ComponentResults(
+    ...     names=("age", "income"), loadings=np.eye(2), variances=np.array([2.0, 0.1]), shares=np.array([0.95, 0.05]),
+    ...     standard_errors=np.array([0.1, 0.1]), noise_level=0.2, above_noise=1
+    ... )
+    >>> results.verdict
+    'the first of 2 components stands above the noise'
+    """
+
+    title = "Private PCA"
+    noun = "components"
+    units = "and components and variances refer to the scaled columns."
+    cautions = (
+        (
+            "Coordinates are not protected.",
+            "The coordinates of training rows along the components are not part of this release.",
+        ),
+        (
+            "Components below the noise.",
+            "Directions that the noise drowns are close to random. Do not read their loadings.",
+        ),
+    )
+
+    names: tuple[str, ...]
+    loadings: FloatArray
+    variances: FloatArray
+    shares: FloatArray
+    standard_errors: FloatArray
+    noise_level: float
+    above_noise: int
+    scaled: bool = False
+    noisy_variances: FloatArray | None = None
+    captured: float | None = None
+    counted: float | None = None
+    caution: str | None = None
+
+    def in_words(self) -> str:
+        k, d = self.loadings.shape
+        return f"{k} principal component{'s' * (k != 1)} of {d} feature{'s' * (d != 1)}"
+
+    @property
+    def _clear(self) -> int:
+        """Number of the components on this page that stand above the noise."""
+        return min(self.above_noise, len(self.loadings))
+
+    def _is_readable(self, place: int) -> bool:
+        """Whether to read the loadings of a component: it is above the noise, and its estimated variance is too."""
+        noise = self.noise_level / math.sqrt(2.0 * len(self.names))
+        return place < self._clear and float(self.variances[place]) > CLEAR * noise
+
+    @property
+    def verdict(self) -> str:
+        k, clear = len(self.loadings), self._clear
+        if clear == 0:
+            return "no component stands above the noise"
+        if clear == k:
+            words = {1: "the component stands", 2: "both components stand"}
+            return f"{words.get(k, f'all {k} components stand')} above the noise"
+        return (
+            f"the first of {k} components stands above the noise"
+            if clear == 1
+            else f"the first {clear} of {k} components stand above the noise"
+        )
+
+    @property
+    def meaning(self) -> str:
+        more = self.above_noise - len(self.loadings)
+        text = (
+            "A component stands above the noise if its estimated variance is clearly above zero, and its released "
+            "variance is larger than any variance that the noise shows by itself."
+        )
+        if more <= 0:
+            return text
+        others = f"{more} further components do, which were" if more > 1 else "One further component does, which was"
+        return f"{text} {others} not asked for."
+
+    @property
+    def readable(self) -> float:
+        return self._clear / len(self.loadings)
+
+    @property
+    def concern(self) -> str | None:
+        return self.caution
+
+    @property
+    def noisy_count(self) -> float | None:
+        return self.counted
+
+    def sections(self) -> list[str]:
+        return [
+            section(
+                "scree",
+                "Explained variance",
+                paragraph(self._explained()),
+                f'<div class="charts">\n{self._chart()}\n<div>{self._table()}</div>\n</div>',
+                self._directions(),
+            ),
+            section(
+                "loadings",
+                "Loadings",
+                paragraph(
+                    f"A loading is the weight of a {'scaled column' if self.scaled else 'feature'} in a component. The "
+                    "sign of a whole component has no meaning."
+                ),
+                self._grid(),
+                paragraph(self._key(), "soft"),
+            ),
+        ]
+
+    def _explained(self) -> str:
+        k = len(self.loadings)
+        total = percent(min(float(self.shares.sum()), 1.0))
+        text = (
+            f"The component explains an estimated <strong>{total}</strong> of the variance."
+            if k == 1
+            else f"The {k} components explain an estimated <strong>{total}</strong> of the variance together."
+        )
+        if self.captured is not None and k < len(self.names):
+            text += (
+                f" They have about {percent(self.captured)} of the variance that the best {k} direction"
+                f"{'s' * (k != 1)} would have without noise; sampling and clipping are not part of this."
+            )
+        return text
+
+    def _chart(self) -> str:
+        shown = min(len(self.variances), _MOST_BARS)
+        return BarChart(
+            name="scree",
+            title="Variance by component",
+            description=f"From {number(float(self.variances[0]), 3)} for component 1 to "
+            f"{number(float(self.variances[shown - 1]), 3)} for component {shown}; the noise level is "
+            f"{number(self.noise_level, 3)}.",
+            values=self.variances[:shown],
+            errors=2.0 * self.standard_errors[:shown],
+            marks=None if self.noisy_variances is None else self.noisy_variances[:shown],
+            strong=self._clear,
+            limit=self.noise_level,
+            x_name="component",
+            note=self._note(),
+        ).svg()
+
+    def _note(self) -> str:
+        """What the lines in the chart mean."""
+        marks = (
+            ""
+            if self.noisy_variances is None
+            else " Short lines: variances as released. The noise spreads them, and the bars are without this bias. A "
+            "component stands above the noise if its short line is above the dashed line and its bar is clearly above "
+            "zero."
+        )
+        grey = " Grey components do not stand above the noise." if self._clear < len(self.loadings) else ""
+        return (
+            f"Dashed line: the noise level, {number(self.noise_level, 3)}. Upright lines show two standard errors, "
+            f"due to noise, sampling and clipped rows.{marks}{grey}"
+        )
+
+    def _table(self) -> str:
+        cumulative, errors = np.minimum(np.cumsum(self.shares), 1.0), self.standard_errors.tolist()
+        rows = [
+            (
+                str(j + 1),
+                f"{value_text(float(self.variances[j]), errors[j])} {around(errors[j])}",
+                percent(float(self.shares[j])),
+                percent(float(cumulative[j])),
+            )
+            for j in range(min(len(self.loadings), _MOST_BARS))
+        ]
+        return table("Estimated variance", ("Component", "variance", "share", "total"), rows)
+
+    def _directions(self) -> str:
+        """The features with the largest loadings of the first components."""
+        lines = [
+            f"<li><b>Component {j + 1}</b> ({percent(float(self.shares[j]))} of the variance): "
+            f"{breakable(direction_in_words(self.loadings[j], self.names))}</li>"
+            for j in range(min(self._clear, _MOST_WORDS))
+            if self._is_readable(j)
+        ]
+        return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
+
+    def _grid(self) -> str:
+        shown = range(min(len(self.loadings), _MOST_COLUMNS))
+        largest = np.maximum(np.abs(self.loadings).max(axis=1), 1e-300)
+        cells = [
+            [
+                Cell(
+                    text=f"{self.loadings[j, feature]:.2f}".replace("-0.00", "0.00"),
+                    level=float(self.loadings[j, feature] / largest[j]),
+                    weak=not self._is_readable(j),
+                    hint="" if self._is_readable(j) else "the noise hides this component",
+                )
+                for j in shown
+            ]
+            for feature in range(len(self.names))
+        ]
+        return Grid(
+            caption="Loadings of each feature",
+            corner="Feature",
+            rows=self.names,
+            columns=[str(j + 1) for j in shown],
+            cells=cells,
+            drowned=[not self._is_readable(j) for j in shown],
+        ).html()
+
+    def _key(self) -> str:
+        text = "Colours compare the loadings of a component: orange for features that rise along it, blue for features "
+        text += "that fall."
+        if not all(map(self._is_readable, range(len(self.loadings)))):
+            text += (
+                " <b>Grey</b>: the component does not stand above the noise, or its estimated variance is within two "
+                "standard deviations of the noise from zero."
+            )
+        if len(self.loadings) > _MOST_COLUMNS:
+            text += f" The table shows the first {_MOST_COLUMNS} components."
+        return text

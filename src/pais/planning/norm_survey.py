@@ -1,0 +1,332 @@
+"""The norm survey: a private release of the facts about the rows that planning needs.
+
+The survey releases a noisy histogram of norms over fixed bins that do not depend on the data. Radius, number of rows,
+mean square norm and the expected sample size of any rule follow from the histogram at no further privacy cost. If no
+center is stated, the survey releases a noisy mean first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pais._base import validate
+from pais._base.lattice import IntArray, Lattice
+from pais._base.numerics import FloatArray
+from pais._base.octaves import BINS_PER_OCTAVE, HALVES, N_BINS, N_OCTAVES, OCTAVES, WIDEST, Rung, bin_of, edges
+from pais._base.randomness import BitSource, PaidBits, RandomState, bit_source
+from pais.accounting.ledger import Accounts, Ledger, accounts
+from pais.accounting.part import Part
+from pais.accounting.stores import new_name
+from pais.data.ball import Ball, norm_order
+from pais.data.engines.base import Engine, Fold, Thinning
+from pais.data.engines.blocks import Block, RowBlock
+from pais.data.engines.local import MOST_WHOLE
+from pais.data.sources import source
+from pais.errors import SurveyWarning
+from pais.mechanisms.noise import NoiseLaw
+from pais.planning.column_survey import with_bounds
+from pais.planning.facts import Facts, Survey
+from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
+from pais.planning.radius import radius_at
+from pais.planning.settings import Settings
+from pais.planning.survey_noise import SurveyNoise
+from pais.privacy.guarantee import warn
+from pais.privacy.norms import NormDistribution
+from pais.privacy.rules import UniformRule
+
+# Typical norm of the rows in an octave, as a share of its upper edge.
+_TYPICAL_NORM = 0.75
+
+# Of the draws for this sample; see `bit_source`.
+_SAMPLE_STREAM = 4
+
+# Bins per octave of the last histogram if the first one shows some rows, or none.
+_BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
+
+# From this many rows on, a sample with so many numbers shows the norms about the center if that saves a pass. Rows with
+# few numbers are held in memory, so all of them are counted.
+_SAMPLED_FROM, _SAMPLED_NUMBERS, _HELD_NUMBERS = 1 << 20, 6 << 20, MOST_WHOLE
+
+# Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.
+_MANY_ROWS = 106.0
+
+
+@validate.without_sizes
+def survey(
+    rows: object,
+    *,
+    epsilon: float,
+    center: tuple[float, ...] | None = None,
+    quantile: float | None = None,
+    order: float = 2.0,
+    random_state: RandomState | BitSource = None,
+    ledger: Ledger | None = None,
+) -> Survey:
+    """Release a noisy distribution of the norms of the rows, and a ball computed from it, for pure `epsilon`.
+
+    Parameters
+    ----------
+    rows : array, table, path, Spark DataFrame or source
+        Any input of `pais.source`. Each stage reads, clips and counts every row once: one pass with a stated center,
+        two without, and two more for the bounds of "auto" columns, which take 60 % of the price.
+    epsilon : float
+        Price of the whole survey.
+    center : sequence of float, optional
+        Public origin of the norms. If None, the survey releases a noisy mean first, for 40 % of the price. If `rows`
+        were opened with facts about all columns, the midpoint of their bounds is the center instead.
+    quantile : float, optional
+        Share of the rows that lie within the radius, up to noise and the width of a bin. If None, the radius is that of
+        the outermost norms above the noise, and a plan chooses a smaller one: the best trade between noise, which grows
+        with the radius, and clipped rows.
+    order : float
+        Order of the norm: 2, or 1 for Laplace noise.
+    ledger : Ledger, optional
+        Charged `epsilon` before any noise is drawn, as is every active ledger.
+
+    Notes
+    -----
+    Guarantee. In each stage, a record changes one bin by one, or one sum by a vector within a ball that was already
+    released. The costs of the stages add up to `epsilon`: `tests/theory/test_survey.py`.
+    """
+    charged = accounts(ledger)
+    charged.check(Part(what="survey", epsilon=validate.target_epsilon(epsilon)))
+    noise, engine = SurveyNoise(epsilon=float(epsilon)), source(rows)
+    if center is None and engine.schema is not None:
+        center = engine.schema.midpoint
+    survey = charged_survey(
+        engine, charged, noise=noise, center=center, quantile=quantile, order=order, random_state=random_state
+    )
+    warn(survey.columns_concern, SurveyWarning)
+    return survey
+
+
+def surveyed_facts(rows: Engine, settings: Settings, charged: Accounts, random_state: RandomState) -> Facts:
+    """The facts that a plan needs: those that the settings state, and a survey of the others, charged to accounts.
+
+    For a Gaussian mechanism, the survey has Gaussian noise and is not priced alone. The accounts must be `Prepaid`.
+
+    With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are stated
+    together with a radius, because the expected sample size and the number of rounds follow from them.
+    """
+    if settings.survey_passes == 0:
+        return settings.facts(None)
+    rows.require_passes(settings.survey_passes + 1)
+    center = settings.center
+    if settings.radius is not None and center is None:
+        center = (0.0,) * rows.n_features
+    survey = charged_survey(
+        rows,
+        charged,
+        noise=settings.survey_noise,
+        center=center,
+        # The plan takes the quantile that the settings state, if any.
+        quantile=None,
+        order=settings.order,
+        random_state=random_state,
+    )
+    return settings.facts(survey)
+
+
+def charged_survey(
+    rows: object,
+    charged: Accounts,
+    *,
+    noise: SurveyNoise,
+    center: tuple[float, ...] | None,
+    quantile: float | None,
+    order: float,
+    random_state: RandomState | BitSource,
+) -> Survey:
+    """Run a survey and charge it to accounts that the caller has checked."""
+    level = None if quantile is None else validate.quantile(quantile)
+    name, drawn = new_name(), bit_source(random_state, stream=2)
+    entries: list[str] = []
+    engine = source(rows)
+    part = _part(engine, noise, name, secure=drawn.private)
+    bits = PaidBits(drawn, lambda: entries.extend(charged.spend(part)))
+    origin = Ball(radius=WIDEST, order=norm_order(order), center=center)
+    engine.require_width(origin)
+    engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
+    found = with_bounds(engine, noise, bits)
+    engine = found.engine.sifting(random_state, stream=_SAMPLE_STREAM)
+    center, counts, noisy = _stages(engine, origin, found.noise, bits, bit_source(random_state, stream=_SAMPLE_STREAM))
+    norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
+    if level is not None:
+        norms = NormDistribution(norms=norms.norms, masses=norms.masses, radius=radius_at(norms, level))
+    return Survey(
+        ball=Ball(radius=norms.radius, order=origin.order, center=center),
+        norms=norms,
+        epsilon=noise.epsilon,
+        shift=noise.shift,
+        secure_randomness=bits.private,
+        above_noise=counts is not None,
+        name=name,
+        columns=None if engine.names is None else tuple(engine.names),
+        unit=engine.unit,
+        schema=engine.schema,
+        unclear_columns=found.unclear,
+        skewed_columns=found.skewed,
+        quantile_asked=level is not None,
+        ledger_entries=tuple(entries),
+        counts=noisy,
+    )
+
+
+def _part(engine: Engine, noise: SurveyNoise, name: str, *, secure: bool) -> Part:
+    """The price of a survey, or its shift if the noise is Gaussian."""
+    return Part(
+        what="survey",
+        epsilon=0.0 if noise.gaussian else noise.epsilon,
+        shift=noise.shift,
+        secure_randomness=secure,
+        release=name,
+        unit=engine.unit_column,
+    )
+
+
+def _stages(
+    engine: Engine, origin: Ball, noise: SurveyNoise, bits: BitSource, draws: BitSource
+) -> tuple[tuple[float, ...], NormCounts | None, NoisyCounts | None]:
+    """The center, stated or a noisy mean, and the numbers of rows by norm about it, or None if no norm stands out.
+
+    Also return the counts from which these numbers follow, if they are counts of all rows.
+
+    A histogram of octaves comes first. It decides where rows are clipped for the mean, and how many bins the last
+    histogram has. The sums for the mean come from the same pass.
+    """
+    counts, sums = _first_pass(engine, origin, bits)
+    # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
+    lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
+    coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
+    left, center, share = 1.0 - noise.scale_share, origin.center, 1.0
+    if center is None:
+        center = (0.0,) * engine.n_features
+        if coarse is not None:
+            center = _noisy_mean(sums, coarse, origin.order, noise, bits)
+            left -= noise.center_share  # [note: survey-3]
+            # In a seeded run, which is to be the same for every engine, all rows are counted.
+            share = _sampled_share(engine, coarse.n_rows) if engine.sifts and bits.private else 1.0
+            counts = _norm_counts(engine, replace(origin, center=center), bits, share, draws)
+    n_rows = 0.0 if coarse is None else coarse.n_rows
+    rest = noise.on_counts(left)
+    bins = _bins_for(share * n_rows / rest.deviation(1))
+    noisy = _noisy_counts(counts, rest, lattice, bits, bins_per_octave=bins)
+    fine = noisy.estimate()
+    if coarse is None or fine is None:
+        return (center, coarse, None) if fine is None else (center, fine, noisy)
+    if share < 1.0:
+        # The number of rows comes from the first histogram, which counts all of them.
+        return center, replace(coarse, counts=fine.counts * (coarse.n_rows / fine.n_rows)), None
+    return center, combined(coarse, fine), noisy
+
+
+def _bins_for(signal: float) -> int:
+    """Bins per octave of the last histogram, for the number of rows over its noise. Fewer bins have less noise."""
+    if signal > _MANY_ROWS:
+        return BINS_PER_OCTAVE
+    return _BINS_FOR_SOME_ROWS if signal > 0.0 else _BINS_FOR_FEW_ROWS
+
+
+@dataclass(frozen=True, kw_only=True)
+class _NormCounts(Fold):
+    """Number of rows in each bin of norms, or their mass in steps."""
+
+    uses_masses = True
+    ball: Ball
+
+    def of(self, block: Block) -> IntArray:
+        return block.mass_in_bins(self.ball)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OctaveSums(Fold):
+    """Number of rows in each half of an octave of norms, or their mass, and sums of rows by octave, in steps."""
+
+    uses_masses = True
+    ball: Ball
+
+    def of(self, block: Block) -> IntArray:
+        return block.octave_sums(self.ball)
+
+
+def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray, IntArray]:
+    """Number of rows in each bin of norms, and sums of rows by octave if no center is stated. Secret; one pass."""
+    if origin.center is not None:
+        return engine.sift(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
+    counts, sums = np.split(engine.sift(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
+    return counts, sums.reshape(N_OCTAVES, -1)
+
+
+def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, share: float, draws: BitSource) -> IntArray:
+    """Number of rows in each bin of norms, of all rows or of a sample with this share. Secret; one pass."""
+    if share == 1.0:
+        return engine.fold_again(_NormCounts(ball=ball), seeded=not bits.private)
+    sample = engine.thin(Thinning(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
+    block = RowBlock(sample.rows, np.zeros(len(sample.rows), dtype=np.uint64))
+    return _NormCounts(ball=replace(ball, center=None)).over(block)
+
+
+def _sampled_share(engine: Engine, n_rows: float) -> float:
+    """Share of the rows that the last histogram counts, for a released number of rows."""
+    n_numbers = n_rows * engine.n_features
+    return 1.0 if n_rows < _SAMPLED_FROM or n_numbers <= _HELD_NUMBERS else min(_SAMPLED_NUMBERS / n_numbers, 1.0)
+
+
+def _noisy_counts(
+    counts: IntArray, noise: NoiseLaw, lattice: Lattice, bits: BitSource, *, bins_per_octave: int
+) -> NoisyCounts:
+    """Noisy histogram of norms, whose counts are whole steps of a lattice."""
+    # Merge neighbouring bins before the noise is drawn.
+    counts = counts.reshape(2 * OCTAVES * bins_per_octave, -1).sum(axis=1)
+    noisy = lattice.decode(noise.added_to(counts[:, None], lattice, bits)[:, 0])
+    return NoisyCounts(counts=noisy, bins_per_octave=bins_per_octave, noise=noise)
+
+
+def _noisy_mean(
+    sums: IntArray, coarse: NormCounts, order: float, noise: SurveyNoise, bits: BitSource
+) -> tuple[float, ...]:
+    """Noisy sum of the clipped rows divided by the noisy number of rows, shrunk toward 0, clipped to the ball."""
+    d = sums.shape[1]
+    # The noise on a sum of rows within the unit ball. It is proportional to the radius.
+    unit = noise.on_sum(noise.center_share, Ball(radius=1.0, order=order))
+    rung = Rung(octave=_best_octave(coarse.counts, math.sqrt(d) * unit.deviation(d)), order=order)
+    lattice = rung.lattice(unit.scale * rung.radius)
+    ball = Ball(radius=rung.radius, order=order)
+    law = noise.on_sum(noise.center_share, replace(ball, radius=rung.reach(lattice, d)))  # [note: survey-9]
+    noisy = lattice.decode(law.added_to(rung.total(sums, lattice)[None, :], lattice, bits)[0])
+    return tuple(ball.clip(shrunk_mean(noisy, law.deviation(d), coarse.n_rows)[None, :])[0].tolist())
+
+
+def _best_octave(counts: FloatArray, spread: float) -> int:
+    """The octave at whose upper edge the noise on a sum of clipped rows and their loss in length are least together."""
+    radius = edges()[BINS_PER_OCTAVE::BINS_PER_OCTAVE]
+    rows, length = (np.cumsum(mass[::-1])[::-1] for mass in (counts, counts * radius))
+    # At each edge, the length that the rows from this octave outwards lose. Those of the octave itself lose none.
+    lost = _TYPICAL_NORM * (length - rows * radius)
+    return int(np.argmin(spread * radius + lost))
+
+
+def shrunk_mean(noisy_sum: FloatArray, deviation: float, noisy_rows: float) -> FloatArray:
+    """Mean from a noisy sum whose coordinates have a known deviation, shrunk toward 0 as James and Stein do."""
+    square = float(np.square(noisy_sum / deviation).sum())
+    kept = max(0.0, 1.0 - noisy_sum.size / square) if square > 0.0 else 0.0
+    return np.asarray(kept * noisy_sum / noisy_rows)
+
+
+def _unit_columns(d: int, order: float) -> FloatArray:
+    """Counts used if no octave is above the noise: they assume columns of unit size, which is public."""
+    typical = 2.0 * d ** (0.0 if math.isinf(order) else 1.0 / order)
+    counts = np.zeros(N_BINS)
+    counts[bin_of(np.array([typical]))] = 1.0
+    return counts
+
+
+def _norms_of(counts: FloatArray) -> NormDistribution:
+    """Distribution of norms up to the last bin with rows. The rows of a merged bin are spread evenly over it."""
+    width = N_BINS // counts.size
+    fine = np.repeat(counts / width, width)
+    last = int(np.flatnonzero(fine)[-1])
+    return NormDistribution.from_histogram(edges(), fine, radius=float(edges()[last + 1]))

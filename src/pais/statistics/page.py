@@ -1,0 +1,259 @@
+"""The part of a page about statistics: a table with intervals, or bars for counts and other single columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pais._base.numerics import FloatArray
+from pais.show.grid import Bars, Cell, Grid, bars_table, row_head
+from pais.show.results import Results, as_sentence
+from pais.show.text import date_text, escaped, paragraph, section, value_text
+
+# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone.
+_MOST_COLUMNS, _FEW_ROWS = 4, 8
+
+# Values are rounded like the length of their interval, but no further than to whole numbers.
+_COARSEST = 10.0
+
+# Statistics that are shown as whole numbers, with bars that start at zero.
+_COUNTS = ("count", "histogram")
+
+# Statistics whose rows are alike, such as groups, so that they are drawn on one axis; and the most columns drawn.
+_DRAWN, _MOST_DRAWN = (*_COUNTS, "sum", "mean", "variance", "quantile", "median"), 12
+
+# Values with an interval that reaches further than this share of the value are grey.
+_WIDE = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticResults(Results):
+    """Released statistics as a reader sees them.
+
+    Attributes
+    ----------
+    name : str
+        What was computed, such as "mean".
+    rows : tuple of tuples of str
+        Labels of each row of the table, from the outer to the inner level.
+    columns : tuple of str
+        Labels of the columns; empty if there is one column.
+    subject : str
+        The name of that column; empty if it has none.
+    values, lows, highs : array of shape (rows, columns)
+        Values in own units and the ends of their 95 % intervals; NaN where there is none.
+    is_date : array of bool, optional
+        Which values are dates, as days since 1970-01-01.
+    is_share : tuple of bool, optional
+        For each column, whether its values are shares, which are shown in percent.
+    noise_in_words, clipping : str
+        What the noise, the sampling and clipping did, in sentences.
+    notes : tuple of str
+        What the intervals do not include.
+    clipped_to : str
+        The stated bounds to which values were clipped, in words; empty if there are none.
+    caution : str, optional
+        Text of a warning about the values, which replaces the headline.
+    more_cautions : tuple of str
+        Texts of other warnings.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pais.statistics.page import StatisticResults
+    >>> results = StatisticResults(
+    ...     name="count", rows=(("north",), ("south",)), columns=(), values=np.array([[200.0], [100.0]]),
+    ...     lows=np.array([[196.0], [96.0]]), highs=np.array([[204.0], [104.0]])
+    ... )
+    >>> results.verdict
+    'half of the 2 values are known to within 3%, or better'
+    """
+
+    by_norm = False
+    cautions = (
+        (
+            "Each interval by itself.",
+            "An interval holds its value with a probability of 95 %. That all of them do is less likely.",
+        ),
+    )
+
+    name: str
+    rows: tuple[tuple[str, ...], ...]
+    columns: tuple[str, ...]
+    subject: str = ""
+    values: FloatArray
+    lows: FloatArray
+    highs: FloatArray
+    is_date: NDArray[np.bool_] | None = None
+    about: str = ""
+    is_share: tuple[bool, ...] = ()
+    noise_in_words: str = ""
+    clipping: str = ""
+    notes: tuple[str, ...] = ()
+    clipped_to: str = ""
+    caution: str | None = None
+    more_cautions: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:  # type: ignore[override]  # depends on the statistic
+        return f"Private {self._what}"
+
+    @property
+    def _what(self) -> str:
+        """The statistic and its column, if there is one: "mean of age"."""
+        return f"{self.name} of {self.subject}" if self.subject else self.name
+
+    def in_words(self) -> str:
+        n = int(np.isfinite(self.values).sum())
+        return f"{n} value{'s' * (n != 1)} ({self.name})"
+
+    @property
+    def _dates(self) -> NDArray[np.bool_]:
+        return np.zeros(self.values.shape, dtype=bool) if self.is_date is None else self.is_date
+
+    @property
+    def _precision(self) -> FloatArray:
+        """Half of the length of each interval over the value; NaN for dates, and where a value or an end is missing."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = 0.5 * (self.highs - self.lows) / np.abs(self.values)
+        return np.where(self._dates | np.isinf(self.highs - self.lows), np.nan, shares)
+
+    @property
+    def verdict(self) -> str | None:
+        shares = self._precision[~np.isnan(self._precision)]
+        if shares.size == 0:
+            return "only one end of the interval is known" if np.isinf(self.highs - self.lows).any() else None
+        middle = float(np.median(shares))
+        within = f"known to within {100.0 * middle:.2g}%" if middle < 10.0 else "hidden by the noise"
+        start = f"with values clipped to {self.clipped_to}, " if self.clipped_to else ""
+        if shares.size == 1:
+            return f"{start}the value is {within}"
+        return f"{start}half of the {shares.size} values are {within}{', or better' if middle < 10.0 else ''}"
+
+    @property
+    def meaning(self) -> str:
+        return (
+            "The interval of a value reaches this far to each side, relative to the value. Intervals are for noise and "
+            "sampling, at 95 %; clipping is not part of them."
+        )
+
+    @property
+    def readable(self) -> float:
+        shares = self._precision[~np.isnan(self._precision)]
+        return float((shares <= _WIDE).mean()) if shares.size else 1.0
+
+    @property
+    def concern(self) -> str | None:
+        return self.caution
+
+    @property
+    def _drawn(self) -> list[int]:
+        """The columns that are drawn with error bars: those with several values of one kind that are no dates."""
+        n = self.values.shape[1]
+        if len(self.rows) < 2 or n > _MOST_DRAWN or self.name not in _DRAWN:
+            return []
+        known = np.isfinite(self.values).any(axis=0) & ~self._dates.any(axis=0)
+        return np.flatnonzero(known).tolist()
+
+    def sections(self) -> list[str]:
+        drawn = self._drawn
+        others = [column for column in range(self.values.shape[1]) if column not in drawn]
+        charts = "".join(self._bars(column) for column in drawn)
+        return [
+            section(
+                "values",
+                "Values",
+                *(f'<div class="verdict mixed" role="note">{_sentence(text)}</div>' for text in self.more_cautions),
+                _sentence(self.about) if self.about else "",
+                *(_sentence(note) for note in self.notes),
+                self._single() if self.values.size == 1 else "",
+                f'<div class="charts wide-charts">\n{charts}\n</div>' if len(drawn) > 1 else charts,
+                self._table(others) if others and self.values.size > 1 else "",
+                paragraph(self._key(drawn=bool(drawn)), "soft") if self.values.size > 1 else "",
+                paragraph(escaped(self.clipping), "soft") if self.clipping else "",
+            )
+        ]
+
+    def _key(self, *, drawn: bool) -> str:
+        text = "Small numbers are the ends of the 95 % interval of each value."
+        if drawn:
+            text += " Lines show the intervals."
+        if (self._precision > _WIDE).any():
+            text += " <b>Grey</b>: the interval reaches further than half of the value, so the noise hides most of it."
+        return text
+
+    def _cell(self, row: int, column: int) -> Cell:
+        value, low, high = self._shown(row, column)
+        if np.isnan(value):
+            return Cell(text="\u2013", weak=True, hint="not defined for this column")
+        if self._dates[row, column]:
+            texts = [date_text(number) if np.isfinite(number) else "" for number in (value, low, high)]
+        else:
+            counted = self.name in _COUNTS or (self.rows and self.rows[row][-1] in _COUNTS)
+            width = high - low if np.isfinite(high - low) else 0.0
+            unit = _COARSEST if counted else min(width, _COARSEST)
+            percent = "%" * self._is_share(column)
+            texts = [f"{value_text(number, unit)}{percent}" for number in (value, low, high)]
+        small = (f"{texts[1]} to", texts[2])
+        if np.isinf(high):
+            small = ("at least", texts[1])
+        elif np.isinf(low):
+            small = ("at most", texts[2])
+        return Cell(text=texts[0], small=small, weak=bool(self._precision[row, column] > _WIDE))
+
+    def _is_share(self, column: int) -> bool:
+        return bool(self.is_share) and self.is_share[column]
+
+    def _shown(self, row: int, column: int) -> tuple[float, float, float]:
+        """A value and the ends of its interval, of shares in percent."""
+        factor = 100.0 if self._is_share(column) else 1.0
+        value, low, high = (factor * float(array[row, column]) for array in (self.values, self.lows, self.highs))
+        return value, low, high
+
+    def _single(self) -> str:
+        """One value in large type."""
+        cell = self._cell(0, 0)
+        facts = ((self._what, cell.text), ("95 % interval", " ".join(cell.small)))
+        boxes = "".join(f"<div><dt>{escaped(label)}</dt><dd>{escaped(text)}</dd></div>" for label, text in facts)
+        return f'<dl class="facts">{boxes}</dl>'
+
+    def _table(self, places: Sequence[int]) -> str:
+        rows = [", ".join(labels) for labels in self.rows] or [self.name]
+        columns = [self.columns[place] for place in places] if self.columns else [self.name]
+        cells = [[self._cell(i, j) for j in places] for i in range(len(rows))]
+        corner = ""
+        if len(columns) > _MOST_COLUMNS and len(rows) <= _FEW_ROWS:
+            rows, columns, cells = columns, rows, [list(line) for line in zip(*cells, strict=True)]
+            corner = "Column"
+        return Grid(caption=as_sentence(self._what), corner=corner, rows=rows, columns=columns, cells=cells).html()
+
+    def _bars(self, column: int) -> str:
+        """One table of bars of a column for each outer label, all on one axis."""
+        factor = 100.0 if self._is_share(column) else 1.0
+        ends = np.concatenate([array[:, column] for array in (self.values, self.lows, self.highs)])
+        ends = factor * ends[np.isfinite(ends)]
+        low, high = float(ends.min()), float(ends.max())
+        # Counts are not negative, so their bars start at zero. Bars of other values do, unless they would look alike.
+        filled = low >= 0.0 and (self.name in _COUNTS or low < 0.5 * high)
+        bars = Bars.over(0.0 if filled else low, high, filled=filled)
+        what = as_sentence(f"{self.name} of {self.columns[column]}" if self.columns else self._what)
+        tables = []
+        for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
+            lines = [self._line(row, column, bars) for row in group]
+            caption = ", ".join((what, *outer) if self.columns or self.subject else outer) or what
+            head = ("", bars.axis("%" * self._is_share(column)), escaped(self.name))
+            tables.append(bars_table(caption, head, lines))
+        return "<div>" + "\n".join(tables) + "</div>"
+
+    def _line(self, row: int, column: int, bars: Bars) -> str:
+        cell = self._cell(row, column)
+        bar = bars.cell(*self._shown(row, column), weak=cell.weak)
+        return f"<tr>{row_head(self.rows[row][-1])}{bar}{cell.html()}</tr>"
+
+
+def _sentence(text: str) -> str:
+    return paragraph(escaped(as_sentence(text).removesuffix(".") + "."))

@@ -1,0 +1,129 @@
+"""Centers on two principal directions, and the pictures drawn from them."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+from pais.kmeans.pictures import centers_map, elbow_chart, project
+from pais.kmeans.value import Elbow, ElbowPoint
+from pais.show.charts import LineChart
+from tests.unit.kmeans.views import view
+
+RNG = np.random.default_rng(0)
+
+
+def test_projection_keeps_distances_of_centers_in_a_plane() -> None:
+    plane = np.linalg.qr(RNG.normal(size=(5, 2)))[0].T
+    flat = RNG.normal(size=(7, 2))
+    projection = project(flat @ plane + 3.0, np.ones(7))
+    distance = np.linalg.norm(flat[:, None] - flat[None], axis=2)
+    shown = np.linalg.norm(projection.points[:, None] - projection.points[None], axis=2)
+    assert np.allclose(distance, shown)
+    assert math.isclose(float(projection.shares.sum()), 1.0)
+    assert np.allclose(projection.directions @ projection.directions.T, np.eye(2))
+
+
+def test_directions_are_those_of_a_weighted_covariance() -> None:
+    centers, counts = RNG.normal(size=(9, 4)) * [1, 2, 3, 4], RNG.uniform(1, 9, size=9)
+    projection = project(centers, counts)
+    values, vectors = np.linalg.eigh(np.cov(centers.T, aweights=counts, bias=True))
+    for axis in range(2):
+        assert math.isclose(abs(float(projection.directions[axis] @ vectors[:, -1 - axis])), 1.0, rel_tol=1e-9)
+        assert math.isclose(projection.shares[axis], values[-1 - axis] / values.sum(), rel_tol=1e-9)
+        largest = np.argmax(np.abs(projection.directions[axis]))
+        assert projection.directions[axis][largest] > 0.0
+
+
+def test_error_ellipse_is_the_projected_noise() -> None:
+    centers, errors = RNG.normal(size=(4, 6)), RNG.uniform(0.1, 1.0, size=(4, 6))
+    projection = project(centers, np.ones(4), errors)
+    noise = RNG.normal(size=(200_000, 6)) * errors[2]
+    measured = np.cov((noise @ projection.directions.T).T)
+    assert np.allclose(projection.covariances[2], measured, atol=0.02)
+    long, short, angle = projection.ellipse(2, deviations=1.0)
+    turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
+    assert np.allclose(turn @ np.diag([long**2, short**2]) @ turn.T, projection.covariances[2])
+    assert long >= short
+
+
+def test_one_error_for_each_center_gives_circles() -> None:
+    projection = project(RNG.normal(size=(3, 4)), np.ones(3), np.array([0.1, 0.2, 0.3]))
+    for index, error in enumerate((0.1, 0.2, 0.3)):
+        long, short, _ = projection.ellipse(index)
+        assert math.isclose(long, 2.0 * error, rel_tol=1e-9)
+        assert math.isclose(short, 2.0 * error, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "centers",
+    [np.ones((1, 3)), np.ones((4, 3)), np.arange(4.0)[:, None], np.arange(4.0)[:, None] * np.ones(3)],
+    ids=["one center", "equal centers", "one feature", "on a line"],
+)
+def test_degenerate_centers_have_finite_pictures(centers: np.ndarray) -> None:
+    counts = np.array([5.0, -2.0, 0.0, 1.0])[: len(centers)]
+    projection = project(centers, counts, np.full(centers.shape, 0.1))
+    picture = centers_map(projection, counts, view(centers))
+    assert not re.search(r"nan|inf", picture)
+    assert picture.count("<circle") == len(centers)
+
+
+def test_counts_that_are_all_negative_are_drawn() -> None:
+    projection = project(RNG.normal(size=(3, 2)), np.array([-1.0, -2.0, -3.0]))
+    assert not re.search(r"nan|inf", centers_map(projection, np.array([-1.0, -2.0, -3.0]), view(np.ones((3, 2)))))
+
+
+def test_words_name_the_columns_that_dominate_a_direction() -> None:
+    centers = np.array([[0.0, 0.0, 1.0], [10.0, -8.0, 1.0], [20.0, -16.0, 1.2]])
+    projection = project(centers, np.ones(3))
+    assert projection.words(0, ["income", "visits", "age"]) == "more income, less visits"
+    assert projection.words(0, ["income", "visits", "age"], most=1) == "more income"
+    assert projection.words(0, ["income", "visits", "age"], dates=["visits"]) == "more income, earlier visits"
+    assert project(np.ones((2, 3)), np.ones(2)).words(0, ["a", "b", "c"]) == ""
+
+
+def test_areas_of_circles_grow_with_the_counts() -> None:
+    counts = np.array([100.0, 400.0, 25.0])
+    projection = project(RNG.normal(size=(3, 2)), counts)
+    picture = centers_map(projection, counts, view(np.ones((3, 2)), centers=(True, True, False)))
+    radii = [float(radius) for radius in re.findall(r'<circle cx="[\d.]+" cy="[\d.]+" r="([\d.]+)"', picture)]
+    assert radii == [24.0, 12.0, 6.0]
+    assert picture.count('class="center weak"') == 2
+
+
+def test_column_names_in_pictures_are_escaped() -> None:
+    picture = centers_map(
+        project(RNG.normal(size=(3, 2)), np.ones(3)), np.ones(3), view(np.ones((3, 2)), names=("<i>", "<i>x"))
+    )
+    assert "<i>" not in picture
+    assert "&lt;i&gt;" in picture
+
+
+def elbow(n: int, *, stands_out: bool) -> Elbow:
+    points = tuple(ElbowPoint(n_clusters=k, cost=100.0 / k) for k in range(1, n + 1))
+    return Elbow(points=points, suggested=7, stands_out=stands_out)
+
+
+def test_elbow_chart_marks_the_chosen_number_of_clusters() -> None:
+    picture = elbow_chart(elbow(30, stands_out=True), 5)
+    assert picture.count('class="mark"') == 1
+    assert "0.2 at 5" in picture
+    assert "The curve suggests 7 segments (dashed line)" in picture
+    assert picture.count('class="limit"') == 1
+    outside = elbow_chart(elbow(30, stands_out=True), 40)
+    assert 'class="mark"' not in outside
+    assert "The dot" not in outside
+    ticks = [float(text) for text in re.findall(r'text-anchor="middle">([\d.]+)<', picture)]
+    assert ticks == [1, 5, 10, 15, 20, 25, 30]
+
+
+def test_elbow_chart_says_if_no_number_stands_out() -> None:
+    assert "No number of segments stands out; the curve bends most at 7" in elbow_chart(elbow(9, stands_out=False), 1)
+
+
+def test_a_chart_of_one_point_is_finite() -> None:
+    chart = LineChart(name="n", title="t", description="d", x=np.ones(1), y=np.ones(1), x_ticks=(1.0,), mark=1.0)
+    assert not re.search(r"nan|inf", chart.svg())

@@ -1,0 +1,215 @@
+"""Coefficients of categories: differences from the average of the listed categories, whatever the noise is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from pais import DPLinearRegression, DPLogisticRegression
+from pais.linear import coefficients
+from pais.logistic.rounds import Scaling
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pais.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore::pais.QualityWarning"),
+]
+
+COLUMNS = {"age": (18, 90), "sex": ["F", "M"], "region": ["north", "south", "east"]}
+LABELS = ["age", "sex=F", "sex=M", "region=north", "region=south", "region=east"]
+GROUPS = ([1, 2], [3, 4, 5])
+SHARES = [0.0, 0.005, 0.2]
+
+
+def visits(missing: float, n_rows: int = 20_000) -> pd.DataFrame:
+    """Costs, readmissions and outcomes by age, sex and region. A share of the rows has no sex, and fewer no region.
+
+    Rows without a category differ from the others, so that they would show if coefficients compared with them.
+    """
+    rng = np.random.default_rng(11)
+    age, sex = rng.uniform(18.0, 90.0, n_rows), rng.choice(["F", "M"], n_rows).astype(object)
+    region = rng.choice(["north", "south", "east"], n_rows, p=[0.5, 0.3, 0.2]).astype(object)
+    sex[rng.random(n_rows) < missing] = None
+    region[rng.random(n_rows) < missing / 2.0] = None
+    score = 0.02 * (age - 50.0) + 0.5 * (sex == "M") + 0.6 * (region == "south") - 0.3 * (region == "east")
+    score = score - 1.2 * pd.isna(sex) + 0.8 * pd.isna(region)
+    cost = np.clip(5000.0 + 1500.0 * score + 1000.0 * rng.normal(size=n_rows), 0.0, 12_000.0)
+    readmitted = rng.random(n_rows) < 1.0 / (1.0 + np.exp(0.5 - score))
+    outcomes = np.column_stack([np.zeros(n_rows), score, -0.5 * score]) + rng.gumbel(size=(n_rows, 3))
+    outcome = np.array(["home", "ward", "clinic"])[outcomes.argmax(axis=1)]
+    return pd.DataFrame(
+        {"age": age, "sex": sex, "region": region, "cost": cost, "readmitted": readmitted, "outcome": outcome}
+    )
+
+
+ROWS = {share: visits(share) for share in SHARES}
+
+
+def linear(rows: pd.DataFrame, seed: int = 0, **changes: Any) -> DPLinearRegression:
+    settings = {"columns": {**COLUMNS, "cost": (0, 12_000)}, "target": "cost", "random_state": seed, **changes}
+    return DPLinearRegression(**settings).fit(rows)
+
+
+def logistic(rows: pd.DataFrame, seed: int = 0, **changes: Any) -> DPLogisticRegression:
+    settings = {"columns": {**COLUMNS, "readmitted": bool}, "target": "readmitted", "random_state": seed, **changes}
+    return DPLogisticRegression(**settings).fit(rows)
+
+
+def several(rows: pd.DataFrame, seed: int = 0, **changes: Any) -> DPLogisticRegression:
+    classes = {"columns": {**COLUMNS, "outcome": ["clinic", "home", "ward"]}, "target": "outcome"}
+    return logistic(rows, seed, **{**classes, **changes})
+
+
+MODELS = {"linear": linear, "logistic": logistic, "several classes": several}
+
+
+def truth(model: str, rows: pd.DataFrame) -> Any:
+    """Coefficients without privacy, one line for each logit. Rows without a category have a level of their own."""
+    X = np.column_stack([rows[name.split("=")[0]] == name.split("=")[1] for name in LABELS[1:]]).astype(float)
+    X = np.column_stack([(rows["age"] - 54.0) / 36.0, X])
+    if model == "linear":
+        values = LinearRegression().fit(X, rows["cost"]).coef_[None, :].copy()
+    else:
+        target = "readmitted" if model == "logistic" else "outcome"
+        values = LogisticRegression(C=1e6, tol=1e-10, max_iter=5000).fit(X, rows[target]).coef_.copy()
+    values[:, 0] /= 36.0
+    for group in GROUPS:
+        values[:, group] -= values[:, group].mean(axis=1, keepdims=True)
+    return values
+
+
+def sums(model: Any) -> Any:
+    """Sum of the coefficients of each column of categories, over their largest one."""
+    values = np.atleast_2d(model.coef_)
+    return [np.abs(values[:, group].sum(axis=1)).max() / np.abs(values).max() for group in GROUPS]
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", MODELS)
+def test_coefficients_are_differences_from_the_average_category(name: str, share: float) -> None:
+    model = MODELS[name](ROWS[share], epsilon=50.0)
+    errors = np.atleast_2d(model.coef_) - truth(name, ROWS[share])
+    assert np.abs(errors[:, 1:]).max() <= 0.06 * (1500.0 if name == "linear" else 1.0)
+    assert np.max(sums(model)) < 1e-9
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", MODELS)
+def test_no_seed_changes_what_categories_are_compared_with(name: str, share: float) -> None:
+    for seed in range(6):
+        model = MODELS[name](ROWS[share].iloc[:5000], seed, epsilon=0.5 if seed % 2 else 3.0)
+        assert np.max(sums(model)) < 1e-9
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("name", MODELS)
+def test_intervals_of_categories_cover_their_differences(name: str, share: float) -> None:
+    rows = visits(share, 5000)
+    true, covered = truth(name, rows), []
+    for seed in range(40):
+        model = MODELS[name](rows, seed, epsilon=1.0)
+        error = np.abs(np.atleast_2d(model.coef_) - true)
+        covered.append(error <= 2.0 * np.atleast_2d(model.coef_standard_errors_))
+    assert np.mean(covered, axis=0)[:, 1:].min() >= 0.9
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_few_rows_without_a_category_hide_no_difference(name: str) -> None:
+    """Their common level against the intercept is known badly, and the differences of the categories are not."""
+
+    def errors(share: float) -> Any:
+        models = [MODELS[name](visits(share, 5000), seed, epsilon=1.0) for seed in range(8)]
+        assert not any(model.coefficients_frame()["hidden_by_noise"].any() for model in models)
+        return np.median([np.atleast_2d(model.coef_standard_errors_)[:, 1:] for model in models], axis=0)
+
+    assert np.max(errors(0.005) / errors(0.0)) < 1.35
+
+
+def test_the_convention_changes_no_prediction_of_a_row_with_categories(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = ROWS[0.2]
+    listed = (rows["sex"].notna() & rows["region"].notna()).to_numpy()
+    after = {name: model(rows, epsilon=3.0) for name, model in MODELS.items()}
+    monkeypatch.setattr(coefficients, "_gauge", lambda features: np.eye(features.width + 1))
+    whitened = Scaling.whitened
+
+    def ungauged(self: Scaling, moment: Any, *others: Any) -> Scaling:
+        return replace(whitened(self, moment, *others), gauge=np.eye(len(moment)))
+
+    monkeypatch.setattr(Scaling, "whitened", ungauged)
+    for name, model in after.items():
+        before = MODELS[name](rows, epsilon=3.0)
+        old, new = (answers(each, rows) for each in (before, model))
+        assert min(sums(before)) > 1e-3
+        assert old[listed] == pytest.approx(new[listed], rel=1e-9, abs=1e-9)
+        assert np.abs(old[~listed] - new[~listed]).min() > 1e-6
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_row_without_a_category_is_predicted_like_the_average_one(name: str) -> None:
+    model = MODELS[name](ROWS[0.2], epsilon=3.0)
+    rows = pd.DataFrame({"age": [40.0] * 4, "sex": ["F", "M", None, "X"], "region": ["north"] * 4})
+    female, male, none, other = answers(model, rows)
+    assert none == pytest.approx((female + male) / 2.0)
+    assert other == pytest.approx(none)
+
+
+def answers(model: Any, rows: pd.DataFrame) -> Any:
+    return model.predict(rows) if isinstance(model, DPLinearRegression) else model.decision_function(rows)
+
+
+def test_a_single_category_compares_with_the_other_rows() -> None:
+    columns = {"age": (18, 90), "sex": ["M"]}
+    models = [
+        linear(ROWS[0.0], columns={**columns, "cost": (0, 12_000)}, epsilon=3.0),
+        logistic(ROWS[0.0], columns={**columns, "readmitted": bool}, epsilon=3.0),
+    ]
+    for model, true in zip(models, (750.0, 0.5), strict=True):
+        assert np.ravel(model.coef_)[1] == pytest.approx(true, rel=0.25)
+        assert model.coefficients_frame()["compared_with"]["sex=M"] == "rows of no listed category of sex"
+        assert "Categories: the coefficient of sex=M compares with rows of no listed category." in model.explain()
+
+
+def test_without_an_intercept_categories_have_the_level_of_their_rows() -> None:
+    model = linear(ROWS[0.0], epsilon=10.0, columns={"sex": ["F", "M"], "cost": (0, 12_000)}, fit_intercept=False)
+    means = ROWS[0.0].groupby("sex")["cost"].mean()
+    assert model.coef_ == pytest.approx(means.to_numpy(), rel=0.02)
+    assert set(model.coefficients_frame()["compared_with"][:-1]) == {"rows of no listed category of sex"}
+    assert "the coefficients of sex=F, sex=M compare with rows of no listed category." in model.explain()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_frame_says_what_a_category_is_compared_with(name: str) -> None:
+    frame = MODELS[name](ROWS[0.005]).coefficients_frame()
+    average = "the average of the listed categories of region"
+    expected = ["", *["the average of sex=F and sex=M"] * 2, *[average] * 3, ""]
+    assert frame["compared_with"].tolist() == expected * (3 if name == "several classes" else 1)
+
+
+def test_two_categories_are_compared_in_one_sentence(tmp_path: Path) -> None:
+    model = logistic(ROWS[0.005], epsilon=3.0)
+    frame = model.coefficients_frame().loc["sex=M"]
+    odds, low, high = (f"{np.exp(2.0 * frame[key]):.3g}" for key in ("coefficient", "low", "high"))
+    sentence = f"For sex=M, the odds of readmitted = True are {odds} times those for sex=F ({low} to {high})."
+    model.write_report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert f"<li>{sentence}</li>" in page
+    assert "<li>For sex=F" not in page
+    assert "times those for the average of the listed categories of region (" in page
+    assert "holds" not in page[page.index('id="coefficients"') : page.index('id="limits"')].replace("boolean holds", "")
+    explained = model.explain()
+    assert sentence in explained
+    assert "is its difference from the average of the listed categories of its column" in explained
+    cost = linear(ROWS[0.005], epsilon=3.0)
+    cost.write_report(tmp_path / "cost.html")
+    page = (tmp_path / "cost.html").read_text(encoding="utf-8")
+    assert re.search(r"<li>For sex=M, cost is higher by \d+ than for sex=F \(\d+ to \d+\)\.</li>", page)
+    assert '<td class="count">from sex=F</td>' in page
+    assert '<td class="count">from the average</td>' in page

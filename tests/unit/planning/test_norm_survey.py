@@ -1,0 +1,208 @@
+"""The norm survey: odd tables, public structure and refusals."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pais import ArgumentError, DataError
+from pais.data.sources import source
+from pais.planning.facts import Survey
+from pais.planning.norm_survey import survey
+from tests.support.survey_cases import cloud
+
+Floats = NDArray[np.float64]
+# Planted in rows; none of its digits may turn up in anything shown.
+CANARY = 1234.5678
+
+
+# ---------------------------------------------------------------- what it withstands
+
+ODD_TABLES = {
+    "one row": np.ones((1, 3)),
+    "three rows": np.random.default_rng(9).standard_normal((3, 2)),
+    "one row many times": np.full((500, 4), 2.5),
+    "zeros": np.zeros((500, 3)),
+    "rows of 1e30": np.full((500, 2), 1e30),
+    "rows whose squares overflow": np.full((500, 2), -1e200),
+    "the largest doubles": np.full((500, 2), 1.7e308),
+    "rows whose squares vanish": np.full((500, 2), 1e-300),
+    "one column": np.random.default_rng(10).standard_normal((3000, 1)),
+    "integers": np.random.default_rng(11).integers(-5, 5, (3000, 2)),
+    "single precision": np.random.default_rng(12).standard_normal((3000, 2)).astype(np.float32),
+    "booleans": np.random.default_rng(13).uniform(size=(3000, 2)) < 0.5,
+}
+
+
+@pytest.mark.parametrize(
+    ("order", "epsilon"), [(1.0, 0.5), (2.0, 1e-6), (2.0, 0.5), (2.0, 10.0), (2.0, 1e6), (math.inf, 0.5)]
+)
+@pytest.mark.parametrize("name", ODD_TABLES)
+def test_odd_tables_give_a_survey_without_a_warning(name: str, order: float, epsilon: float) -> None:
+    rows = ODD_TABLES[name]
+    for random_state in (0, None):
+        found = survey(rows, epsilon=epsilon, order=order, random_state=random_state)
+        assert found.ball.center is not None
+        assert len(found.ball.center) == rows.shape[1]
+        assert np.all(np.isfinite(found.ball.center))
+        assert 0.0 < found.ball.radius < math.inf
+        assert found.ball.order == order
+        assert 0.0 < found.norms.n_rows < math.inf
+        assert 0.0 <= found.norms.mean_square_norm <= found.ball.radius**2 * (1.0 + 1e-12)
+        assert found.secure_randomness is (random_state is None)
+
+
+def test_survey_at_the_largest_epsilon() -> None:
+    found = survey(np.full((500, 3), 2.5), epsilon=1e6, random_state=19)
+    assert found.norms.n_rows == pytest.approx(500, rel=1e-6)
+    assert found.ball.center is not None
+    assert np.all(np.isfinite(found.ball.center))
+
+
+def test_rows_that_are_all_alike_give_their_own_point_and_a_small_radius() -> None:
+    found = survey(np.full((5000, 4), 2.5), epsilon=1.0, random_state=14)
+    assert found.ball.center is not None
+    assert found.ball.center == pytest.approx((2.5,) * 4, rel=0.05)
+    assert found.ball.radius < 0.25
+
+
+def test_zeros_lie_in_the_lowest_bin() -> None:
+    found = survey(np.zeros((500, 3)), epsilon=1.0, center=(0.0,) * 3, random_state=15)
+    assert found.ball.radius < 1e-29
+    assert found.norms.n_rows == pytest.approx(500, abs=20)
+
+
+def test_norms_beyond_the_last_bin_are_counted_in_it() -> None:
+    found = survey(np.full((500, 2), 1e200), epsilon=1.0, center=(0.0, 0.0), random_state=16)
+    assert found.ball.radius == 2.0**100
+    assert found.norms.n_rows == pytest.approx(500, abs=40)
+
+
+# ---------------------------------------------------------------- what it shows
+
+
+def test_neighbours_are_surveyed_into_the_same_public_structure() -> None:
+    rows = cloud(2000)
+    rows[7] = CANARY
+    shown = []
+    for table in (rows, np.delete(rows, 7, axis=0)):
+        found = survey(table, epsilon=1.0, random_state=None)
+        assert found.secure_randomness
+        names = [item.name for item in fields(Survey)]
+        assert names == [
+            "ball",
+            "norms",
+            "epsilon",
+            "secure_randomness",
+            "above_noise",
+            "name",
+            "columns",
+            "quantile_asked",
+            "ledger_entries",
+            "shift",
+            "unit",
+            "schema",
+            "unclear_columns",
+            "skewed_columns",
+            "counts",
+        ]
+        assert not hasattr(found, "rows")
+        shown.append((repr(found), found.to_dict(), found.norms.norms.size))
+    (text, public, atoms), (other_text, other_public, other_atoms) = shown
+    assert atoms == other_atoms
+    assert list(public) == list(other_public)
+    released = {"epsilon", "above_noise", "noisy_rows", "noisy_mean_square_norm", "ball", "norms", "name"}
+    released |= {"schema", "unclear_columns", "skewed_columns"}
+    fixed = {"kind", "format", "columns", "note", "secure_randomness", "quantile_asked", "shift", "version"}
+    fixed |= {"unit", "neighbours"}
+    assert set(public) == fixed | released
+    assert public["epsilon"] == other_public["epsilon"]
+    for line in (text, other_text, str(public), str(other_public)):
+        assert str(CANARY) not in line
+    assert max(len(text), len(other_text)) < 400
+    # Secure bits do not repeat.
+    assert public["noisy_rows"] != survey(rows, epsilon=1.0).to_dict()["noisy_rows"]
+
+
+def test_a_seed_repeats_a_survey_and_marks_it_as_not_private() -> None:
+    rows = cloud(2000)
+    first, second = (survey(rows, epsilon=1.0, random_state=17) for _ in range(2))
+    # Names are random, and are not compared.
+    assert first == second
+    assert first != survey(rows, epsilon=1.0, random_state=18)
+    assert not first.secure_randomness
+
+
+def test_the_radius_is_an_edge_of_a_public_bin() -> None:
+    for seed in range(5):
+        position = 12.0 * math.log2(survey(cloud(seed=seed), epsilon=0.5, random_state=seed).ball.radius)
+        assert abs(position - round(position)) < 1e-9
+
+
+# ---------------------------------------------------------------- what it refuses
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, math.nan, math.inf, True, "1"])
+def test_survey_refuses_an_epsilon_that_is_not_positive(epsilon: float) -> None:
+    with pytest.raises(ArgumentError, match="epsilon"):
+        survey(cloud(10), epsilon=epsilon)
+
+
+@pytest.mark.parametrize("quantile", [0.0, 1.0, -0.1, 1.5, math.nan])
+def test_a_quantile_outside_zero_and_one_is_refused(quantile: float) -> None:
+    with pytest.raises(ArgumentError, match="quantile"):
+        survey(cloud(10), epsilon=1.0, quantile=quantile)
+
+
+@pytest.mark.parametrize("order", [0.5, 0.0, math.nan])
+def test_an_order_below_one_is_refused(order: float) -> None:
+    with pytest.raises(ArgumentError, match="order"):
+        survey(cloud(10), epsilon=1.0, order=order)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("center", [None, (0.0,) * 5])
+def test_a_row_with_a_bad_value_is_not_counted(bad: float, center: tuple[float, ...] | None) -> None:
+    rows = cloud(100)
+    rows[41, :] = CANARY
+    rows[41, 3] = bad
+    one, other = (
+        survey(data, epsilon=1.0, center=center, random_state=1) for data in (rows, np.delete(rows, 41, axis=0))
+    )
+    assert one.ball == other.ball
+    assert np.array_equal(one.norms.masses, other.norms.masses)
+    with pytest.raises(DataError, match=r"column\(s\) 3") as caught:
+        survey(source(rows, missing="error"), epsilon=1.0, center=center)
+    assert "1234" not in str(caught.value)
+    assert "41" not in str(caught.value)
+
+
+def test_an_empty_table_is_surveyed() -> None:
+    for rows in (np.empty((0, 3)), np.full((2, 3), math.nan)):
+        assert not survey(rows, epsilon=1.0, random_state=1).above_noise
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        (np.empty((3, 0)), "no columns"),
+        (np.ones(3), "two-dimensional"),
+        (np.array([["a"]] * 3), "are not numeric"),
+        (np.array([["2020-01-01"]], dtype="datetime64[D]"), "real numbers"),
+        (np.ma.masked_array(np.ones((2, 2)), mask=np.eye(2)), "mask"),
+    ],
+)
+def test_rows_that_are_not_numbers_are_refused(rows: Floats, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        survey(rows, epsilon=1.0)
+
+
+def test_a_center_of_another_width_is_refused() -> None:
+    with pytest.raises(DataError, match="center"):
+        survey(cloud(10), epsilon=1.0, center=(0.0, 0.0))
+    with pytest.raises(ArgumentError, match="center"):
+        survey(cloud(10), epsilon=1.0, center=(math.nan,) * 5)
