@@ -15,7 +15,7 @@ import pais
 from pais import GaussianNoise, KMeansSettings, Plan, Survey
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.joint import delta_after, joint_delta, kept_limit_of_rounds
 from tests.support.survey_cases import cloud

@@ -24,8 +24,8 @@ from pais.data.engines.base import WeightedRows
 from pais.kmeans.mechanism import Round
 from pais.kmeans.sums import ResidualRound, SecondMoment
 from pais.mechanisms.blocks import Split
-from pais.planning.column_survey import column_ranges
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.column_survey import column_ranges, octave_totals
+from pais.planning.survey import SurveyNoise
 from pais.privacy.profiles import ShiftProfile
 from tests.support.kept import kept_with
 
@@ -198,7 +198,12 @@ def shares_of(move: Move, plan: pais.Plan, record: Any) -> tuple[float, float]:
 
 def bounds_of_a_column(epsilon: float) -> Call:
     noise = SurveyNoise(epsilon=epsilon)
-    return lambda table, seed: column_ranges(pais.source(table), [0], noise, bit_source(seed))
+
+    def call(table: Any, seed: Any) -> Any:
+        engine, bits = pais.source(table), bit_source(seed)
+        return column_ranges(octave_totals(engine, [0], seeded=not bits.private), engine, [0], noise, bits)
+
+    return call
 
 
 def survey_of_norms(epsilon: float) -> Call:

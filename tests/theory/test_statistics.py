@@ -18,7 +18,6 @@ from pais._base.lattice import IntArray
 from pais.data.units import Unit
 from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Line, Product, Rows, Split, Truth
 from pais.statistics import planning
-from pais.statistics.clipping import with_ends
 from pais.statistics.recipes import (
     Counts,
     Covariance,
@@ -31,6 +30,7 @@ from pais.statistics.recipes import (
     Variances,
 )
 from pais.statistics.table import Fields
+from pais.statistics.uncertainty import with_ends
 
 # Columns 0 to 2 are numbers, 3 to 5 categories, 6 is a boolean.
 BLOCKS: tuple[Block, ...] = (

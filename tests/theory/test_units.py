@@ -24,8 +24,8 @@ from pais.data.engines.local import UnitThinning
 from pais.data.units import Unit
 from pais.kmeans.sums import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
-from pais.planning.norm_survey import _NormCounts, charged_survey
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.norm_survey import _NormCounts, survey_of, survey_stages
+from pais.planning.survey import SurveyNoise
 from tests.conformance.mechanism_cases import MECHANISMS, NOISES, order_of
 from tests.support.residual_cases import round_of
 from tests.support.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened, table_of
@@ -319,15 +319,9 @@ def test_all_stages_of_a_survey_together_change_by_no_more_than_the_price(
     without = table_of(company, names)
 
     def run(frame: pd.DataFrame) -> None:
-        charged_survey(
-            pais.source(frame, unit="who", max_rows_per_unit=max_rows),
-            accounts(None),
-            noise=noise,
-            center=center,
-            quantile=None,
-            order=order,
-            random_state=0,
-        )
+        engine = pais.source(frame, unit="who", max_rows_per_unit=max_rows)
+        stages = survey_stages(engine, noise, pais.Ball(radius=WIDEST, order=order, center=center), 0)
+        survey_of(stages.run(engine, accounts(None), 0))
 
     shares = []
     for seed, m in enumerate((1, 3, 49, 199)):

@@ -364,7 +364,10 @@ class VectorStatistic(Mechanism):
 
     def measure(self, content: WeightedRows | AllRows, ball: Ball, bits: BitSource) -> FloatArray:
         """Return the noisy totals, of shape (groups, coordinates)."""
-        total = content.total(self.add)
+        return self.noisy(content.total(self.add), bits)
+
+    def noisy(self, total: IntArray, bits: BitSource) -> FloatArray:
+        """Totals in whole steps with noise, of shape (groups, coordinates)."""
         factors = np.tile(self._factors, self.n_groups)
         # Geometric noise is faster to draw with one factor for all coordinates.
         unit = factors if len(set(factors.tolist())) > 1 else float(factors[0])

@@ -12,23 +12,29 @@ from typing import ClassVar, Literal, TypeVar
 import numpy as np
 
 from pais._base import validate
-from pais.accounting.part import Part, delta_of_release, own_limit, sum_up, survey_shift, what_is_left
+from pais._base.octaves import WIDEST
+from pais._base.randomness import RandomState
+from pais.accounting.certificate import Release
+from pais.accounting.part import Part, delta_of_release, own_limit, survey_shift, what_is_left
 from pais.data.ball import Ball
 from pais.data.engines.base import Engine
 from pais.data.schema import Schema
+from pais.data.sources import opened
 from pais.data.units import Unit, most_units
 from pais.errors import ArgumentError, BudgetError, MismatchError, UnreachableError
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.mechanisms.noise import GaussianNoise
 from pais.planning.facts import Facts, Survey
+from pais.planning.fit import Fit, fit_class
+from pais.planning.norm_survey import survey_of, survey_stages
 from pais.planning.plan import Plan
 from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
 from pais.planning.sample_choice import SampleChoice, SizeOption
-from pais.planning.survey_noise import SurveyNoise
+from pais.planning.survey import Findings, Stages, SurveyNoise
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate
-from pais.privacy.guarantee import asked_delta, chosen_delta
+from pais.privacy.guarantee import asked_delta, chosen_delta, delta_concern, warn
 from pais.privacy.joint import delta_after, kept_limit_of_rounds
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
@@ -116,6 +122,41 @@ class Settings(ABC):
         center = schema.midpoint if self.center is None and self.radius is None else self.center
         return replace(self, center=center, open_columns=len(schema.open))
 
+    def opened(self, rows: object, facts: Facts | None, random_state: RandomState) -> Engine:
+        """Open the rows, with the columns and the unit of facts if there are any. A survey collects candidates."""
+        schema, unit = (None, None) if facts is None else (facts.schema, facts.unit)
+        return opened(rows, schema, unit).sifting(random_state)
+
+    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+        """The survey of the facts that are not stated.
+
+        With a stated radius and no center, the ball is centered at the origin. Norms are surveyed unless they are
+        stated together with a radius, because the expected sample size and the number of rounds follow from them.
+        """
+        if self.survey_passes == 0:
+            return Stages()
+        center = self.center
+        if self.radius is not None and center is None:
+            center = (0.0,) * rows.n_features
+        origin = Ball(radius=WIDEST, order=self.order, center=center)
+        return survey_stages(rows, self.survey_noise, origin, random_state, then=1)
+
+    def surveyed(self, findings: Findings) -> Facts:
+        """The facts that the user states, completed by what the survey found."""
+        # The plan takes the quantile that the settings state, if any.
+        survey = None if findings.noise is None else survey_of(findings)
+        return self.facts(survey).about(findings.engine.unit, findings.engine.schema)
+
+    def planned(self, facts: Facts, rows: Engine) -> Plan:
+        """The plan for a source, with a warning if delta is too large for its number of rows."""
+        if self.delta is not None:
+            warn(delta_concern(self.delta, most_units(rows.unit, facts.norms.n_rows)))
+        return self.plan(facts, rows.n_features)
+
+    def result(self, plan: Plan, release: Release, facts: Facts) -> Fit:
+        """The fit with what was released."""
+        return fit_class(plan)(value=release.value, certificate=release.certificate, plan=plan, survey=facts.survey)
+
     @abstractmethod
     def plan(self, facts: Facts, n_features: int) -> Plan:
         """Choose noise, rule and rounds. The survey behind the facts and the plan together cost at most epsilon."""
@@ -137,8 +178,7 @@ class Settings(ABC):
         # `norms` is not validated yet; any other type is refused later.
         n_rows = stated.n_rows if isinstance(stated, NormDistribution) else None
         delta = asked_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_rows)
-        what = f"survey and {self.what}" if self.survey_shift_share > 0.0 else self.what
-        return Part(what=what, epsilon=validate.target_epsilon(self.epsilon), delta=delta)
+        return Part(what=self.what, epsilon=validate.target_epsilon(self.epsilon), delta=delta)
 
     @property
     def survey_share(self) -> float:
@@ -240,16 +280,6 @@ class Settings(ABC):
         assert norms is not None
         facts = Facts(ball=self.stated_ball(), norms=norms, survey=survey)
         return facts if survey is None else facts.about(survey.unit, survey.schema)
-
-    def require_price(self, plan: Plan, facts: Facts) -> None:
-        """Raise if a plan leaves out the survey behind the facts, or costs more together with it than epsilon."""
-        counted = all(part in plan.spent for part in facts.spent)
-        cost = sum_up(part.epsilon for part in (*facts.spent, plan.price))
-        if not counted or cost > validate.target_epsilon(self.epsilon):
-            raise MismatchError(
-                f"the plan of {type(self).__name__} leaves out the survey, or costs more together with it than "
-                f"epsilon={self.epsilon!r}. Pass spent=facts.spent, and plan for epsilon_after(facts.survey)."
-            )
 
     def epsilon_after(self, survey: Survey | None) -> float:
         """The part of epsilon that a survey leaves for the release. Raises if nothing is left."""

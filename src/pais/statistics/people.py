@@ -4,45 +4,56 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields as fields_of, replace
 
 import numpy as np
 from scipy import special
 
-from pais._base.lattice import Lattice
+from pais._base.lattice import IntArray, Lattice
 from pais._base.numerics import FloatArray
 from pais._base.octaves import OCTAVES
-from pais._base.randomness import BitSource, bit_source
-from pais.accounting.ledger import Accounts, Prepaid
-from pais.accounting.part import Part
+from pais._base.randomness import BitSource, RandomState
+from pais.accounting.certificate import Release
+from pais.data.ball import Ball
 from pais.data.checks import listed
 from pais.data.engines.base import AllRows, Engine
-from pais.data.units import people_word
+from pais.data.schema import Schema
+from pais.data.units import Unit, people_word
 from pais.errors import ArgumentError, QualityWarning, SurveyWarning
-from pais.mechanisms.blocks import Block, Ends, Line, VectorStatistic
+from pais.mechanisms.base import Mechanism
+from pais.mechanisms.blocks import Block, Ends, Line
 from pais.mechanisms.noise import GaussianNoise, GeometricNoise, LpNoise, NoiseLaw
-from pais.pipeline import run
+from pais.planning.column_survey import ColumnBounds
 from pais.planning.norm_counts import NoisyCounts
 from pais.planning.plan import Plan
+from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
 from pais.planning.tails import Beyond, Spread, Tail, most_unseen
 from pais.privacy.guarantee import delta_concern, warn
-from pais.privacy.rules import UniformRule
-from pais.statistics.clipping import (
+from pais.privacy.rules import Rule, UniformRule
+from pais.statistics.people_totals import FIRST_OCTAVE, N_OCTAVES, NormsOfPeople, PeopleTotals, RowSteps
+from pais.statistics.recipes import Recipe
+from pais.statistics.result import Statistic
+from pais.statistics.settings import (
+    CountStage,
+    StatisticSettings,
+    is_sampled,
+    is_whole,
+    law_in_words,
+    scaled_blocks,
+    wide_ball,
+    with_noise,
+)
+from pais.statistics.table import Caution, Fields, combined, short, with_error
+from pais.statistics.uncertainty import (
     ClippedShare,
     EndCounts,
-    bounded,
     clipped_cautions,
     clipping_in_words,
     empty_note,
+    noise_quantiles,
     notes_of,
     rounded_up,
 )
-from pais.statistics.people_totals import FIRST_OCTAVE, N_OCTAVES, NormsOfPeople, PeopleTotals, RowSteps
-from pais.statistics.planning import Aim, Price, Request, Survey, is_whole, scaled_blocks, wide_ball, with_noise
-from pais.statistics.recipes import Recipe, largest
-from pais.statistics.result import Statistic
-from pais.statistics.table import Caution, Fields, Selection, combined, only_label, short, with_error
-from pais.statistics.uncertainty import noise_quantiles
 
 #: Up to this many groups, people are counted by the number of their groups, and by octaves of it from there on.
 MOST_SIZES = 16
@@ -296,90 +307,146 @@ _ENDS_SHARE = (0.03, 0.04)
 _FAR_BELOW = 0.5
 
 
-def released_totals(
-    engine: Engine, selection: Selection, recipe: Recipe, request: Request, price: Price, charged: Accounts
-) -> Statistic:
-    """Release a statistic that is a total over all rows of people. Each person is one record."""
-    if request.is_sampled:
-        raise ArgumentError(
-            "sums and counts about people use all people. Leave out sampling and sample_size: the error of a sample "
-            "would be far larger than that of the noise."
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TotalSettings(StatisticSettings):
+    """Settings of a total over rows. Where people are protected, it becomes a total over all rows of people."""
+
+    def opened(self, rows: object, facts: None, random_state: RandomState) -> Engine:
+        unit = rows.unit if isinstance(rows, Engine) else self.unit
+        if self.recipe.presence and unit is None:
+            raise ArgumentError("count_people needs the column that names people. Pass it, such as unit='customer_id'.")
+        return super().opened(rows, facts, random_state)
+
+    def for_rows(self, rows: Engine) -> TotalSettings:
+        if rows.unit is None:
+            return self
+        if is_sampled(self.sampling, self.sample_size):
+            raise ArgumentError(
+                "sums and counts about people use all people. Leave out sampling and sample_size: the error of a "
+                "sample would be far larger than that of the noise."
+            )
+        stated = {field.name: getattr(self, field.name) for field in fields_of(self)}
+        return PeopleSettings(**stated, owner=rows.unit)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleSettings(TotalSettings):
+    """Settings of a total over all rows of people. Each person is one record."""
+
+    owner: Unit
+
+    @property
+    def what(self) -> str:
+        return self.recipe.name_for_people
+
+    def statistic(self, schema: Schema | None) -> PeopleStatistic:
+        """The statistic for columns with these bounds."""
+        fields = self.fields(schema)
+        blocks = scaled_blocks(self.recipe.blocks(fields), gaussian=self.gaussian)
+        return PeopleStatistic(
+            recipe=self.recipe, fields=fields, blocks=blocks, gaussian=self.gaussian, unit=self.owner
         )
-    pooled = request.missing != "drop"
-    before = _Question.of(engine, recipe, selection.fields(engine.schema, pooled=pooled), price)
-    survey = Survey.of(
-        engine,
-        request,
-        price,
-        n_exact=len(before.fields.columns) if recipe.power else 0,
-        norms=before.norms_share,
-        ends=before.ends_share,
-    )
-    if survey.noise is not None and price.gaussian:
-        paid = Part(what=f"survey and {recipe.name_for_people}", epsilon=price.epsilon, delta=price.delta)
-        charged = Prepaid(charged, replace(paid, unit=engine.unit_column))
-    bits = survey.bits(engine, charged, request.random_state)
-    found = survey.resolved(engine, bits, Aim.of(recipe, before.fields, price, survey))
-    engine = found.engine
-    question = _Question.of(engine, recipe, selection.fields(engine.schema, pooled=pooled), price)
-    ends = question.ends(survey, bits)
-    epsilon, delta = survey.left(price)
-    bounds = question.bounds(epsilon, delta, survey, bits)
-    plan = Plan(
-        ball=wide_ball(engine),
-        rule=UniformRule(rate=1.0),
-        mechanism=question.mechanism(epsilon, delta, bounds),
-        epsilon=epsilon,
-        delta=price.delta,
-        delta_basis=price.basis,
-        spent=survey.part(engine, secure=bit_source(request.random_state, stream=2).private),
-        unit=engine.unit,
-        schema=engine.schema,
-    )
-    result = run(plan, engine, random_state=request.random_state, ledger=charged)
-    shares = () if ends is None else ends.shares(found.spreads, engine.unit)
-    values = _Values.of(np.asarray(result.value), question, bounds, plan, found.spreads)
-    if plan.delta > 0.0:
-        warn(delta_concern(plan.delta, question.n_people(bounds) or 0.0))
-    about = question.about(bounds)
-    estimates, errors = values.table(values.estimates), values.table(values.standard_errors)
-    fields = question.fields
-    clipped = clipping_in_words(fields, shares, found.spreads, engine.unit)
-    return Statistic(
-        name=recipe.title,
-        about=about,
-        clipping=" ".join(filter(None, (question.clipping(bounds), clipped))),
-        clipped=shares,
-        cautions=(*found.cautions, *question.cautions(bounds, found.spreads, ends, shares)),
-        notes=question.notes(bounds, shares, estimates, errors),
-        certificate=replace(result.certificate, about=about),
-        estimates=estimates,
-        standard_errors=errors,
-        bounds=values.ends,
-        rows=combined(fields.groups, recipe.rows(fields)),
-        columns=recipe.columns(fields),
-        is_date=np.zeros(estimates.shape, dtype=bool),
-        noise=question.noise_in_words(plan),
-        released=result.value,
-        plan=plan,
-        subject=only_label(fields),
-    )
+
+    def survey(self, rows: Engine, random_state: RandomState) -> Stages:
+        """Bounds of "auto" columns, numbers of values beyond bounds, and the norms of people, as far as not stated."""
+        asked = self.statistic(rows.schema)
+        bounds, norms, ends = self.bounds_share(rows, n_exact=self._n_exact), asked.norms_share, 0.0
+        if self.recipe.counts_clipped and rows.stated.marked and asked.fields.bounded:
+            ends = _ENDS_SHARE[self.gaussian]
+        part = bounds + norms + ends
+        noise, stages = self.survey_noise(part), list[Stage]()
+        if noise is None:
+            return Stages()
+        if bounds:
+            share = 1.0 - norms / part - ends / part
+            stages.append(ColumnBounds(share=share, choose=self.chosen_bounds(noise)))
+        if ends:
+            # The values of a person count once in all.
+            stages.append(CountStage(name="ends", share=ends / part, blocks=self._ends))  # [note: totals-10]
+        if norms:
+            stages.append(PeopleNorms(share=norms / part, settings=self, left=self.left(noise)))
+        return Stages(noise=noise, stages=tuple(stages), passes=2)
+
+    def _ends(self, schema: Schema | None) -> tuple[Block, ...]:
+        bounded = self.fields(schema).bounded
+        return scaled_blocks([(Ends(column=field.start), 1.0) for field in bounded], gaussian=self.gaussian)
+
+    def _mechanism(
+        self, facts: Findings, rows: Engine, ball: Ball, epsilon: float, delta: float
+    ) -> tuple[Rule, Mechanism]:
+        asked = self.statistic(rows.schema)
+        return UniformRule(rate=1.0), asked.mechanism(epsilon, delta, asked.bounds(facts))
+
+    def result(self, plan: Plan, release: Release, facts: Findings) -> Statistic:
+        asked, (spreads, cautions) = self.statistic(plan.schema), self.found_columns(facts)
+        recipe, fields, bounds, ends = self.recipe, asked.fields, asked.bounds(facts), None
+        if "ends" in facts.found:
+            mechanism, totals = facts.found["ends"]
+            ends = EndCounts.of(totals, mechanism, replace(fields, by=()), max_rows=1, spare=0.0)
+        shares = () if ends is None else ends.shares(spreads, plan.unit)
+        values = _Values.of(np.asarray(release.value), asked, bounds, plan, spreads)
+        if plan.delta > 0.0:
+            warn(delta_concern(plan.delta, asked.n_people(bounds) or 0.0))
+        about = asked.about(bounds)
+        estimates, errors = values.table(values.estimates), values.table(values.standard_errors)
+        clipped = clipping_in_words(fields, shares, spreads, plan.unit)
+        return Statistic(
+            name=recipe.title,
+            about=about,
+            clipping=" ".join(filter(None, (asked.clipping(bounds), clipped))),
+            clipped=shares,
+            cautions=(*cautions, *asked.cautions(bounds, spreads, ends, shares)),
+            notes=asked.notes(bounds, shares, estimates, errors),
+            certificate=replace(release.certificate, about=about),
+            estimates=estimates,
+            standard_errors=errors,
+            bounds=values.ends,
+            rows=combined(fields.groups, recipe.rows(fields)),
+            columns=recipe.columns(fields),
+            is_date=np.zeros(estimates.shape, dtype=bool),
+            noise=asked.noise_in_words(plan),
+            released=release.value,
+            plan=plan,
+            subject=fields.subject,
+        )
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _Question:
-    """Which totals are asked, of whose rows. Public, apart from the rows of the engine."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PeopleNorms(Stage):
+    """Numbers of people by the norm of what they add to each block. Finds the bound of each block.
 
-    engine: Engine
+    `left` is what the survey leaves of epsilon and delta.
+    """
+
+    name: str = "people"
+    settings: PeopleSettings
+    left: tuple[float, float]
+
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> IntArray:
+        fold = self.settings.statistic(engine.schema).norms(wide_ball(engine))
+        return AllRows(engine=engine, ball=fold.ball, seeded=not bits.private).total_of_people(fold)
+
+    def release(
+        self, totals: IntArray, engine: Engine, noise: SurveyNoise, bits: BitSource
+    ) -> tuple[Engine, list[Bound]]:
+        asked = self.settings.statistic(engine.schema)
+        fold, law = asked.norms(wide_ball(engine)), noise.on_cells(1.0, len(asked.blocks))  # [note: totals-9]
+        noisy = law.added_to(totals[:, None], Lattice(step=1.0), bits).astype(np.float64)
+        noisy = noisy.reshape(len(asked.blocks), fold.n_signs, fold.n_bins)
+        choose: Callable[..., Bound] = bound_from_sizes if asked.by_size else bound_from_octaves
+        pairs = zip(noisy, asked.blocks, strict=True)
+        return engine, [choose(counts, law, asked.totals(block, *self.left)) for counts, block in pairs]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PeopleStatistic:
+    """A statistic that is a total over all rows of people: its columns and blocks, and who the people are. Public."""
+
     recipe: Recipe
     fields: Fields
     blocks: tuple[Block, ...]
     gaussian: bool
-
-    @classmethod
-    def of(cls, engine: Engine, recipe: Recipe, fields: Fields, price: Price) -> _Question:
-        blocks = scaled_blocks(recipe.blocks(fields), gaussian=price.gaussian)
-        return cls(engine=engine, recipe=recipe, fields=fields, blocks=blocks, gaussian=price.gaussian)
+    unit: Unit
 
     @property
     def n_groups(self) -> int:
@@ -388,48 +455,44 @@ class _Question:
     @property
     def stated(self) -> float | None:
         """The bound on each block that follows from what is stated, in rows; None if it has to be found."""
-        assert self.engine.unit is not None
         if self.recipe.presence:
             # A person with M rows is in at most M groups.
-            most = min(self.n_groups, self.engine.unit.max_rows or math.inf)
-            is_known = self.n_groups == 1 or self.engine.unit.max_rows is not None
+            most = min(self.n_groups, self.unit.max_rows or math.inf)
+            is_known = self.n_groups == 1 or self.unit.max_rows is not None
             return (math.sqrt(most) if self.gaussian else float(most)) if is_known else None
-        return None if self.engine.unit.max_rows is None else float(self.engine.unit.max_rows)
+        return None if self.unit.max_rows is None else float(self.unit.max_rows)
 
     @property
-    def _by_size(self) -> bool:
+    def by_size(self) -> bool:
+        """Whether people are counted by the number of their groups."""
         return self.recipe.presence and self.n_groups <= MOST_SIZES
 
     @property
     def norms_share(self) -> float:
         """Share of the survey for the norms of people."""
-        return _NORMS_SHARE["sizes" if self._by_size else "octaves"][self.gaussian] if self.stated is None else 0.0
-
-    @property
-    def ends_share(self) -> float:
-        """Share of the survey for the numbers of values beyond the bounds."""
-        counted = self.recipe.counts_clipped and self.engine.stated.marked and bool(bounded(self.fields))
-        return _ENDS_SHARE[self.gaussian] if counted else 0.0
-
-    def ends(self, survey: Survey, bits: BitSource) -> EndCounts | None:
-        """Noisy numbers of values below, within and above the bounds; the values of a person count once in all."""
-        if survey.noise is None or survey.ends_share == 0.0:
-            return None
-        blocks: list[tuple[Block, float]] = [(Ends(column=field.start), 1.0) for field in bounded(self.fields)]
-        counted = VectorStatistic(
-            name="counts",
-            blocks=scaled_blocks(blocks, gaussian=self.gaussian),
-            noise=survey.noise.on_counts(survey.ends_share),  # [note: totals-10]
-        )
-        ball = wide_ball(self.engine)
-        totals = counted.measure(AllRows(engine=self.engine, ball=ball, seeded=not bits.private), ball, bits)
-        fields = replace(self.fields, by=())
-        return EndCounts.of(totals, counted, fields, max_rows=1, spare=0.0)
+        return _NORMS_SHARE["sizes" if self.by_size else "octaves"][self.gaussian] if self.stated is None else 0.0
 
     @property
     def people(self) -> tuple[str, str]:
         """What one person and several of them are called."""
-        return people_word(self.engine.unit_column)
+        return people_word(self.unit.column)
+
+    def norms(self, ball: Ball) -> NormsOfPeople:
+        """The histogram of people from which bounds are chosen."""
+        return NormsOfPeople(
+            ball=ball,
+            contributions=RowSteps(blocks=self.blocks, by=self.fields.levels),
+            order=2.0 if self.gaussian else 1.0,
+            presence=self.recipe.presence,
+            by_size=self.by_size,
+        )
+
+    def bounds(self, facts: Findings) -> list[Bound]:
+        """The bound of each block: stated, or chosen from a noisy histogram of people."""
+        if self.stated is not None:
+            return [Bound(size=self.stated)] * len(self.blocks)
+        found: list[Bound] = facts.found["people"]
+        return found
 
     def totals(self, block: Block, epsilon: float, delta: float) -> Totals:
         """What is public about the totals of a block."""
@@ -446,41 +509,13 @@ class _Question:
             pure=not self.gaussian,
         )
 
-    def bounds(self, epsilon: float, delta: float, survey: Survey, bits: BitSource) -> list[Bound]:
-        """The bound of each block: stated, or chosen from a noisy histogram of people."""
-        if self.stated is not None:
-            return [Bound(size=self.stated)] * len(self.blocks)
-        assert survey.noise is not None
-        by_size = self._by_size
-        law = survey.noise.on_cells(survey.norms_share, len(self.blocks))  # [note: totals-9]
-        by = tuple(field.levels(others=False) for field in self.fields.by)
-        fold = NormsOfPeople(
-            ball=wide_ball(self.engine),
-            contributions=RowSteps(blocks=self.blocks, by=by),
-            order=2.0 if self.gaussian else 1.0,
-            presence=self.recipe.presence,
-            by_size=by_size,
-        )
-        rows = AllRows(engine=self.engine, ball=fold.ball, seeded=not bits.private)
-        counts = rows.total_of_people(fold)
-        noisy = (
-            law.added_to(counts[:, None], Lattice(step=1.0), bits)
-            .astype(np.float64)
-            .reshape(len(self.blocks), fold.n_signs, fold.n_bins)
-        )
-        choose: Callable[..., Bound] = bound_from_sizes if by_size else bound_from_octaves
-        return [
-            choose(counts, law, self.totals(block, epsilon, delta))
-            for counts, block in zip(noisy, self.blocks, strict=True)
-        ]
-
     def mechanism(self, epsilon: float, delta: float, bounds: list[Bound]) -> PeopleTotals:
         """The totals with the noise that their bounds need."""
         mechanism = PeopleTotals(
             name=self.recipe.name_for_people,
             blocks=self.blocks,
             noise=GaussianNoise(scale=1.0) if self.gaussian else LpNoise(scale=1.0),
-            by=tuple(field.levels(others=False) for field in self.fields.by),
+            by=self.fields.levels,
             bounds=tuple(bound.size for bound in bounds),
             presence=self.recipe.presence,
         )
@@ -528,7 +563,7 @@ class _Question:
                 texts.append(f"of a {one} with more than {_several(bound.size, what)}")
             else:
                 field = next(field for field in self.fields.columns if field.name == name)
-                amount = short(bound.size * largest(field))
+                amount = short(bound.size * field.largest)
                 texts.append(f"of a {one} whose {name} adds up to more than {amount}, {amount} counts")
         return texts
 
@@ -551,7 +586,7 @@ class _Question:
                 what = "" if field is None else f" with a value of {field.name}"
                 whose = f"with far more than {_count(bound.size, 'row')}{what}"
             else:
-                amount, most = bound.size * largest(field), largest(field)
+                amount, most = bound.size * field.largest, field.largest
                 single = f", such as by single values of up to {short(most)}" if bound.size < 1.0 else ""
                 whose = f"whose {field.name} adds up to far more than {short(amount)}{single}"
             texts.append(
@@ -586,7 +621,7 @@ class _Question:
             if field is None or is_whole(block) or field.name in spreads or bound.most_hidden == 0.0:
                 continue
             if bound.size < _FAR_BELOW:
-                most, amount = short(largest(field)), short(bound.size * largest(field))
+                most, amount = short(field.largest), short(bound.size * field.largest)
                 text = (
                     f"a single value of {field.name} may be as large as {most}, but a {one} counts with at most "
                     f"{amount} in all. Noise could hide up to about {rounded_up(bound.most_hidden)} {many} with "
@@ -628,7 +663,7 @@ class _Question:
         field = next((one for one in self.fields.columns if one.start == getattr(block, "column", None)), None)
         if field is None or field.name not in spreads:
             return 0.0, 0.0
-        spread, unit = spreads[field.name], largest(field)
+        spread, unit = spreads[field.name], field.largest
         cut, once = spread.cut(field.low, field.high), abs(spread.n_values * spread.mean) / unit
         rows = min(max(abs(total) / max(once, 1e-300), 1.0), max(bound.size, 1.0))
         deviation = math.hypot(math.sqrt(cut.first_variance), cut.size)
@@ -642,9 +677,8 @@ class _Question:
             np.full((1, 1, block.size), scale) for block, scale in zip(self.blocks, mechanism.block_scales, strict=True)
         ]
         scales = dict.fromkeys(f"{scale:,.4g}" for scale in self.recipe.estimate(parts, self.fields)[0, 0])
-        laws = {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}
-        law = laws.get(type(mechanism.noise), "Laplace")
-        return f"{law} noise of scale {listed(list(scales))} on each total. All rows of all {self.people[1]} were used."
+        law, words = law_in_words(mechanism.noise), listed(list(scales))
+        return f"{law} noise of scale {words} on each total. All rows of all {self.people[1]} were used."
 
 
 def _several(number: float, what: str) -> str:
@@ -668,7 +702,7 @@ class _Values:
     """Totals with what was cut off added back, the deviation of that part, and the law of their noise. Public.
 
     `totals` and `spread` have shape (groups, coordinates); both are in rows. A result holds these values, so they must
-    not refer to the engine of a question.
+    not refer to the engine of a asked.
     """
 
     totals: FloatArray
@@ -681,7 +715,7 @@ class _Values:
     def of(
         cls,
         noisy: FloatArray,
-        question: _Question,
+        asked: PeopleStatistic,
         bounds: list[Bound],
         plan: Plan,
         spreads: Mapping[str, Spread],
@@ -701,10 +735,10 @@ class _Values:
                 totals[:, place] += bound.cut * shares
                 if part.size > 1:
                     variance += (SPLIT_ERROR * bound.cut) ** 2 * (shares * (1.0 - shares) + 1.0 / part.size**2)
-            beyond = question.beyond(block, float(totals[:, place].sum()), bound, spreads)
+            beyond = asked.beyond(block, float(totals[:, place].sum()), bound, spreads)
             totals[:, place] += beyond[0] * shares
             spread[:, place] = np.sqrt(variance + (beyond[1] * shares) ** 2)
-        return cls(totals=totals, spread=spread, recipe=question.recipe, fields=question.fields, mechanism=mechanism)
+        return cls(totals=totals, spread=spread, recipe=asked.recipe, fields=asked.fields, mechanism=mechanism)
 
     def _values(self, totals: FloatArray) -> FloatArray:
         parts = [totals[None, :, place] for place in self.mechanism.places]

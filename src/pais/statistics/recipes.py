@@ -19,10 +19,6 @@ from pais.mechanisms.blocks import Bins, Block, Line, Product, Rows, Split
 from pais.statistics.table import Axis, Bin, Field, Fields
 
 
-def largest(field: Field) -> float:
-    return max(abs(field.low), abs(field.high))
-
-
 def equal_bins(field: Field, n_bins: int) -> FloatArray:
     """Edges of bins of equal width, without digits that are rounding errors."""
     edges = np.linspace(field.low, field.high, n_bins + 1)
@@ -51,7 +47,7 @@ def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
 def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
     """Mean and variance in own units, from the totals of a split or of categories."""
     n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
-    if field.is_listed or field.is_truth:
+    if not field.is_bounded:
         share = shares(part) if field.is_listed else shares(part)[..., 1:]
         return share, share * (1.0 - share) * n / (n - 1.0)
     mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
@@ -110,8 +106,6 @@ class Recipe(ABC):
     name_for_people: ClassVar[str] = ""
     #: Whether a person counts once in each group, however many rows they have there.
     presence: ClassVar[bool] = False
-    #: Whether it is a statistic of columns.
-    needs_columns: ClassVar[bool] = True
     #: Power of the values whose sum decides the statistic, for bounds that are found privately; 0 if such bounds are to
     #: hold nearly all values.
     power: ClassVar[int] = 0
@@ -167,7 +161,6 @@ class Counts(Recipe):
     needs_cells = False
     counts_clipped = False
     is_linear = True
-    needs_columns = False
 
     def require(self, fields: Fields) -> None:
         if fields.columns:
@@ -177,7 +170,7 @@ class Counts(Recipe):
         if not fields.columns:
             return [(Rows(), 1.0)]
         return [
-            (field.levels(others=False) if field.is_listed else Split(column=field.start, degree=0), 1.0)
+            (field.levels() if field.is_listed else Split(column=field.start, degree=0), 1.0)
             for field in fields.columns
         ]
 
@@ -214,16 +207,16 @@ class Sums(Recipe):
         fields.require(self.title, dates=False)
 
     def blocks(self, fields: Fields) -> list[Weighted]:
-        return [(field.levels(others=False) if field.is_listed else self._line(field), 1.0) for field in fields.columns]
+        return [(field.levels() if field.is_listed else self._line(field), 1.0) for field in fields.columns]
 
     def _line(self, field: Field) -> Line:
         half, middle = 0.5 * field.width, 0.5 * field.low + 0.5 * field.high
-        size = largest(field)
+        size = field.largest
         return Line(column=field.start, slope=half / size, intercept=middle / size)
 
     def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         pairs = zip(parts, fields.columns, strict=True)
-        sums = np.concatenate([part if field.is_listed else part * largest(field) for part, field in pairs], axis=-1)
+        sums = np.concatenate([part if field.is_listed else part * field.largest for part, field in pairs], axis=-1)
         return sums if lost is None else sums + lost.first
 
     def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
@@ -250,7 +243,7 @@ class SumsOfSample(Sums):
         split = [
             part
             if field.is_listed or part.shape[-1] == 1
-            else (part @ [field.low, field.high])[..., None] / largest(field)
+            else (part @ [field.low, field.high])[..., None] / field.largest
             for part, field in zip(parts, fields.columns, strict=True)
         ]
         return super().estimate(split, fields, lost)
@@ -278,7 +271,7 @@ class Means(Recipe):
         blocks: list[Weighted] = []
         for field in fields.columns:
             if field.is_listed:
-                blocks.append((field.levels(others=False), 1.0))
+                blocks.append((field.levels(), 1.0))
             elif shared:
                 blocks.append((Line(column=field.start, slope=1.0, intercept=0.0), 1.0))
             else:
@@ -343,7 +336,7 @@ class Variances(Recipe):
 
 def _limits(field: Field) -> tuple[float, float]:
     """The least and the largest mean that a column can have."""
-    if field.is_listed or field.is_truth:
+    if not field.is_bounded:
         return 0.0, 1.0
     if isinstance(field.column, Auto):
         return (0.0 if field.low >= 0.0 else -np.inf), (0.0 if field.high <= 0.0 else np.inf)
@@ -353,7 +346,7 @@ def _limits(field: Field) -> tuple[float, float]:
 def moments(field: Field) -> Block:
     """The block from which mean and variance of a column follow."""
     if field.is_listed:
-        return field.levels(others=False)
+        return field.levels()
     return Split(column=field.start, degree=1 if field.is_truth else 2)
 
 
@@ -392,8 +385,8 @@ class Histogram(Recipe):
     def blocks(self, fields: Fields) -> list[Weighted]:
         return [
             (
-                field.levels(others=False)
-                if field.is_listed or field.is_truth
+                field.levels()
+                if not field.is_bounded
                 else Bins(column=field.start, edges=field.coordinates(self.edges(field)[1:-1])),
                 1.0,
             )
@@ -426,7 +419,7 @@ class Histogram(Recipe):
         return np.maximum(values, 0.0)
 
     def _labels(self, field: Field) -> list[Any]:
-        if field.is_listed or field.is_truth:
+        if not field.is_bounded:
             return list(field.values)
         edges = self.edges(field)
         ends = field.column.times(edges) if isinstance(field.column, Dates) else edges.tolist()
@@ -508,7 +501,7 @@ class Description(Recipe):
         return [weighted for field in fields.columns for weighted in ((moments(field), 1.0), *self._bins(field))]
 
     def _bins(self, field: Field) -> list[Weighted]:
-        if field.is_listed or field.is_truth:
+        if not field.is_bounded:
             return []
         inner = np.linspace(-1.0, 1.0, _N_BINS + 1)[1:-1].tolist()
         return [(Bins(column=field.start, edges=(-1.0 + _AT_BOUND, *inner, 1.0 - _AT_BOUND)), 1.0)]

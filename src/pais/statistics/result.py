@@ -20,11 +20,10 @@ from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning.fit import Fit
 from pais.planning.plan import Plan
-from pais.privacy.guarantee import warn
 from pais.show.page import ReportHeader, today, write_report
-from pais.statistics.clipping import ClippedShare, percent
 from pais.statistics.page import StatisticResults
 from pais.statistics.table import Axis, Caution, aligned, combined, labelled, short, side_by_side, with_error
+from pais.statistics.uncertainty import ClippedShare, percent
 
 #: Lower and upper ends of intervals at a level.
 Interval = Callable[[float], tuple[FloatArray, FloatArray]]
@@ -103,12 +102,6 @@ class Statistic(Carded):
     clipped: tuple[ClippedShare, ...] = ()
     cautions: tuple[Caution, ...] = ()
     notes: tuple[str, ...] = ()
-
-    def warned(self) -> Statistic:
-        """Issue the cautions as warnings, and return the statistic."""
-        for caution in self.cautions:
-            warn(caution.text, caution.category)
-        return self
 
     @property
     def value(self) -> Any:

@@ -79,13 +79,13 @@ def test_the_whole_price_is_on_disk_before_the_survey_draws_noise(
 
 def test_a_budget_spent_meanwhile_stops_the_survey(monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
-    opened = pais.pipeline.opened
+    opened = pais.planning.settings.opened
 
     def meanwhile(*arguments: Any) -> Any:
         ledger.spend(what="another's", epsilon=0.5)
         return opened(*arguments)
 
-    monkeypatch.setattr("pais.pipeline.opened", meanwhile)
+    monkeypatch.setattr("pais.planning.settings.opened", meanwhile)
     monkeypatch.setattr(SecureBits, "raw", lambda *_: pytest.fail("noise was drawn"))
     with pytest.raises(pais.BudgetError):
         pais.fit(rows(), settings(), ledger=ledger)
@@ -97,7 +97,7 @@ def test_a_failure_after_the_survey_has_spent_everything(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    monkeypatch.setattr("pais.pipeline.draw", failing)
+    monkeypatch.setattr("pais.pipeline.sample_for", failing)
     with pytest.raises(KeyboardInterrupt):
         pais.fit(rows(), settings(), ledger=ledger)
     assert entries(ledger) == [WHOLE]

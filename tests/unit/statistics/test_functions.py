@@ -219,7 +219,7 @@ def test_a_ledger_is_charged_before_noise_is_drawn() -> None:
 
 
 def test_a_ledger_that_cannot_pay_refuses_before_the_table_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pais.statistics.release.opened_table", lambda *_, **__: pytest.fail("the table was opened"))
+    monkeypatch.setattr("pais.statistics.settings.cells", lambda *_, **__: pytest.fail("the table was opened"))
     with pytest.raises(BudgetError):
         pais.mean(TABLE, columns={"age": (18, 100)}, epsilon=1.0, ledger=pais.Ledger(epsilon=0.5))
 

@@ -1,12 +1,24 @@
-"""The noise of a survey: pure for an epsilon, or Gaussian for a total shift."""
+"""A survey: stages that release facts about the rows with noise, paid for before the first of them draws noise.
+
+`SurveyNoise` is the noise of a whole survey, and each `Stage` has a share of it. `Stages.run` is the only place where a
+survey runs. Stages for norms and for columns are in `norm_survey` and `column_survey`.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from pais._base import validate
+from pais._base.randomness import BitSource, RandomState, bit_source
+from pais.accounting.ledger import Accounts
+from pais.accounting.part import Part
+from pais.accounting.stores import new_name
 from pais.data.ball import Ball
+from pais.data.engines.base import Engine
 from pais.errors import ArgumentError
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_noise
 
@@ -93,3 +105,83 @@ class SurveyNoise:
                 raise ArgumentError(f"Gaussian noise needs a ball of order 2, not {ball.order:g}. Pass order=2.")
             return GaussianNoise(scale=ball.radius / (math.sqrt(share) * self.shift) * _ROOM)  # [note: survey-8]
         return LpNoise(scale=ball.radius / (share * self.epsilon) * _ROOM, p=ball.order)  # [note: survey-4]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stage(ABC):
+    """A stage of a survey: a pass over the rows, the noise on what it adds up, and what follows from the noisy totals.
+
+    `name` says what it finds, and `share` is its share of the noise of the survey.
+    """
+
+    name: str
+    share: float = 1.0
+
+    @abstractmethod
+    def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> Any:
+        """Add up the rows in the first pass of the stage. No bits are drawn. Secret."""
+
+    @abstractmethod
+    def release(self, totals: Any, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, Any]:
+        """Add noise to these totals. Return the source for later stages, and what the stage finds, which is public."""
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Findings:
+    """What the stages of a survey found, by the names of the stages. Public, apart from the rows of the engine."""
+
+    engine: Engine
+    noise: SurveyNoise | None = None
+    part: Part | None = None
+    ledger_entries: tuple[str, ...] = ()
+    found: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def spent(self) -> tuple[Part, ...]:
+        """The price or the shift of the survey."""
+        return () if self.part is None else (self.part,)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Stages:
+    """The stages of a survey, in their order, and its noise, which is fixed before a row is read.
+
+    `passes` is the number of passes over the rows that the whole call needs. Without noise there is no survey.
+
+    Notes
+    -----
+    Guarantee. The first stage reads the rows, so an error about them costs nothing. Then the survey is charged, and no
+    bits are drawn before that: `tests/unit/accounting/test_ledger_charging.py`.
+    """
+
+    noise: SurveyNoise | None = None
+    stages: tuple[Stage, ...] = ()
+    passes: int = 1
+
+    @property
+    def gaussian(self) -> bool:
+        return self.noise is not None and self.noise.gaussian
+
+    def run(self, engine: Engine, charged: Accounts, random_state: RandomState | BitSource) -> Findings:
+        """Run all stages, and charge them to accounts that the caller has checked."""
+        if self.noise is None:
+            return Findings(engine=engine)
+        engine.require_passes(self.passes)
+        bits = bit_source(random_state, stream=2)
+        part = Part(
+            what="survey",
+            epsilon=0.0 if self.noise.gaussian else self.noise.epsilon,
+            shift=self.noise.shift,
+            secure_randomness=bits.private,
+            release=new_name(),
+            unit=engine.unit_column,
+        )
+        entries: list[str] | None = None
+        found = {}
+        for stage in self.stages:
+            noise = self.noise.part(stage.share)
+            totals = stage.read(engine, noise, bits)
+            if entries is None:
+                entries = charged.spend(part)  # [note: ledger-3]
+            engine, found[stage.name] = stage.release(totals, engine, noise, bits)
+        return Findings(engine=engine, noise=self.noise, part=part, ledger_entries=tuple(entries or ()), found=found)
