@@ -380,7 +380,7 @@ def test_rare_values_are_not_blown_up() -> None:
 def test_standardized_columns_cost_the_same_and_are_clipped_far_out_only() -> None:
     rows = pa.table({"a": np.random.default_rng(0).normal(50.0, 2.0, 20_000)})
     schemas = [pais.Schema((Auto(name="a", standardized=standardized, factor=3.0),)) for standardized in (False, True)]
-    noise = SurveyNoise(shift=0.05)
+    noise = SurveyNoise(epsilon=1.0)
     stages = Stages(noise=noise, stages=(ColumnBounds(),))
     results = [stages.run(source(rows, columns=schema), accounts(None), 1) for schema in schemas]
     assert results[0].noise == results[1].noise

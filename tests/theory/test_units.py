@@ -19,7 +19,7 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplace_noise
 from pais._base.octaves import WIDEST
 from pais._base.randomness import bit_source
-from pais.accounting.ledger import accounts
+from pais.accounting.ledger import Prepaid, accounts
 from pais.data.engines.local import UnitThinning
 from pais.data.units import Unit
 from pais.kmeans.sums import ResidualSample, SecondMoment
@@ -321,7 +321,9 @@ def test_all_stages_of_a_survey_together_change_by_no_more_than_the_price(
     def run(frame: pd.DataFrame) -> None:
         engine = pais.source(frame, unit="who", max_rows_per_unit=max_rows)
         stages = survey_stages(engine, noise, pais.Ball(radius=WIDEST, order=order, center=center), 0)
-        survey_of(stages.run(engine, accounts(None), 0))
+        whole = pais.Part(what="survey and release", epsilon=1.0, delta=1e-6)
+        charged = Prepaid(accounts(None), whole) if noise.gaussian else accounts(None)
+        survey_of(stages.run(engine, charged, 0))
 
     shares = []
     for seed, m in enumerate((1, 3, 49, 199)):

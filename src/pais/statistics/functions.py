@@ -334,7 +334,7 @@ def covariance(
     >>> result.value.shape
     (2, 2)
     """
-    return StatisticSettings.released(rows, locals(), recipe=Covariance())
+    return StatisticSettings.released(rows, locals(), recipe=Covariance(), by_cell=False)
 
 
 @without_sizes

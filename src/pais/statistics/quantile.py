@@ -29,7 +29,7 @@ from pais.data.schema import Schema
 from pais.data.units import Unit
 from pais.errors import ArgumentError, QualityWarning
 from pais.mechanisms.base import Extent, Mechanism
-from pais.mechanisms.blocks import Levels, present
+from pais.mechanisms.blocks import Levels, grouped, present
 from pais.mechanisms.noise import GeometricNoise
 from pais.mechanisms.selection import permute_and_flip, selection_scale
 from pais.planning.plan import Plan
@@ -232,12 +232,7 @@ class GridQuantiles(Mechanism):
 
     def add(self, rows: FloatArray, weights: FloatArray) -> IntArray:
         """Number of rows in each cell of each grid, for each group, in steps."""
-        whole = Lattice(step=self.step).encode(weights)
-        group = np.zeros(len(rows), dtype=np.int64)
-        for column in self.by:
-            level = column.level_of(rows)
-            whole = np.where(level < column.n_levels, whole, 0)
-            group = group * column.n_levels + np.minimum(level, column.n_levels - 1)
+        group, whole = grouped(rows, Lattice(step=self.step).encode(weights), self.by)
         totals = []
         for grid in self.grids:
             coordinates, steps = present(rows[:, grid.column], whole)

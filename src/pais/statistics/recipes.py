@@ -1,4 +1,4 @@
-"""Recipes of statistics with several values for a column: histograms, covariances and descriptions."""
+"""Recipes of statistics: the blocks of totals that each releases, and how its values follow from them."""
 
 from __future__ import annotations
 
@@ -17,63 +17,6 @@ from pais.data.kinds import Auto, Dates
 from pais.errors import ArgumentError
 from pais.mechanisms.blocks import Bins, Block, Line, Product, Rows, Split
 from pais.statistics.table import Axis, Bin, Field, Fields
-
-
-def equal_bins(field: Field, n_bins: int) -> FloatArray:
-    """Edges of bins of equal width, without digits that are rounding errors."""
-    edges = np.linspace(field.low, field.high, n_bins + 1)
-    inner = [float(f"{edge:.12g}") for edge in edges[1:-1]]
-    return np.array([field.low, *inner, field.high])
-
-
-def shares(part: FloatArray) -> FloatArray:
-    """Shares of noisy counts; equal shares if no count is positive."""
-    counts = np.maximum(part, 0.0)
-    total = counts.sum(axis=-1, keepdims=True)
-    return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), 1.0 / part.shape[-1])
-
-
-def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
-    """Mean place between the bounds, from the two totals of a split or from one total of coordinates in [-1, 1].
-
-    If the number of cells `n` is known from other totals too, only the difference of the two totals is used.
-    """
-    if n is None:
-        return shares(part)[..., 1:]
-    total = part if part.shape[-1] == 1 else part[..., 1:] - part[..., :1]
-    return np.clip(0.5 + 0.5 * total / np.maximum(n, 1.0), 0.0, 1.0)
-
-
-def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance in own units, from the totals of a split or of categories."""
-    n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
-    if not field.is_bounded:
-        share = shares(part) if field.is_listed else shares(part)[..., 1:]
-        return share, share * (1.0 - share) * n / (n - 1.0)
-    mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
-    square = part[..., 2:] / n
-    variance = np.clip(square - mean * mean, 0.0, mean * (1.0 - mean)) * n / (n - 1.0)
-    return field.low + field.width * mean, field.width**2 * variance
-
-
-def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArray:
-    """Quartiles from counts in bins, with the edges of all bins, and the number of cells."""
-    below = np.cumsum(part, axis=-1)
-    # Counts below and above an edge both tell the number of cells below it; this weighs them by their noise.
-    below -= np.linspace(0.0, 1.0, part.shape[-1] + 1)[1:] * (below[..., -1:] - n)
-    # A noisy distribution function is made to increase, by the mean of the nearest ones above and below that do.
-    above = np.maximum.accumulate(below, axis=-1)
-    under = np.minimum.accumulate(below[..., ::-1], axis=-1)[..., ::-1]
-    below = np.concatenate([np.zeros_like(n), np.maximum(0.5 * (above + under), 0.0)], axis=-1)
-    quartiles = []
-    for level in (0.25, 0.5, 0.75):
-        target = level * below[..., -1:]
-        bin_of = np.clip((below[..., 1:] < target).sum(axis=-1, keepdims=True), 0, part.shape[-1] - 1)
-        low, high = (np.take_along_axis(below, bin_of + offset, axis=-1) for offset in (0, 1))
-        within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
-        quartiles.append(edges[bin_of] + np.clip(within, 0.0, 1.0) * np.diff(edges)[bin_of])
-    return np.concatenate(quartiles, axis=-1)
-
 
 #: A block, and its importance: the noise of a block is inversely proportional to it.
 Weighted = tuple[Block, float]
@@ -98,12 +41,13 @@ class Recipe(ABC):
     name: ClassVar[str]
     #: Name of the statistic.
     title: ClassVar[str]
-    #: Whether a missing value leaves out its cell alone, or its row.
-    by_cell: ClassVar[bool] = True
     #: Whether each value is one total times a number.
     is_linear: ClassVar[bool] = False
     #: Name of the mechanism where people are protected, if the statistic is a total over all of their rows.
     name_for_people: ClassVar[str] = ""
+    #: Whether it is defined for dates, and for categories.
+    has_dates: ClassVar[bool] = True
+    has_categories: ClassVar[bool] = True
     #: Whether a person counts once in each group, however many rows they have there.
     presence: ClassVar[bool] = False
     #: Power of the values whose sum decides the statistic, for bounds that are found privately; 0 if such bounds are to
@@ -114,9 +58,9 @@ class Recipe(ABC):
     #: Whether values mean nothing without cells. Counts and sums do: they are 0.
     needs_cells: ClassVar[bool] = True
 
-    @abstractmethod
     def require(self, fields: Fields) -> None:
         """Raise if the statistic is not defined for these columns."""
+        fields.require(self.title, dates=self.has_dates, categories=self.has_categories)
 
     @abstractmethod
     def blocks(self, fields: Fields) -> list[Weighted]:
@@ -137,9 +81,9 @@ class Recipe(ABC):
         """Values within their natural limits, such as counts that are not negative."""
         return values
 
-    def resolution(self, fields: Fields) -> FloatArray:
+    def resolution(self, fields: Fields) -> FloatArray | float:
         """Width of the cells in which each value of a group is known without noise; 0 if it is known exactly."""
-        return np.zeros(self.is_date(fields).size)
+        return 0.0
 
     def rows(self, fields: Fields) -> Axis | None:
         """Labels of the rows of the result of one group; None if it has one row."""
@@ -149,9 +93,9 @@ class Recipe(ABC):
         """Labels of the columns of the result; None if it has one column."""
         return None if len(fields.labels) <= 1 else Axis.of(fields.labels)
 
-    def is_date(self, fields: Fields) -> NDArray[np.bool_]:
-        """Which values of a group are dates."""
-        return np.zeros(max(1, len(fields.labels)), dtype=bool)
+    def is_date(self, fields: Fields) -> NDArray[np.bool_] | None:
+        """Which values of a group are dates; None if none are."""
+        return None
 
 
 class Counts(Recipe):
@@ -164,7 +108,7 @@ class Counts(Recipe):
 
     def require(self, fields: Fields) -> None:
         if fields.columns:
-            fields.require(self.title)
+            super().require(fields)
 
     def blocks(self, fields: Fields) -> list[Weighted]:
         if not fields.columns:
@@ -199,12 +143,10 @@ class Sums(Recipe):
     """Sum of each column in own units; for booleans the number of true, for categories the number of rows in each."""
 
     name, title, name_for_people = "sums", "sum", "totals"
+    has_dates = False
     power = 1
     needs_cells = False
     is_linear = True
-
-    def require(self, fields: Fields) -> None:
-        fields.require(self.title, dates=False)
 
     def blocks(self, fields: Fields) -> list[Weighted]:
         return [(field.levels() if field.is_listed else self._line(field), 1.0) for field in fields.columns]
@@ -249,6 +191,24 @@ class SumsOfSample(Sums):
         return super().estimate(split, fields, lost)
 
 
+def shares(part: FloatArray) -> FloatArray:
+    """Shares of noisy counts; equal shares if no count is positive."""
+    counts = np.maximum(part, 0.0)
+    total = counts.sum(axis=-1, keepdims=True)
+    return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), 1.0 / part.shape[-1])
+
+
+def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
+    """Mean place between the bounds, from the two totals of a split or from one total of coordinates in [-1, 1].
+
+    If the number of cells `n` is known from other totals too, only the difference of the two totals is used.
+    """
+    if n is None:
+        return shares(part)[..., 1:]
+    total = part if part.shape[-1] == 1 else part[..., 1:] - part[..., :1]
+    return np.clip(0.5 + 0.5 * total / np.maximum(n, 1.0), 0.0, 1.0)
+
+
 # From this many columns with one number of cells, a total for each and one count have less noise than splits.
 _FEWEST_SHARED = 4
 
@@ -258,9 +218,6 @@ class Means(Recipe):
 
     name, title = "means", "mean"
     power = 1
-
-    def require(self, fields: Fields) -> None:
-        fields.require(self.title)
 
     def _is_shared(self, fields: Fields) -> bool:
         """Whether one count serves all columns of numbers."""
@@ -313,27 +270,6 @@ class Means(Recipe):
         return np.array([field.is_date for field in fields.columns for _ in field.labels])
 
 
-class Variances(Recipe):
-    """Variance of each column, in squares of own units."""
-
-    name, title = "variances", "variance"
-    power = 2
-
-    def require(self, fields: Fields) -> None:
-        fields.require(self.title)
-
-    def blocks(self, fields: Fields) -> list[Weighted]:
-        return [(moments(field), 1.0) for field in fields.columns]
-
-    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
-        return moments_of(parts, fields, lost)[1]
-
-    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
-        # The squared distance from the mean is a combination of the three totals with these squared factors.
-        low, high = (low - mean) ** 2, (high - mean) ** 2
-        return low**2 + low * high + high**2
-
-
 def _limits(field: Field) -> tuple[float, float]:
     """The least and the largest mean that a column can have."""
     if not field.is_bounded:
@@ -341,6 +277,18 @@ def _limits(field: Field) -> tuple[float, float]:
     if isinstance(field.column, Auto):
         return (0.0 if field.low >= 0.0 else -np.inf), (0.0 if field.high <= 0.0 else np.inf)
     return field.low, field.high
+
+
+def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance in own units, from the totals of a split or of categories."""
+    n = np.maximum(part.sum(axis=-1, keepdims=True), 2.0)
+    if not field.is_bounded:
+        share = shares(part) if field.is_listed else shares(part)[..., 1:]
+        return share, share * (1.0 - share) * n / (n - 1.0)
+    mean = np.clip((0.5 * part[..., 1:2] + part[..., 2:]) / n, 0.0, 1.0)
+    square = part[..., 2:] / n
+    variance = np.clip(square - mean * mean, 0.0, mean * (1.0 - mean)) * n / (n - 1.0)
+    return field.low + field.width * mean, field.width**2 * variance
 
 
 def moments(field: Field) -> Block:
@@ -368,6 +316,24 @@ def moments_of(parts: list[FloatArray], fields: Fields, lost: Lost | None) -> tu
     return mean + shift, np.maximum(variance + more, 0.0)
 
 
+class Variances(Recipe):
+    """Variance of each column, in squares of own units."""
+
+    name, title = "variances", "variance"
+    power = 2
+
+    def blocks(self, fields: Fields) -> list[Weighted]:
+        return [(moments(field), 1.0) for field in fields.columns]
+
+    def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
+        return moments_of(parts, fields, lost)[1]
+
+    def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
+        # The squared distance from the mean is a combination of the three totals with these squared factors.
+        low, high = (low - mean) ** 2, (high - mean) ** 2
+        return low**2 + low * high + high**2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Histogram(Recipe):
     """Number of cells in each bin of a column, or in each category."""
@@ -379,7 +345,7 @@ class Histogram(Recipe):
     bins: Any = 10
 
     def require(self, fields: Fields) -> None:
-        fields.require(self.title)
+        super().require(fields)
         self.blocks(fields)
 
     def blocks(self, fields: Fields) -> list[Weighted]:
@@ -410,7 +376,9 @@ class Histogram(Recipe):
                     f"bound {field.high:g}. Pass such edges, or a number of bins."
                 )
             return edges
-        return equal_bins(field, validate.count("bins", bins))
+        # Edges of bins of equal width, without digits that are rounding errors.
+        edges = np.linspace(field.low, field.high, validate.count("bins", bins) + 1)
+        return np.array([field.low, *(float(f"{edge:.12g}") for edge in edges[1:-1]), field.high])
 
     def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
         return np.concatenate(parts, axis=-1)
@@ -438,19 +406,12 @@ class Histogram(Recipe):
     def columns(self, fields: Fields) -> Axis | None:
         return None
 
-    def is_date(self, fields: Fields) -> NDArray[np.bool_]:
-        axis = self.rows(fields)
-        return np.zeros(1 if axis is None else len(axis), dtype=bool)
-
 
 class Covariance(Recipe):
     """Covariances of all pairs of columns, from rows without missing values."""
 
     name, title = "covariance", "covariance"
-    by_cell = False
-
-    def require(self, fields: Fields) -> None:
-        fields.require(self.title, categories=False)
+    has_categories = False
 
     def blocks(self, fields: Fields) -> list[Weighted]:
         starts = [field.start for field in fields.columns]
@@ -477,9 +438,6 @@ class Covariance(Recipe):
     def rows(self, fields: Fields) -> Axis | None:
         return self.columns(fields)
 
-    def is_date(self, fields: Fields) -> NDArray[np.bool_]:
-        return np.zeros(len(fields.columns) ** 2, dtype=bool)
-
 
 _DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
 
@@ -488,14 +446,30 @@ _DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
 _N_BINS, _AT_BOUND = 64, 2.0**-40
 
 
+def quartiles_of(part: FloatArray, n: FloatArray, edges: FloatArray) -> FloatArray:
+    """Quartiles from counts in bins, with the edges of all bins, and the number of cells."""
+    below = np.cumsum(part, axis=-1)
+    # Counts below and above an edge both tell the number of cells below it; this weighs them by their noise.
+    below -= np.linspace(0.0, 1.0, part.shape[-1] + 1)[1:] * (below[..., -1:] - n)
+    # A noisy distribution function is made to increase, by the mean of the nearest ones above and below that do.
+    above = np.maximum.accumulate(below, axis=-1)
+    under = np.minimum.accumulate(below[..., ::-1], axis=-1)[..., ::-1]
+    below = np.concatenate([np.zeros_like(n), np.maximum(0.5 * (above + under), 0.0)], axis=-1)
+    quartiles = []
+    for level in (0.25, 0.5, 0.75):
+        target = level * below[..., -1:]
+        bin_of = np.clip((below[..., 1:] < target).sum(axis=-1, keepdims=True), 0, part.shape[-1] - 1)
+        low, high = (np.take_along_axis(below, bin_of + offset, axis=-1) for offset in (0, 1))
+        within = np.where(high > low, (target - low) / np.where(high > low, high - low, 1.0), 0.5)
+        quartiles.append(edges[bin_of] + np.clip(within, 0.0, 1.0) * np.diff(edges)[bin_of])
+    return np.concatenate(quartiles, axis=-1)
+
+
 class Description(Recipe):
     """Count, mean, standard deviation and quartiles of each column. Quartiles are known up to a bin."""
 
     name, title = "description", "description"
     power = 1
-
-    def require(self, fields: Fields) -> None:
-        fields.require(self.title)
 
     def blocks(self, fields: Fields) -> list[Weighted]:
         return [weighted for field in fields.columns for weighted in ((moments(field), 1.0), *self._bins(field))]

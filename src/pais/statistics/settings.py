@@ -105,6 +105,8 @@ class TableSettings(ABC):
         The summarised columns, and those whose categories form groups.
     unit, max_rows_per_unit, missing, epsilon
         As in `pais.mean`.
+    by_cell : bool
+        Whether a missing value leaves out its cell alone, or its row.
     """
 
     schema: Schema | None
@@ -114,6 +116,7 @@ class TableSettings(ABC):
     max_rows_per_unit: int | None
     missing: Missing
     epsilon: float
+    by_cell: bool = True
 
     @classmethod
     def released(
@@ -127,8 +130,8 @@ class TableSettings(ABC):
         if isinstance(rows, Engine) and arguments["columns"] is None and not needs_columns:
             selection = replace(selection, columns=())
         own |= {"schema": selection.schema, "columns": selection.columns, "by": selection.by}
-        names = [field.name for field in fields_of(cls) if field.name not in own]
-        settings = cls(**own, **{name: arguments[name] for name in names})
+        shared = [field.name for field in fields_of(cls) if field.name in arguments and field.name not in own]
+        settings = cls(**own, **{name: arguments[name] for name in shared})
         ledger, random_state = arguments["ledger"], arguments["random_state"]
         result: Statistic = fit(selection.rows, settings, random_state=random_state, ledger=ledger)
         for caution in result.cautions:
@@ -139,11 +142,6 @@ class TableSettings(ABC):
     @abstractmethod
     def what(self) -> str:
         """What is released, for the entry in a ledger."""
-
-    @property
-    def by_cell(self) -> bool:
-        """Whether a missing value leaves out its cell alone, or its row."""
-        return True
 
     @abstractmethod
     def require(self) -> None:
@@ -176,6 +174,7 @@ class TableSettings(ABC):
         return cells(rows, columns=self.schema, by_cell=self.by_cell, **stated)  # type: ignore[arg-type]
 
     def for_rows(self: S, rows: Engine) -> S:
+        """The settings for an open table: these, unless it protects people and the statistic is a total over rows."""
         return self
 
     def survey(self, rows: Engine, random_state: RandomState) -> Stages:
@@ -183,15 +182,15 @@ class TableSettings(ABC):
         noise = self.survey_noise(self.bounds_share(rows))
         return Stages() if noise is None else Stages(noise=noise, stages=(ColumnBounds(),), passes=2)
 
-    def bounds_share(self, rows: Engine, *, n_exact: int = 0) -> float:
+    def bounds_share(self, rows: Engine, *, is_exact: bool = False) -> float:
         """Share of epsilon, or of the squared Gaussian shift, for the bounds of "auto" columns.
 
-        `n_exact` is the number of columns if the statistic needs to know what lies beyond their bounds, else 0.
+        It is larger if the statistic needs to know exactly what lies beyond them.
         """
         if rows.schema is None or not rows.schema.open:
             return 0.0
         least, most = _BOUNDS_GAUSSIAN if self.gaussian else _BOUNDS_PURE
-        return max(least, most * len(rows.schema.open) / n_exact) if n_exact else least
+        return max(least, most * len(rows.schema.open) / len(self.columns)) if is_exact else least
 
     def survey_noise(self, share: float) -> SurveyNoise | None:
         """Noise of a survey for a share of epsilon, or of the squared Gaussian shift; None without a share."""
@@ -282,10 +281,6 @@ class StatisticSettings(TableSettings):
     def what(self) -> str:
         return self.recipe.name
 
-    @property
-    def by_cell(self) -> bool:
-        return self.recipe.by_cell
-
     def require(self) -> None:
         if not isinstance(self.sampling, Rule) and self.sampling not in SAMPLINGS:
             raise ArgumentError(
@@ -308,13 +303,9 @@ class StatisticSettings(TableSettings):
             return Guarantee(epsilon, 0.0, PURE_NOISE)
         return Guarantee(epsilon, delta, "default" if self.delta is None else STATED)
 
-    @property
-    def _n_exact(self) -> int:
-        return len(self.columns) if self.recipe.power else 0
-
     def survey(self, rows: Engine, random_state: RandomState) -> Stages:
         """The number of rows for a sample, and the bounds of "auto" columns."""
-        bounds = self.bounds_share(rows, n_exact=self._n_exact)
+        bounds = self.bounds_share(rows, is_exact=self.recipe.power > 0)
         count = 0.0 if self.sample_size is None else _COUNT_GAUSSIAN if self.gaussian else _COUNT_PURE
         noise = self.survey_noise(bounds + count)
         if noise is None:
@@ -392,7 +383,13 @@ class StatisticSettings(TableSettings):
         if ends is not None:
             cautions += clipped_cautions(ends.excessive(), shares, fields, recipe.title)
         notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
-        dates = recipe.is_date(fields).reshape(-1, estimates.shape[1])
+        dates = recipe.is_date(fields)
+        if dates is not None:
+            dates = np.resize(dates, estimates.shape)
+        kept = "All rows were used."
+        if not plan.rule.keeps_all:
+            rate = plan.rule.smallest_probability(plan.ball.radius)
+            kept = f"Rows were kept with probability {rate:.4g} or more; their part of the errors is an upper bound."
         scales = " and ".join(f"{scale:.4g}" for scale in sorted({max_rows * one for one in own.block_scales}))
         return Statistic(
             name=recipe.title,
@@ -407,8 +404,8 @@ class StatisticSettings(TableSettings):
             bounds=uncertainty.bounds,
             rows=combined(fields.groups, recipe.rows(fields)),
             columns=recipe.columns(fields),
-            is_date=np.tile(dates, (len(estimates) // len(dates), 1)),
-            noise=f"{law_in_words(own.noise)} noise of scale {scales} on each total. {_rows_in_words(plan)}",
+            is_date=dates,
+            noise=f"{law_in_words(own.noise)} noise of scale {scales} on each total. {kept}",
             released=release.value,
             plan=plan,
             subject=fields.subject,
@@ -555,10 +552,3 @@ def weights_note(title: str, unit: Unit | None, noisy_rows: float) -> str:
 
 def law_in_words(noise: NoiseLaw) -> str:
     return {GaussianNoise: "Gaussian", GeometricNoise: "Two-sided geometric"}.get(type(noise), "Laplace")
-
-
-def _rows_in_words(plan: Plan) -> str:
-    if plan.rule.keeps_all:
-        return "All rows were used."
-    probability = plan.rule.smallest_probability(plan.ball.radius)
-    return f"Rows were kept with probability {probability:.4g} or more; their part of the errors is an upper bound."

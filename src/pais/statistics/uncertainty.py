@@ -149,11 +149,9 @@ class Uncertainty:
         A row adds v with |v| <= 1, so the sum of v^2 is at most that of |v|, which is the total itself if no v is
         negative. Otherwise it is at most the number of rows, which is released too.
         """
-        sizes = np.abs(self.totals)
-        blocks, places = self.mechanism.blocks, self.mechanism.places
-        signed = [place for block, place in zip(blocks, places, strict=True) if block.is_signed]
-        for place in signed:
-            rows = next(place for block, place in zip(blocks, places, strict=True) if isinstance(block, Rows))
+        sizes, pairs = np.abs(self.totals), list(zip(self.mechanism.blocks, self.mechanism.places, strict=True))
+        rows = next((place for block, place in pairs if isinstance(block, Rows)), None)
+        for place in (place for block, place in pairs if block.is_signed):
             sizes[:, place] = np.abs(self.totals[:, rows])
         return np.sqrt(self.spare * self.max_rows * sizes)
 
@@ -370,23 +368,23 @@ class EndCounts:
 
     def shares(self, spreads: Mapping[str, Spread], unit: Unit | None) -> tuple[ClippedShare, ...]:
         """The shares of each column, of all groups together. What is beyond the bounds of spreads was added."""
-        counts = self.counts.sum(axis=0)
-        below, above, error = _shares(counts, self.variance.sum(axis=0))
-        numbers = counts.sum(axis=-1) if unit is None else np.full(len(counts), np.nan)
-        columns = self.fields.bounded
+        counts, variance = self.counts.sum(axis=0), self.variance.sum(axis=0)
+        numbers = counts.sum(axis=-1)
+        n = np.where(numbers > _KNOWN * np.sqrt(variance.sum(axis=-1)), numbers, np.nan)
+        below, above = counts[:, 0] / n, counts[:, 2] / n
+        beyond, ends = below + above, variance[:, 0] + variance[:, 2]
+        error = np.sqrt((1.0 - beyond) ** 2 * ends + beyond**2 * variance[:, 1]) / n
         return tuple(
             ClippedShare(
                 column=field.name,
-                below=down,
-                above=up,
-                standard_error=spread,
+                below=float(below[place]),
+                above=float(above[place]),
+                standard_error=float(error[place]),
                 bounds=bounds_in_words(field),
                 unseen=_unseen_in_words(field.name, spreads[field.name], unit) if field.name in spreads else "",
-                n_values=number,
+                n_values=float(numbers[place]) if unit is None else math.nan,
             )
-            for field, down, up, spread, number in zip(
-                columns, below.tolist(), above.tolist(), error.tolist(), numbers.tolist(), strict=True
-            )
+            for place, field in enumerate(self.fields.bounded)
         )
 
     def parts(self, column: int) -> FloatArray:
@@ -459,18 +457,6 @@ def _is_clear(counts: FloatArray, variance: FloatArray, margin: float) -> NDArra
     """Whether the share beyond the bounds is clearly not harmless. Noise of the number of values is accounted for."""
     weights = np.array([1.0 - _HARMLESS, -_HARMLESS, 1.0 - _HARMLESS])
     return np.asarray(counts @ weights > margin * np.sqrt(variance @ weights**2))
-
-
-def _shares(counts: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Shares below and above, and the standard error of their sum, from counts whose last axis has three entries."""
-    n = counts.sum(axis=-1)
-    known = n > _KNOWN * np.sqrt(variance.sum(axis=-1))
-    n = np.where(known, n, np.nan)
-    below, above = counts[..., 0] / n, counts[..., 2] / n
-    beyond = below + above
-    ends = variance[..., 0] + variance[..., 2]
-    error = np.sqrt((1.0 - beyond) ** 2 * ends + beyond**2 * variance[..., 1]) / n
-    return below, above, error
 
 
 def clipping_in_words(
@@ -554,28 +540,20 @@ def notes_of(shares: tuple[ClippedShare, ...], fields: Fields) -> list[str]:
     return [*alone, f"up to {listed(columns)} may be outside the bounds, {_AS_BOUND}"]
 
 
-def clipped_cautions(
-    names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str
-) -> tuple[Caution, ...]:
+def clipped_cautions(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> list[Caution]:
     """Name columns of which too many values are clipped."""
-    by_name = {one.column: one for one in shares}
-    texts = [
-        f"{_about(by_name[field.name].share)} of the values of {field.name!r} are outside the bounds "
-        f"{bounds_in_words(field)}"
-        for field in fields.bounded
-        if field.name in names
-    ]
+    texts = []
+    by_name = {one.column: one.share for one in shares if not math.isnan(one.share)}
+    for field in (field for field in fields.bounded if field.name in names):
+        many = f"about {percent(by_name[field.name])}" if field.name in by_name else "many"
+        texts.append(f"{many} of the values of {field.name!r} are outside the bounds {bounds_in_words(field)}")
     if not texts:
-        return ()
+        return []
     text = (
         f"{listed(texts)}. They were clipped, so the interval does not contain the {title} of the table itself. State "
         "wider bounds."
     )
-    return (Caution(text, QualityWarning),)
-
-
-def _about(share: float) -> str:
-    return "many" if math.isnan(share) else f"about {percent(share)}"
+    return [Caution(text, QualityWarning)]
 
 
 def percent(share: float) -> str:
@@ -603,10 +581,7 @@ def rounded_up(number: float) -> str:
 
 def bounds_in_words(field: Field) -> str:
     facts = field.column.facts()
-    if "low" in facts:
-        return f"{_end(facts['low'])} to {_end(facts['high'])}"
-    return f"{field.low:.6g} to {field.high:.6g}, found privately"
-
-
-def _end(bound: object) -> str:
-    return f"{bound:.10g}" if isinstance(bound, float) else str(bound)
+    if "low" not in facts:
+        return f"{field.low:.6g} to {field.high:.6g}, found privately"
+    ends = (facts["low"], facts["high"])
+    return " to ".join(f"{bound:.10g}" if isinstance(bound, float) else str(bound) for bound in ends)
