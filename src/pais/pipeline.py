@@ -48,13 +48,13 @@ class WeightedSample:
         "_ball",
         "_content",
         "_lock",
-        "_n_features",
         "_private",
         "_process",
         "_rule",
         "_schema",
         "_spent_by",
         "_unit",
+        "_width",
     )
 
     def __init__(
@@ -71,7 +71,7 @@ class WeightedSample:
             self._no_copy()
         self._rule, self._ball, self._private, self._unit = rule, ball, private, unit
         self._schema = schema
-        self._n_features = content.n_features
+        self._width = content.n_features
         self._content: WeightedRows | AllRows | None = content
         self._spent_by: str | None = None
         self._lock = Lock()
@@ -100,7 +100,7 @@ class WeightedSample:
     @property
     def n_features(self) -> int:
         """Number of columns of the rows."""
-        return self._n_features
+        return self._width
 
     @property
     def private(self) -> bool:
@@ -180,31 +180,29 @@ def sample(
     `tests/conformance/missing/test_missing_rows.py`.
     """
     validate.instance("ball", ball, Ball, "Build one with pais.Ball(radius=...).")
-    engine = source(rows)
-    engine.require_width(ball)
     validate.instance("rule", rule, Rule, "Wrap a function in FunctionRule.")
+    return sample_for(None, source(rows), ball=ball, rule=rule, bits=bit_source(random_state), strategy=strategy)
+
+
+def sample_for(
+    mechanism: Mechanism | None, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
+) -> WeightedSample:
+    """Draw a sample, of a mechanism if it is known. If the rule keeps all rows and it streams, no row is held."""
+    engine.require_width(ball)
     if ball.radius > rule.radius:
         raise MismatchError(
             f"the ball has radius={ball.radius!r}, but the rule has {rule.radius!r}. Build the rule for this ball."
         )
     if strategy not in ("auto", "pass", "thin"):
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")
-    bits = bit_source(random_state, stream=0)
-    read_all = None if strategy == "auto" else strategy == "pass"
-    kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
+    kept: WeightedRows | AllRows
+    if mechanism is not None and mechanism.streams and rule.keeps_all:
+        engine.require_passes(mechanism.passes)
+        kept = AllRows(engine=engine, ball=ball, seeded=not bits.private)
+    else:
+        read_all = None if strategy == "auto" else strategy == "pass"
+        kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
     return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
-
-
-def sample_for(
-    mechanism: Mechanism, engine: Engine, *, ball: Ball, rule: Rule, bits: BitSource, strategy: Strategy
-) -> WeightedSample:
-    """Draw the sample of a mechanism. If the rule keeps all rows and the mechanism streams, no row is held."""
-    if not (mechanism.streams and rule.keeps_all):
-        return sample(engine, ball=ball, rule=rule, random_state=bits, strategy=strategy)
-    engine.require_width(ball)
-    engine.require_passes(mechanism.passes)
-    content = AllRows(engine=engine, ball=ball, seeded=not bits.private)
-    return WeightedSample(content, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
 
 
 R = TypeVar("R", covariant=True)

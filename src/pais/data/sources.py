@@ -218,7 +218,7 @@ def _require_same(engine: Engine, stated: Columns, columns: object) -> None:
 def opened(data: object, schema: Schema | None, unit: Unit | None) -> Engine:
     """Open data with a schema and a unit, if there are any. Raise if it is open already, with another schema."""
     if isinstance(data, Engine):
-        return data if schema is None else data.with_schema(schema)
+        return data if schema in (None, data.schema) else data.with_schema(schema)
     return source(data, columns=schema, unit=unit)
 
 

@@ -30,6 +30,9 @@ from pais.planning.norm_counts import NoisyCounts, NormCounts
 from pais.planning.survey import Stage, SurveyNoise
 from pais.planning.tails import Spread
 
+# The constants of this module were set by trial (2662a01, 77121a8, 10fec7f, d8906f5). No table records it;
+# tests/theory/test_columns.py checks what the bounds find.
+
 # Of the cells on one side of the mean, at least this share lies within the bound, however few they are.
 _LEAST_OF_SIDE = 0.5
 
@@ -353,7 +356,8 @@ def _sides(
         for side in column
     ]
     ends = np.cumsum([side.size for side in merged])
-    lattice = Lattice(step=_mass_step(engine))
+    # A cell counts one; with units, a whole number of steps, which add up to at most one for a unit and a column.
+    lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)
     noisy = lattice.decode(noise.added_to(np.concatenate(merged)[:, None], lattice, bits)[:, 0])
     risk = _RISK / (4 * len(counts))
     sides = [
@@ -431,11 +435,6 @@ def clipped_total(totals: IntArray, ends: tuple[int, int], mass_bits: int, latti
                 total += sign * size * count << _STEP_BITS  # [note: columns-5]
     # The half-range is a whole number of steps, so rounding does not let a cell change the sum by more.
     return total * round(1.0 / lattice.step) // (size << _STEP_BITS + mass_bits)  # [note: columns-8]
-
-
-def _mass_step(engine: Engine) -> float:
-    """A cell counts one; with units, a whole number of steps, which add up to at most one for a unit and a column."""
-    return 1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits
 
 
 def _bins_for(signal: float) -> int:

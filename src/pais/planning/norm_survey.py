@@ -36,17 +36,18 @@ from pais.privacy.guarantee import warn
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import UniformRule
 
-# Typical norm of the rows in an octave, as a share of its upper edge.
+# Typical norm of the rows in an octave, as a share of its upper edge: the middle of the octave.
 _TYPICAL_NORM = 0.75
 
 # Of the draws for this sample; see `bit_source`.
 _SAMPLE_STREAM = 4
 
-# Bins per octave of the last histogram if the first one shows some rows, or none.
+# Bins per octave of the last histogram if the first one shows some rows, or none. Tuned for the costs of k-means with a
+# survey (e92db7f), as is the number of rows below: benchmarks/results/kmeans-survey.md.
 _BINS_FOR_SOME_ROWS, _BINS_FOR_FEW_ROWS = 4, 2
 
 # From this many rows on, a sample with so many numbers shows the norms about the center if that saves a pass. Rows with
-# few numbers are held in memory, so all of them are counted.
+# few numbers are held in memory, so all of them are counted. A sample of 6 million numbers takes 48 MB (c347aa2).
 _SAMPLED_FROM, _SAMPLED_NUMBERS, _HELD_NUMBERS = 1 << 20, 6 << 20, MOST_WHOLE
 
 # Noisy number of rows, in standard deviations of the noise of a bin, from which the last histogram has all bins.

@@ -64,14 +64,16 @@ from pais.statistics.uncertainty import (
 )
 
 # Share of epsilon, or of the squared Gaussian shift, for the histogram of people from which bounds are chosen. A total
-# needs a good tail; the number of groups of a person is found with less.
+# needs a good tail; the number of groups of a person is found with less. Each is (pure, Gaussian). Set
+# with the constants of `people_totals` in b4f1a5f; benchmarks/results/coverage-statistics.md has the coverage.
 _OCTAVES_SHARE, _SIZES_SHARE = (0.13, 0.15), (0.06, 0.1)
 
-# The same for the numbers of values beyond the bounds of columns, of which each person counts once: pure, Gaussian.
+# The same for the numbers of values beyond the bounds of columns, of which each person counts once. Chosen by
+# eye (b4f1a5f).
 _ENDS_SHARE = (0.03, 0.04)
 
 # Where less than this part of the largest stated value of a column counts of a person, one value can exceed by far what
-# counts of a person, so that the few people whom noise hides can decide the total.
+# counts of a person, so that the few people whom noise hides can decide the total. Chosen by eye (3388a1c).
 _FAR_BELOW = 0.5
 
 

@@ -246,11 +246,6 @@ class PeopleTotals(VectorStatistic):
     def block_scales(self) -> list[float]:
         return [self.noise.scale * unit for unit in self._units]
 
-    @property
-    def row_steps(self) -> RowSteps:
-        """What a row adds to the vector of its person."""
-        return RowSteps(blocks=self.blocks, by=self.by)
-
     def require_lattice(self, extent: Extent) -> None:
         self.lattice.require(max(self.bounds))
 
@@ -265,7 +260,7 @@ class PeopleTotals(VectorStatistic):
             raise MismatchError("totals about people need all rows and a unit. Open the source with unit=.")
         fold = BoundedTotals(
             ball=ball,
-            contributions=self.row_steps,
+            contributions=RowSteps(blocks=self.blocks, by=self.by),
             order=self._norm_order,
             presence=self.presence,
             bounds=tuple(math.floor(bound * STEPS_PER_ROW) for bound in self.bounds),
@@ -314,10 +309,11 @@ _FIRSTS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 _FALLS = (0.05, 0.3, 0.5, 0.7, 0.85, 1.0)
 _NOBODY = 20.0
 
-# A tail that falls more slowly than this power of the norm, and of which much is not seen, makes a warning.
+# A tail that falls more slowly than this power of the norm, and of which much is not seen, makes a warning. Chosen by
+# eye (b4f1a5f).
 _HEAVY, _MUCH_UNSEEN = 2.5, 0.3
 
-# The bound, in rows, if nothing stands out of the noise.
+# The bound, in rows, if nothing stands out of the noise. Chosen by eye (b4f1a5f).
 _UNSEEN_BOUND = 4.0
 
 

@@ -198,18 +198,7 @@ def shares(part: FloatArray) -> FloatArray:
     return np.where(total > 0.0, counts / np.where(total > 0.0, total, 1.0), 1.0 / part.shape[-1])
 
 
-def mean_place(part: FloatArray, n: FloatArray | None) -> FloatArray:
-    """Mean place between the bounds, from the two totals of a split or from one total of coordinates in [-1, 1].
-
-    If the number of cells `n` is known from other totals too, only the difference of the two totals is used.
-    """
-    if n is None:
-        return shares(part)[..., 1:]
-    total = part if part.shape[-1] == 1 else part[..., 1:] - part[..., :1]
-    return np.clip(0.5 + 0.5 * total / np.maximum(n, 1.0), 0.0, 1.0)
-
-
-# From this many columns with one number of cells, a total for each and one count have less noise than splits.
+# From this many columns with one number of cells, a total for each and one count have less noise than splits (43e987f).
 _FEWEST_SHARED = 4
 
 
@@ -237,46 +226,45 @@ class Means(Recipe):
         return [*blocks, (Rows(), float(np.cbrt(0.25 * len(blocks))))] if shared else blocks
 
     def estimate(self, parts: list[FloatArray], fields: Fields, lost: Lost | None = None) -> FloatArray:
-        shared = self._is_shared(fields)
-        n = parts[-1] if shared else self._pooled_rows(parts, fields)
+        shared, n = self._is_shared(fields), None
         pairs = list(zip(parts, fields.columns, strict=not shared))
-        means = np.concatenate(
-            [
-                shares(part) if field.is_listed else field.low + field.width * mean_place(part, n)
-                for part, field in pairs
-            ],
-            axis=-1,
-        )
+        if shared:
+            n = parts[-1]
+        elif fields.pooled:
+            # All columns have the same number of cells, and each tells it.
+            rows = [part.sum(axis=-1, keepdims=True) for part, field in pairs if not field.is_listed]
+            n = np.mean(rows, axis=0) if len(rows) > 1 else None
+        means = []
+        for part, field in pairs:
+            if field.is_listed:
+                means.append(shares(part))
+                continue
+            place = shares(part)[..., 1:]
+            if n is not None:
+                total = part if part.shape[-1] == 1 else part[..., 1:] - part[..., :1]
+                place = np.clip(0.5 + 0.5 * total / np.maximum(n, 1.0), 0.0, 1.0)
+            means.append(field.low + field.width * place)
         if lost is None:
-            return means
+            return np.concatenate(means, axis=-1)
         cells = [part.sum(axis=-1, keepdims=True) if n is None else n for part, _ in pairs]
-        return means + lost.first / np.maximum(by_label(cells, fields), 1.0)
+        return np.concatenate(means, axis=-1) + lost.first / np.maximum(by_label(cells, fields), 1.0)
 
     def noise_of_bounds(self, low: FloatArray, high: FloatArray, mean: float) -> FloatArray:
         return (mean - low) ** 2 + (high - mean) ** 2
 
     def limited(self, values: FloatArray, fields: Fields) -> FloatArray:
         """Means within the bounds. What lies beyond bounds that were found is added, so only their sign is a limit."""
-        least, most = np.array([_limits(field) for field in fields.columns for _ in field.labels]).T
+        limits = []
+        for field in fields.columns:
+            low, high = field.low, field.high
+            if isinstance(field.column, Auto):
+                low, high = (0.0 if low >= 0.0 else -np.inf), (0.0 if high <= 0.0 else np.inf)
+            limits.extend([(low, high)] * len(field.labels))
+        least, most = np.array(limits).T
         return np.clip(values, least, most)
-
-    def _pooled_rows(self, parts: list[FloatArray], fields: Fields) -> FloatArray | None:
-        """The number of cells from all columns, if it is the same in all of them; None if it is not."""
-        pairs = zip(parts, fields.columns, strict=True)
-        rows = [part.sum(axis=-1, keepdims=True) for part, field in pairs if not field.is_listed]
-        return np.mean(rows, axis=0) if fields.pooled and len(rows) > 1 else None
 
     def is_date(self, fields: Fields) -> NDArray[np.bool_]:
         return np.array([field.is_date for field in fields.columns for _ in field.labels])
-
-
-def _limits(field: Field) -> tuple[float, float]:
-    """The least and the largest mean that a column can have."""
-    if not field.is_bounded:
-        return 0.0, 1.0
-    if isinstance(field.column, Auto):
-        return (0.0 if field.low >= 0.0 else -np.inf), (0.0 if field.high <= 0.0 else np.inf)
-    return field.low, field.high
 
 
 def mean_and_variance(part: FloatArray, field: Field) -> tuple[FloatArray, FloatArray]:
@@ -441,8 +429,8 @@ class Covariance(Recipe):
 
 _DESCRIBED = ("count", "mean", "std", "25%", "50%", "75%")
 
-# Bins of equal width of a column from which quartiles are read. Two more bins hold the bounds alone, where many values
-# may be equal, such as zeros: all coordinates that are this near to a bound count as the bound.
+# Bins of equal width of a column from which quartiles are read, chosen by eye (3388a1c). Two more bins hold the bounds
+# alone, where many values may be equal, such as zeros: coordinates this near to a bound count as the bound.
 _N_BINS, _AT_BOUND = 64, 2.0**-40
 
 

@@ -191,7 +191,8 @@ class Selection:
             return rows
         if isinstance(rows, Engine) and columns is None:
             columns = rows.schema
-        elif _is_column(rows) and columns is not None and not isinstance(columns, (Mapping, Schema)):
+        is_column = is_series(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 1)
+        if is_column and columns is not None and not isinstance(columns, (Mapping, Schema)):
             name = str(getattr(rows, "name", None) or "value")
             schema = Schema.of({name: columns})
             rows, columns = _as_table(rows, schema.columns[0]), schema
@@ -229,10 +230,6 @@ def _no_groups(name: str, field: Field | None) -> str:
         f"by={name!r} needs public categories. State them, such as by={{{name!r}: ['a', 'b']}}, or as a list or bool "
         "in columns. For numbers, state pais.ranges(0, 20, 40); for dates, pais.months('2024-01-01', '2024-12-31')."
     )
-
-
-def _is_column(rows: object) -> bool:
-    return is_series(rows) or (isinstance(rows, np.ndarray) and rows.ndim == 1)
 
 
 def _as_table(cells: Any, column: Column) -> object:

@@ -33,7 +33,7 @@ from pais.statistics.table import Caution, Field, Fields
 # A smaller surplus of weights is a rounding error.
 _TINY = 1e-12
 
-# A number of cells below this many standard deviations of its noise is lost in it.
+# A number of cells below this many standard deviations of its noise is lost in it. Chosen by eye.
 _LOST = 3.0
 
 # Draws of each total, and numbers that are held at a time.
