@@ -55,7 +55,6 @@ from pais.statistics.table import Caution, Field, Fields, combined, short, with_
 from pais.statistics.uncertainty import (
     ClippedShare,
     EndCounts,
-    clipped_cautions,
     clipping_in_words,
     empty_note,
     noise_quantiles,
@@ -164,8 +163,7 @@ class PeopleSettings(TotalSettings):
             ends = EndCounts.of(totals, counted, replace(fields, by=()), max_rows=1, spare=0.0)
             assert ends is not None
             shares = ends.shares(spreads, plan.unit)
-            excessive = [name for name in ends.excessive() if name not in spreads]
-            cautions += clipped_cautions(excessive, shares, fields, recipe.title)
+            cautions += ends.cautions(shares, recipe.title, added=spreads)
         values = _Values.of(np.asarray(release.value), asked, mechanism, spreads)
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, asked.n_people or 0.0))

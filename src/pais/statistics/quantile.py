@@ -37,7 +37,7 @@ from pais.planning.survey import Findings
 from pais.privacy.profiles import LinearProfile
 from pais.privacy.rules import Rule, UniformRule
 from pais.statistics.result import Statistic
-from pais.statistics.settings import TableSettings, about_rows, unclear_cautions, weights_note
+from pais.statistics.settings import TableSettings, about_rows, unclear_cautions
 from pais.statistics.table import Axis, By, Caution, Fields, combined
 from pais.statistics.uncertainty import clipping_in_words, lost_cautions
 
@@ -482,13 +482,13 @@ class QuantileSettings(TableSettings):
         ]
         name = "median" if mechanism.levels == (0.5,) else "quantile"
         n_rows = intervals.noisy_rows(len(fields.columns))
-        about = about_rows(name, plan.unit, n_rows, by_groups=bool(fields.by))
+        about, note = about_rows(name, plan.unit, n_rows, by_groups=bool(fields.by))
         return Statistic(
             name=name,
             clipping=f"{clipping_in_words(fields)} Clipping does not move a quantile that lies between the bounds.",
             about=about,
             cautions=tuple(cautions),
-            notes=tuple(filter(None, [weights_note(name, plan.unit, n_rows)])),
+            notes=(note,) if note else (),
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
             standard_errors=0.5 * (high - low),

@@ -29,7 +29,7 @@ from pais.data.engines.base import AllRows, Engine
 from pais.data.schema import Schema
 from pais.data.sources import cells, names_of, source
 from pais.data.units import Unit, most_units, people_concern, people_word
-from pais.errors import ArgumentError, BudgetError, SurveyWarning
+from pais.errors import ArgumentError, SurveyWarning
 from pais.mechanisms.base import Mechanism, exact_epsilon
 from pais.mechanisms.blocks import Bins, Block, Ends, Levels, Rows, Split, VectorStatistic
 from pais.mechanisms.noise import (
@@ -60,7 +60,6 @@ from pais.statistics.uncertainty import (
     BeyondBounds,
     EndCounts,
     Uncertainty,
-    clipped_cautions,
     clipping_in_words,
     empty_note,
     lost_cautions,
@@ -208,10 +207,6 @@ class TableSettings(ABC):
         if noise is not None and self.gaussian:
             delta = delta_after(epsilon, delta, survey_shift=noise.shift)
         elif noise is not None:
-            if not noise.epsilon < epsilon:
-                raise BudgetError(
-                    f"nothing of epsilon={epsilon!r} is left after the survey. Raise epsilon.", cost=epsilon
-                )
             epsilon = what_is_left(epsilon, noise.epsilon)
         return epsilon, delta
 
@@ -325,7 +320,9 @@ class StatisticSettings(TableSettings):
     def found_columns(self, facts: Findings) -> tuple[Mapping[str, Spread], list[Caution]]:
         """How the "auto" columns spread, if what lies beyond their bounds counts, and where bounds may be poor."""
         columns: Mapping[str, ColumnRange] = facts.found.get("columns", {})
-        if not columns or self.recipe.power == 0:
+        if not columns:
+            return {}, []
+        if self.recipe.power == 0:
             return {}, unclear_cautions(columns)
         spreads = {name: column.spread for name, column in columns.items() if column.spread is not None}
         return spreads, [*Aim.of(self, facts.noise).heavy_cautions(columns), *unclear_cautions(columns)]
@@ -368,10 +365,10 @@ class StatisticSettings(TableSettings):
             spare=spare,
             recipe=recipe,
             fields=fields,
-            beyond=BeyondBounds.of(spreads, fields, ends, max_rows),
+            beyond=BeyondBounds.of(spreads, fields, ends, max_rows) if spreads else None,
         )
         n_rows = uncertainty.noisy_rows
-        about = about_rows(recipe.title, plan.unit, n_rows, by_groups=bool(fields.by))
+        about, note = about_rows(recipe.title, plan.unit, n_rows, by_groups=bool(fields.by))
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, most_units(plan.unit, n_rows)))
         estimates, errors, lost = uncertainty.estimates(), uncertainty.standard_errors(), None
@@ -382,7 +379,7 @@ class StatisticSettings(TableSettings):
             lost = np.repeat(by_label, len(estimates) // len(hidden), axis=0)
         shares = () if ends is None else ends.shares(spreads, plan.unit)
         if ends is not None:
-            cautions += clipped_cautions(ends.excessive(), shares, fields, recipe.title)
+            cautions += ends.cautions(shares, recipe.title)
         notes = notes_of(shares, fields) if recipe.counts_clipped else [empty_note(estimates, errors, fields)]
         dates = recipe.is_date(fields)
         if dates is not None:
@@ -397,7 +394,7 @@ class StatisticSettings(TableSettings):
             clipping=clipping_in_words(fields, shares, spreads, plan.unit, has_shares=recipe.needs_cells),
             clipped=shares,
             cautions=tuple(cautions),
-            notes=tuple(filter(None, [weights_note(recipe.title, plan.unit, n_rows), *notes])),
+            notes=tuple(filter(None, [note, *notes])),
             about=about,
             certificate=replace(release.certificate, about=about),
             estimates=estimates,
@@ -522,33 +519,31 @@ def is_whole(block: Block) -> bool:
     return isinstance(block, (Rows, Bins, Levels)) or (isinstance(block, Split) and block.degree == 0)
 
 
-def about_rows(title: str, unit: Unit | None, noisy_rows: float, *, by_groups: bool = False) -> str:
-    """What a statistic of rows is about. `noisy_rows` is a released number of rows, which is not shown with units.
+def about_rows(title: str, unit: Unit | None, noisy_rows: float, *, by_groups: bool) -> tuple[str, str]:
+    """What a statistic of rows is about, and a note on how much weight people have together.
 
-    With units it is the sum of weights, to which a person with missing cells adds less than one: see `weights_note`.
+    `noisy_rows` is a released number of rows. With units it is the sum of their weights, to which a person with missing
+    cells adds less than one. The note is empty if the text or the values tell.
     """
-    number = f"about {noisy_rows:,.0f} " if noisy_rows >= 0.5 else ""
+    number = f"about {noisy_rows:,.0f}" if noisy_rows >= 0.5 else ""
     if unit is None:
         whole = {"count": "number of rows", "histogram": "number of rows by bin", "sum": "total over all rows"}
-        return whole.get(title) or f"{title} over {number}rows"
-    one, many = people_word(unit.column)
-    shared = f"a {one} in several groups counts in each by the share of rows there" if by_groups else ""
-    count = f"count is no number of {many}, as one with missing cells adds less than 1: count adds up these weights"
-    count = count if title == "description" else ""
+        return whole.get(title) or " ".join(filter(None, (title, "over", number, "rows"))), ""
+    (one, many), note = people_word(unit.column), ""
     if unit.full_rows == 1:
-        texts = [f"{title} over {many}; each {one} counts once, with all rows sharing one weight", shared, count]
+        texts = [f"{title} over {many}; each {one} counts once, with all rows sharing one weight"]
+        if by_groups:
+            texts.append(f"a {one} in several groups counts in each by the share of rows there")
+        if number and title != "description":
+            note = f"the weights of the {many} add up to {number}; a {one} with missing cells adds less than 1"
     else:
         limit = f"a {one} with more than {unit.full_rows} rows counts as {unit.full_rows} rows"
-        texts = [f"{title} over the rows of {many}; {limit}", count]
-    return "; ".join(text for text in texts if text)
-
-
-def weights_note(title: str, unit: Unit | None, noisy_rows: float) -> str:
-    """Over how many people a statistic is, as far as it is known; nothing if a description or rows tell."""
-    if unit is None or unit.full_rows > 1 or title == "description" or noisy_rows < 0.5:
-        return ""
-    one, many = people_word(unit.column)
-    return f"the weights of the {many} add up to about {noisy_rows:,.0f}; a {one} with missing cells adds less than 1"
+        texts = [f"{title} over the rows of {many}; {limit}"]
+    if title == "description":
+        texts.append(
+            f"count is no number of {many}, as one with missing cells adds less than 1: count adds up these weights"
+        )
+    return "; ".join(texts), note
 
 
 def law_in_words(noise: NoiseLaw) -> str:

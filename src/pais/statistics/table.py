@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.engines.base import Engine
-from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Intervals, Scale
+from pais.data.kinds import Auto, Boolean, Bounds, Categories, Column, Dates, Scale
 from pais.data.schema import Schema
 from pais.data.sources import names_of
 from pais.data.tables import is_series
@@ -81,11 +81,6 @@ class Field:
     def largest(self) -> float:
         """The largest absolute value within the bounds."""
         return max(abs(self.low), abs(self.high))
-
-    @property
-    def intervals(self) -> Intervals | None:
-        """The column, if its categories are ranges or periods."""
-        return self.column if isinstance(self.column, Intervals) else None
 
     @property
     def values(self) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ All of this is post-processing with a fixed public seed, so that a caution tells
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from scipy import special
 from pais._base.lattice import Tails
 from pais._base.numerics import FloatArray
 from pais.data.checks import listed
-from pais.data.kinds import Dates
+from pais.data.kinds import Dates, Intervals
 from pais.data.units import Unit, people_word
 from pais.errors import QualityWarning
 from pais.mechanisms.blocks import Block, Ends, Levels, Rows, Split, VectorStatistic
@@ -236,8 +236,8 @@ def _by(fields: Fields) -> str:
 
 def _cell(field: Field) -> str:
     """What a cell has to be."""
-    if field.intervals is not None:
-        return f"one of its {field.intervals.kind}"
+    if isinstance(field.column, Intervals):
+        return f"one of its {field.column.kind}"
     if field.is_listed:
         return "one of its categories"
     if field.is_truth:
@@ -392,14 +392,30 @@ class EndCounts:
         n = np.maximum(self.counts[:, column].sum(axis=-1), 0.0) + 1e-9
         return np.asarray(n / n.sum())
 
-    def excessive(self) -> list[str]:
-        """The columns of which too many values are clipped, in all groups together or in one of them."""
+    def cautions(self, shares: tuple[ClippedShare, ...], title: str, *, added: Collection[str] = ()) -> list[Caution]:
+        """Name columns of which too many values are clipped, in all groups together or in one of them.
+
+        Not those for which what lies beyond the bounds was `added`.
+        """
+        # A share is clearly not harmless if this is positive, with the noise of the number of values.
+        weights = np.array([1.0 - _HARMLESS, -_HARMLESS, 1.0 - _HARMLESS])
         # The largest of many noises is larger than one of them.
         margin = _CLEARLY + math.log(len(self.counts)) / math.sqrt(2.0)
-        in_a_group = np.any(_is_clear(self.counts, self.variance, margin), axis=0)
-        overall = _is_clear(self.counts.sum(axis=0), self.variance.sum(axis=0), _CLEARLY)
-        pairs = zip(self.fields.bounded, in_a_group | overall, strict=True)
-        return [field.name for field, is_excessive in pairs if is_excessive]
+        in_a_group = np.any(self.counts @ weights > margin * np.sqrt(self.variance @ weights**2), axis=0)
+        counts, variance = self.counts.sum(axis=0), self.variance.sum(axis=0)
+        excessive = in_a_group | (counts @ weights > _CLEARLY * np.sqrt(variance @ weights**2))
+        texts = []
+        for one, is_excessive in zip(shares, excessive, strict=True):
+            if is_excessive and one.column not in added:
+                many = "many" if math.isnan(one.share) else f"about {percent(one.share)}"
+                texts.append(f"{many} of the values of {one.column!r} are outside the bounds {one.bounds}")
+        if not texts:
+            return []
+        text = (
+            f"{listed(texts)}. They were clipped, so the interval does not contain the {title} of the table itself. "
+            "State wider bounds."
+        )
+        return [Caution(text, QualityWarning)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -419,12 +435,8 @@ class BeyondBounds:
     centers: FloatArray
 
     @classmethod
-    def of(
-        cls, spreads: Mapping[str, Spread], fields: Fields, ends: EndCounts | None, max_rows: int
-    ) -> BeyondBounds | None:
-        """Follow from the spread of each column; None if no column has one."""
-        if not spreads:
-            return None
+    def of(cls, spreads: Mapping[str, Spread], fields: Fields, ends: EndCounts | None, max_rows: int) -> BeyondBounds:
+        """Follow from the spread of each column that has one."""
         places = {one.name: place for place, one in enumerate(fields.bounded)}
         columns = []
         for one in fields.columns:
@@ -451,12 +463,6 @@ class BeyondBounds:
             for expected, deviation in zip(self.expected, self.deviation, strict=True)
         )
         return Lost(first=first, second=second, centers=self.centers)
-
-
-def _is_clear(counts: FloatArray, variance: FloatArray, margin: float) -> NDArray[np.bool_]:
-    """Whether the share beyond the bounds is clearly not harmless. Noise of the number of values is accounted for."""
-    weights = np.array([1.0 - _HARMLESS, -_HARMLESS, 1.0 - _HARMLESS])
-    return np.asarray(counts @ weights > margin * np.sqrt(variance @ weights**2))
 
 
 def clipping_in_words(
@@ -500,13 +506,13 @@ def clipping_in_words(
             unseen = _unseen_in_words(field.name, spread, unit)
             texts.append(f"{unseen[0].upper()}{unseen[1:]}; intervals do not include them.")
     every = (*fields.columns, *fields.by)
-    if any(field.is_listed and field.intervals is None for field in every):
+    if any(field.is_listed and not isinstance(field.column, Intervals) for field in every):
         listed_only = has_shares and any(field.is_listed for field in fields.columns)
         texts.append(
             "A category that is not listed belongs to none of those listed"
             + ("; shares are of the cells with a listed one." if listed_only else ".")
         )
-    spans = [f"{field.name} {field.intervals.span()}" for field in every if field.intervals is not None]
+    spans = [f"{field.name} {field.column.span()}" for field in every if isinstance(field.column, Intervals)]
     if spans:
         texts.append(f"A value outside the stated groups belongs to none of them ({'; '.join(spans)}).")
     return " ".join(texts) or "No values were clipped."
@@ -538,22 +544,6 @@ def notes_of(shares: tuple[ClippedShare, ...], fields: Fields) -> list[str]:
         return alone
     columns = [f"{percent(one.most)} of {one.column} ({one.bounds})" for one in known]
     return [*alone, f"up to {listed(columns)} may be outside the bounds, {_AS_BOUND}"]
-
-
-def clipped_cautions(names: list[str], shares: tuple[ClippedShare, ...], fields: Fields, title: str) -> list[Caution]:
-    """Name columns of which too many values are clipped."""
-    texts = []
-    by_name = {one.column: one.share for one in shares if not math.isnan(one.share)}
-    for field in (field for field in fields.bounded if field.name in names):
-        many = f"about {percent(by_name[field.name])}" if field.name in by_name else "many"
-        texts.append(f"{many} of the values of {field.name!r} are outside the bounds {bounds_in_words(field)}")
-    if not texts:
-        return []
-    text = (
-        f"{listed(texts)}. They were clipped, so the interval does not contain the {title} of the table itself. State "
-        "wider bounds."
-    )
-    return [Caution(text, QualityWarning)]
 
 
 def percent(share: float) -> str:
