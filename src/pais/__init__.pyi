@@ -40,8 +40,13 @@ from .errors import (
 from .kmeans.estimator import DPKMeans as DPKMeans
 from .kmeans.mechanism import KMeans as KMeans
 from .kmeans.planning import KMeansSettings as KMeansSettings, plan_kmeans as plan_kmeans
-from .kmeans.result import KMeansFit as KMeansFit, Readability as Readability
-from .kmeans.value import Elbow as Elbow, KMeansValue as KMeansValue, ReleasedCells as ReleasedCells
+from .kmeans.result import (
+    Elbow as Elbow,
+    KMeansFit as KMeansFit,
+    KMeansValue as KMeansValue,
+    Readability as Readability,
+    ReleasedCells as ReleasedCells,
+)
 from .linear.estimator import DPLinearRegression as DPLinearRegression
 from .logistic.estimator import DPLogisticRegression as DPLogisticRegression
 from .logistic.mechanism import LogisticRounds as LogisticRounds, LogisticValue as LogisticValue

@@ -34,8 +34,7 @@ from pais._base.octaves import bin_of, edges
 from pais.data import ball as ball_module
 from pais.data.engines.base import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.kmeans.mechanism import LloydSample, Round
-from pais.kmeans.sums import ResidualRound, ResidualSample
+from pais.kmeans.rounds import LloydSample, ResidualRound, ResidualSample, Round
 from pais.mechanisms.noise import laplace_noise
 from tests.support.clipped_sums import clipped_sum
 
@@ -163,7 +162,7 @@ def residuals_of(
     """What a residual round computes for each row, in the Euclidean and in the l1 norm."""
     found: dict[str, NDArray[np.generic]] = {}
     for law in (GaussianNoise(scale=1.0), laplace_noise(1.0)):
-        round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat=0.3)
+        round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat_share=0.3)
         sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
         grid = sample._grid.of_centers(centers)
         label, square = sample._grid.assign(grid, slice(None))

@@ -22,7 +22,7 @@ from pais._base.randomness import bit_source
 from pais.accounting.ledger import accounts
 from pais.data.engines.local import UnitThinning
 from pais.data.units import Unit
-from pais.kmeans.sums import ResidualSample, SecondMoment
+from pais.kmeans.rounds import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
 from pais.planning.norm_survey import _NormCounts, charged_survey
 from pais.planning.survey_noise import SurveyNoise
@@ -215,7 +215,7 @@ def round_share(mechanism: str, flat: float, unit: Floats, *, center: float = 0.
 
 def moment_share(unit: Floats, flat: float) -> float:
     """Loss of a unit in the second moment, over its price."""
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=RADIUS, flat=flat)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=RADIUS, flat_share=flat)
     ball = Ball(radius=RADIUS)
     rule = CoresetRule(sample_size=30.0, n_rows=1000.0, mean_square_norm=1.0, radius=RADIUS, uniform_share=0.1)
     names = [f"other {number}" for number in range(12)]

@@ -28,9 +28,9 @@ from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
 from pais.data.engines.memory import MemoryEngine
 from pais.errors import ArgumentError, MismatchError
-from pais.kmeans.mechanism import KMeans, Round
-from pais.kmeans.sums import ResidualRound
-from pais.kmeans.value import KMeansValue
+from pais.kmeans.mechanism import KMeans
+from pais.kmeans.result import KMeansValue
+from pais.kmeans.rounds import ResidualRound, Round
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw
 from pais.mechanisms.sums import Joint, WeightedCount, WeightedMean, WeightedSum

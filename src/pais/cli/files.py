@@ -24,8 +24,7 @@ from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit
-from pais.kmeans.value import KMeansValue
+from pais.kmeans.result import KMeansFit, KMeansValue
 from pais.show.page import ReportHeader, write_report
 
 CERTIFICATE = "certificate.json"

@@ -13,10 +13,10 @@ from pais._base.cards import TIMES, number
 from pais._base.numerics import FloatArray
 from pais.accounting.words import person_of
 from pais.data.kinds import Categories
-from pais.kmeans.mechanism import KMeans, Round
+from pais.kmeans.mechanism import KMeans
 from pais.kmeans.pictures import centers_map, elbow_chart, project
 from pais.kmeans.result import KMeansFit, threshold
-from pais.kmeans.sums import ResidualRound
+from pais.kmeans.rounds import ResidualRound, Round
 from pais.kmeans.view import DATE, NOT_DISTINCT, SHARE, WITHIN_NOISE, Sizes, View, sizes_of, view_of
 from pais.mechanisms.noise import NoiseLaw
 from pais.planning.fit import CLEAR

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.cards import number
 from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit
-from pais.kmeans.value import Elbow
+from pais.kmeans.result import Elbow, KMeansFit
 from pais.kmeans.view import View, view_of
 from pais.show.charts import LineChart
 from pais.show.text import direction_in_words, escaped, percent

@@ -15,8 +15,7 @@ from pais.accounting.words import units_of
 from pais.data.kinds import Boolean, Categories, Column, Dates
 from pais.data.schema import Schema
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit, Readability
-from pais.kmeans.value import Elbow
+from pais.kmeans.result import Elbow, KMeansFit, Readability
 from pais.planning.fit import CLEAR
 from pais.show.text import MOST_DECIMALS, date_text, days_text, error_text, fixed_text, whole
 

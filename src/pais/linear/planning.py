@@ -17,9 +17,8 @@ from pais.data.units import most_units
 from pais.errors import ArgumentError
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
+from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
-from pais.planning.sample_choice import SampleChoice
 from pais.planning.settings import MomentSettings, square_mean_weight, with_constant
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta

@@ -20,10 +20,9 @@ from pais.linear.coefficients import mean_weight, references, with_intervals
 from pais.logistic.mechanism import LogisticRounds, LogisticValue, largest_slope
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise
+from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
 from pais.planning.fit import CLEAR, Fit
-from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
-from pais.planning.sample_choice import SampleChoice
 from pais.planning.settings import MOST_SAMPLE_NUMBERS, SampleSettings, calibrated
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta

@@ -12,8 +12,8 @@ from pais.data.engines.base import Engine
 from pais.data.units import most_units
 from pais.errors import ArgumentError
 from pais.mechanisms.base import Mechanism
+from pais.planning.choices import SampleChoice
 from pais.planning.facts import Facts
-from pais.planning.sample_choice import SampleChoice
 from pais.planning.settings import MomentSettings
 from pais.privacy.amplification import largest_shift
 from pais.privacy.guarantee import chosen_delta

@@ -27,10 +27,10 @@ from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
 from pais.errors import SurveyWarning
 from pais.mechanisms.noise import NoiseLaw
+from pais.planning.choices import radius_at
 from pais.planning.column_survey import with_bounds
 from pais.planning.facts import Facts, Survey
 from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
-from pais.planning.radius import radius_at
 from pais.planning.settings import Settings
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.guarantee import warn

@@ -21,10 +21,9 @@ from pais.errors import ArgumentError, BudgetError, MismatchError, UnreachableEr
 from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.mechanisms.noise import GaussianNoise
+from pais.planning.choices import RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.facts import Facts, Survey
 from pais.planning.plan import Plan
-from pais.planning.radius import RadiusChoice, clipped_facts, radius_at
-from pais.planning.sample_choice import SampleChoice, SizeOption
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration, Sampling, calibrate

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pais.kmeans.pictures import centers_map, elbow_chart, project
-from pais.kmeans.value import Elbow, ElbowPoint
+from pais.kmeans.result import Elbow, ElbowPoint
 from pais.show.charts import LineChart
 from tests.unit.kmeans.views import view
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pais.kmeans import geometry as refine
-
-# -- post-processing ----------------------------------------------------------------------------------------------
+from pais.kmeans.clustering import cells_from_spread, denoise, spread_of_moment
+from pais.kmeans.lloyd import into_ball, merge, nearest
 
 
 @pytest.mark.parametrize("shape", [(200, 40), (40, 200), (60, 60)])
 def test_denoising_removes_pure_noise(shape: tuple[int, int]) -> None:
     noise = np.random.default_rng(0).standard_normal(shape)
     last = shape[0] // 2
-    shrunk, left = refine.denoise(noise, np.ones(shape[0]), last)
+    shrunk, left = denoise(noise, np.ones(shape[0]), last)
     assert shrunk.shape == (last, shape[1])
     assert np.square(shrunk).sum() < 0.02 * np.square(noise[-last:]).sum()
     assert np.all(left >= 0.0)
@@ -26,7 +25,7 @@ def test_denoising_keeps_a_strong_signal_and_removes_the_noise_across_it(shape: 
     rng = np.random.default_rng(0)
     signal = 50.0 * rng.standard_normal((shape[0], 3)) @ rng.standard_normal((3, shape[1]))
     last = shape[0] // 2
-    shrunk, left = refine.denoise(signal + rng.standard_normal(shape), np.ones(shape[0]), last)
+    shrunk, left = denoise(signal + rng.standard_normal(shape), np.ones(shape[0]), last)
     error = np.square(shrunk - signal[-last:]).sum() / last
     assert error < 0.2 * shape[1]
     # The error it states: noise along the three directions that are kept.
@@ -38,7 +37,7 @@ def test_denoising_keeps_a_strong_signal_and_removes_the_noise_across_it(shape: 
 def test_merging_gives_k_finite_centers_among_the_cells(n: int, k: int) -> None:
     rng = np.random.default_rng(n)
     points = rng.normal(size=(n, 3))
-    merged = refine.merge(points, rng.random(n) + 1e-9, k, rng)[0]
+    merged = merge(points, rng.random(n) + 1e-9, k, rng)[0]
     assert merged.shape == (k, 3)
     assert np.all(np.isfinite(merged))
     assert np.linalg.norm(merged, axis=1).max() < np.linalg.norm(points, axis=1).max() + 0.1
@@ -49,21 +48,21 @@ def test_merging_finds_groups_of_cells_and_weighs_them() -> None:
     middles = 10.0 * rng.normal(size=(4, 3))
     points = np.repeat(middles, 6, axis=0) + 0.01 * rng.normal(size=(24, 3))
     mass = rng.random(24) + 0.1
-    merged = refine.merge(points, mass, 4, rng)[0]
+    merged = merge(points, mass, 4, rng)[0]
     expected = [np.average(points[6 * j : 6 * j + 6], axis=0, weights=mass[6 * j : 6 * j + 6]) for j in range(4)]
-    np.testing.assert_allclose(merged[refine.nearest(np.array(expected), merged)], expected, rtol=1e-9)
+    np.testing.assert_allclose(merged[nearest(np.array(expected), merged)], expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("value", [0.0, 1.7])
 def test_merging_equal_cells(value: float) -> None:
-    merged = refine.merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))[0]
+    merged = merge(np.full((9, 3), value), np.ones(9), 4, np.random.default_rng(0))[0]
     np.testing.assert_allclose(merged, value)
 
 
 @pytest.mark.parametrize("moment", [np.zeros((4, 4)), -np.eye(4), np.diag([1e6, 1.0, 0.0, 0.0])])
 def test_a_start_is_made_of_any_second_moment_and_stays_in_the_ball(moment: np.ndarray) -> None:
-    spread = refine.spread_of_moment(moment, 1.0, 1000.0, 2.0)
-    start, distance = refine.start_from_spread(spread, 12, 3.0, np.random.default_rng(0))
+    spread = spread_of_moment(moment, 1.0, 1000.0, 2.0)
+    start, distance = cells_from_spread(spread, 12, 3.0, np.random.default_rng(0))
     assert start.shape == (12, 4)
     assert distance >= 0.0
     assert np.all(np.linalg.norm(start, axis=1) <= 3.0 * (1 + 1e-12))
@@ -72,10 +71,10 @@ def test_a_start_is_made_of_any_second_moment_and_stays_in_the_ball(moment: np.n
 def test_the_spread_of_a_second_moment_is_its_covariance_where_noise_is_negligible() -> None:
     rng = np.random.default_rng(0)
     covariance = np.cov(rng.normal(size=(4, 100)))
-    spread = refine.spread_of_moment(1000.0 * covariance, 1e-9, 1000.0, 1.0)
+    spread = spread_of_moment(1000.0 * covariance, 1e-9, 1000.0, 1.0)
     np.testing.assert_allclose(spread.T @ spread, covariance, atol=1e-9)
 
 
 def test_centers_beyond_the_radius_are_brought_back_to_it_and_others_left() -> None:
     centers = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
-    np.testing.assert_allclose(refine.into_ball(centers, 1.0), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+    np.testing.assert_allclose(into_ball(centers, 1.0), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
