@@ -162,7 +162,9 @@ def residuals_of(
     """What a residual round computes for each row, in the Euclidean and in the l1 norm."""
     found: dict[str, NDArray[np.generic]] = {}
     for law in (GaussianNoise(scale=1.0), laplace_noise(1.0)):
-        round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat_share=0.3)
+        round_ = ResidualRound(
+            count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat_share=0.3
+        )
         sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
         grid = sample._grid.of_centers(centers)
         label, square = sample._grid.assign(grid, slice(None))

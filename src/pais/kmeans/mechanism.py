@@ -202,7 +202,8 @@ class KMeans(Mechanism):
             lines.append(
                 "The clip follows from distances released before, so the noise on residuals shrinks with the cells."
             )
-        return [*lines, *(f"round {number:<2d}    {_in_words(each)}" for number, each in enumerate(self.rounds, 1))]
+        rounds: tuple[Round | ResidualRound, ...] = self.rounds
+        return [*lines, *(f"round {number:<2d}    {_in_words(each)}" for number, each in enumerate(rounds, 1))]
 
     @property
     def fit_class(self) -> type[KMeansFit]:

@@ -16,7 +16,6 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.accounting.part import Part
 from pais.data.ball import Ball
-from pais.data.units import most_units
 from pais.errors import ArgumentError, MismatchError
 from pais.kmeans.mechanism import MOST_NOISE, KMeans, noise_excess, plain_noise_excess, sampling_excess
 from pais.kmeans.rounds import ResidualRound, Round, SecondMoment
@@ -28,7 +27,6 @@ from pais.planning.plan import Plan
 from pais.planning.settings import MOST_SAMPLE_NUMBERS, MechanismName, SampleSettings, calibrated as calibrated_sample
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration
-from pais.privacy.guarantee import chosen_delta
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile
 from pais.privacy.rules import Rule
@@ -162,14 +160,12 @@ class KMeansSettings(SampleSettings):
             quantile = _PAPER_QUANTILE
         if quantile is not None:
             return clipped_facts(facts, radius_at(facts.norms, quantile)), None
-        n_units = most_units(facts.unit, facts.norms.n_rows)
-        delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=True).used
         noise = square_noise(
             self.mechanism,
             n_clusters=self.most_clusters,
             n_features=n_features,
             epsilon=float(self.epsilon),
-            delta=delta,
+            delta=self._surveyed_delta(facts),
         )
         radius, choice = best_radius(facts.norms, noise, clipping=_square_length(self.mechanism, n_features))
         return clipped_facts(facts, radius), choice

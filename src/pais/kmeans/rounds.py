@@ -80,8 +80,8 @@ class ResidualRound:
     """Noise laws of one round, for the count, the distance and the residual sum of each cell.
 
     A record with norm z is allowed residuals up to clip * reach(z), where the clip of a cell may be any released
-    number. With f = `flat_share`, the reach is sqrt(f + (1 - f) (z/r)^2) for Gaussian noise and f + (1 - f) z/r for pure
-    noise.
+    number. With f = `flat_share`, the reach is sqrt(f + (1 - f) (z/r)^2) for Gaussian noise, and f + (1 - f) z/r for
+    pure noise.
 
     Parameters
     ----------
@@ -247,8 +247,8 @@ class SecondMoment:
         return mean, moment[:-1, :-1] - n_rows * np.outer(mean, mean)
 
 
-# The index of a center takes this many of the 53 bits of a score: more leave fewer bits to the rows, and fewer need more
-# products for many centers (27ad033, for speed).
+# The index of a center takes this many of the 53 bits of a score. More would leave fewer bits to the rows, and fewer
+# would need more products for many centers (27ad033, for speed).
 _INDEX_BITS = 7
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
-from pais.accounting.ledger import accounts
 from pais.data.kinds import Auto, Bounds, Scale
 from pais.data.schema import Schema
+from pais.data.tables import read
 from pais.estimator import Labelled, SupervisedEstimator, cells_of, targets_of, weights_of
 from pais.linear.coefficients import LinearFit, coefficients_frame
 from pais.linear.page import RegressionResults, Step, penalty_in_words
@@ -160,15 +160,11 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         y : array, optional
             The target of each row, if it is not a column of X.
         """
-        # Look up the active ledgers once, before reading a row: the `with` block of a ledger may end in another thread
-        # during this fit.
-        charged = accounts(self.ledger)
-        self._fit(Labelled(X=X, y=y), self._settings(), charged)
+        self._fit(Labelled(X=X, y=y))
         return self
 
     def _settings(self) -> LinearSettings:
-        names = {field.name for field in fields(LinearSettings)}
-        return LinearSettings(**{name: value for name, value in self.get_params(deep=False).items() if name in names})
+        return self._settings_of(LinearSettings)
 
     def _adapted(self, schema: Schema) -> Schema:
         return regression_schema(schema)
@@ -258,6 +254,13 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         return float(
             r2_score(truth[whole], predicted[whole], sample_weight=None if weights is None else weights[whole])
         )
+
+    def _target_cells(self, X: Any) -> FloatArray:
+        """The target of each row of a table or file, as a number."""
+        column = self._target_column
+        if isinstance(column, Bounds) and column.has_truths:
+            return column.decode(np.asarray(read(self._table(X), columns=Schema((column,))).rows)[:, 0])
+        return np.asarray(read(self._table(X), columns=[column.name]).rows, dtype=np.float64)[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pais.logistic.rounds import Descent, Link, ModelCurvature, Scaling, SeenCurvature, doubt
+from pais.logistic.descent import Descent, Link, ModelCurvature, Scaling, SeenCurvature, doubt
 
 
 def whitened(k: int, reach: float = 1e6) -> Scaling:
