@@ -397,29 +397,28 @@ _MOST_ASSUMED = 0.5
 class Coefficients:
     """Coefficients with standard errors, in the units of the columns. They may be published.
 
+    There is one line for the target of a linear regression, or for each logit of a logistic one.
+
     Attributes
     ----------
     target : str
         Name of the column that is predicted.
     labels : tuple of str
-        One label for each coefficient, such as ``region=north`` for a category.
-    values, standard_errors : array of shape (d,)
-        Change of the target for one more unit of a number, or if a boolean holds; for a category, the difference from
-        the average of the listed categories of its column, which add up to zero. Without an intercept, a category has
-        the level of its rows. The standard errors are due to the noise, the sampling and the residuals of the rows, the
-        clipping and the penalty.
+        One label for each feature, such as ``region=north`` for a category.
+    values, standard_errors : array of shape (lines, d)
+        Change of the target or logit for one more unit of a number, or if a boolean holds; for a category, the
+        difference from the average of the listed categories of its column, which add up to zero. Without an intercept,
+        a category has the level of its rows. The standard errors are due to the noise, the sampling and the residuals
+        or classes of the rows, the clipping and the penalty, and directions of the features that the noise hides.
     compared_with : tuple of str
         Reference of the coefficient of each category, which is a difference from it; empty for the other features.
-    hidden : array of bool of shape (d,)
+    hidden : array of bool of shape (lines, d)
         Which coefficients are hidden by noise: more than half of their squared error is what is assumed about
-        directions that the noise hides. They have no interval.
-    intercept, intercept_error : float
-        Prediction where all numbers are zero and booleans false, for the average category of each column, and its
-        standard error.
-    low, high : float
-        Predictions are clipped to these bounds of the target, stated or found by the survey.
-    vector : LinearValue
-        The same for scaled vectors, as they follow from the moment.
+        directions that the noise hides. Those of a logistic regression are also within two standard errors of zero.
+        They have no interval.
+    intercepts, intercept_errors : array of shape (lines,)
+        Target or logits where all numbers are zero and booleans false, for the average category of each column, and
+        their standard errors.
     """
 
     target: str
@@ -428,18 +427,54 @@ class Coefficients:
     values: FloatArray
     standard_errors: FloatArray
     hidden: NDArray[np.bool_]
-    intercept: float
-    intercept_error: float
-    low: float
-    high: float
-    vector: LinearValue
+    intercepts: FloatArray
+    intercept_errors: FloatArray
+
+    def frame(self, classes: Any = ()) -> Any:
+        """A pandas frame with intervals of two standard errors to each side, by class if there are several lines."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise ArgumentError("coefficients_frame needs pandas. Install it: pip install pandas.") from None
+        n_lines = len(self.values)
+        values = np.column_stack([self.values, self.intercepts]).ravel()
+        errors = np.column_stack([self.standard_errors, self.intercept_errors]).ravel()
+        hidden = np.column_stack([self.hidden, np.zeros(n_lines, dtype=bool)]).ravel()
+        index: Any = pd.Index([*self.labels, "intercept"], name="feature")
+        if n_lines > 1:
+            index = pd.MultiIndex.from_product([classes, index], names=["class", "feature"])
+        columns = with_intervals(values, errors, hidden)
+        return pd.DataFrame({**columns, "compared_with": [*self.compared_with, ""] * n_lines}, index=index)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class LinearFit(Fit):
-    """A fit of a linear regression: the released second moment, and the coefficients that follow from it."""
+class RegressionFit(Fit):
+    """A fit of a regression, with its coefficients in the units of the columns."""
 
     coefficients: Coefficients
+
+    @property
+    def concern(self) -> str | None:
+        """Text of a warning if all coefficients are hidden by noise; else None."""
+        if not self.coefficients.hidden.all():
+            return None
+        return (
+            "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the "
+            "rows. Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LinearFit(RegressionFit):
+    """A fit of a linear regression: the released second moment, and the coefficients that follow from it.
+
+    Attributes
+    ----------
+    vector : LinearValue
+        The coefficients for scaled vectors, as they follow from the moment.
+    """
+
+    vector: LinearValue
 
     @classmethod
     def of_fit(cls, fit: Fit, settings: LinearSettings) -> LinearFit:
@@ -455,27 +490,28 @@ class LinearFit(Fit):
             constraints=np.array(constraints) if constraints else None,
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
-        coefficients = _in_units(vector, fit, settings.fit_intercept)
         return cls(
-            value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, coefficients=coefficients
+            value=fit.value,
+            certificate=fit.certificate,
+            plan=fit.plan,
+            survey=fit.survey,
+            coefficients=_in_units(vector, fit, settings.fit_intercept),
+            vector=vector,
         )
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Predictions are clipped to these bounds of the target, stated or found by the survey."""
+        assert self.schema is not None
+        low, high = self.schema.columns[-1].decode(np.array([-np.inf, np.inf])).tolist()
+        return low, high
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning if all coefficients are hidden by noise, or columns are too similar; else None."""
-        if not self.coefficients.hidden.all():
-            return super().concern or self._alike_concern
-        return (
-            "all coefficients are hidden by noise: their errors rest on what is plausible for any table, not on the "
-            "rows. Raise epsilon, pass more rows, or use fewer columns or tighter bounds."
-        )
-
-    @property
-    def _alike_concern(self) -> str | None:
-        """Text of a warning if the noise hides the differences of columns that are nearly the same."""
-        alike = self.coefficients.vector.alike
-        if not alike.any():
-            return None
+        """Text of a warning if the noise hides all coefficients, or the differences of similar columns; else None."""
+        alike = self.vector.alike
+        if super().concern or not alike.any():
+            return super().concern
         names = [label for label, like in zip(self.coefficients.labels, alike.tolist(), strict=True) if like]
         return (
             f"the columns {listed(names)} are so similar that the noise hides their differences. All intervals assume "
@@ -600,34 +636,16 @@ def _in_units(vector: LinearValue, fit: Fit, fit_intercept: bool) -> Coefficient
         for each in (vector.covariance, vector.assumed)
     )
     errors = np.sqrt(square)
-    target = schema.columns[-1]
-    low, high = target.decode(np.array([-np.inf, np.inf])).tolist()
     return Coefficients(
-        target=target.name,
+        target=schema.columns[-1].name,
         labels=features.labels,
         compared_with=references(features, centered=fit_intercept),
-        values=values[:-1],
-        standard_errors=errors[:-1],
-        hidden=assumed[:-1] > _MOST_ASSUMED * square[:-1],
-        intercept=float(values[-1] + unit * last * fit_intercept),
-        intercept_error=float(errors[-1]),
-        low=low,
-        high=high,
-        vector=vector,
+        values=values[None, :-1],
+        standard_errors=errors[None, :-1],
+        hidden=(assumed[:-1] > _MOST_ASSUMED * square[:-1])[None, :],
+        intercepts=values[-1:] + unit * last * fit_intercept,
+        intercept_errors=errors[-1:],
     )
-
-
-def coefficients_frame(coefficients: Coefficients) -> Any:
-    """Coefficients with standard errors and intervals of two standard errors to each side, then the intercept."""
-    try:
-        import pandas as pd
-    except ImportError:
-        raise ArgumentError("coefficients_frame needs pandas. Install it: pip install pandas.") from None
-    values = np.append(coefficients.values, coefficients.intercept)
-    errors = np.append(coefficients.standard_errors, coefficients.intercept_error)
-    index = pd.Index([*coefficients.labels, "intercept"], name="feature")
-    columns = with_intervals(values, errors, np.append(coefficients.hidden, False))
-    return pd.DataFrame({**columns, "compared_with": [*coefficients.compared_with, ""]}, index=index)
 
 
 def with_intervals(values: FloatArray, errors: FloatArray, hidden: NDArray[np.bool_]) -> dict[str, NDArray[Any]]:

@@ -17,7 +17,7 @@ from pais.data.kinds import Auto, Bounds, Scale
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.estimator import Labelled, SupervisedEstimator, cells_of, targets_of, weights_of
-from pais.linear.coefficients import LinearFit, coefficients_frame
+from pais.linear.coefficients import LinearFit
 from pais.linear.page import RegressionResults, Step, penalty_in_words
 from pais.linear.planning import LinearSettings, regression_schema
 from pais.planning.fit import Fit
@@ -171,9 +171,9 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
 
     def _keep(self, fitted: Fit) -> None:
         linear = LinearFit.of_fit(fitted, self._settings())
-        self.coef_ = linear.coefficients.values
-        self.intercept_ = linear.coefficients.intercept
-        self.coef_standard_errors_ = linear.coefficients.standard_errors
+        self.coef_ = linear.coefficients.values[0]
+        self.intercept_ = float(linear.coefficients.intercepts[0])
+        self.coef_standard_errors_ = linear.coefficients.standard_errors[0]
         super()._keep(linear)
 
     @property
@@ -183,22 +183,22 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
 
     def _results(self) -> RegressionResults:
         coefficients, features = self._linear_fit.coefficients, self._features
-        plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).coefficients.vector
+        plain = LinearFit.of_fit(self.fit_, replace(self._settings(), alpha=0.0)).vector
         has_intercept = bool(self.fit_intercept)
         steps = tuple(step for column in features.columns for step in Step.of(column, centered=has_intercept))
         return RegressionResults(
             target=coefficients.target,
             names=coefficients.labels,
-            values=coefficients.values[None, :],
-            standard_errors=coefficients.standard_errors[None, :],
-            intercepts=np.array([coefficients.intercept]) if has_intercept else None,
-            intercept_errors=np.array([coefficients.intercept_error]) if has_intercept else None,
-            hidden=coefficients.hidden[None, :],
+            values=coefficients.values,
+            standard_errors=coefficients.standard_errors,
+            intercepts=coefficients.intercepts if has_intercept else None,
+            intercept_errors=coefficients.intercept_errors if has_intercept else None,
+            hidden=coefficients.hidden,
             steps=steps,
             compared_with=coefficients.compared_with,
             sources="noise, sampling, the residuals of the rows, clipped rows and the penalty",
-            penalty=penalty_in_words(self.alpha, coefficients.vector.coefficients, plain.coefficients),
-            counted=coefficients.vector.noisy_count,
+            penalty=penalty_in_words(self.alpha, self._linear_fit.vector.coefficients, plain.coefficients),
+            counted=self._linear_fit.vector.noisy_count,
             caution=self.fit_.concern,
         )
 
@@ -211,7 +211,7 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
         coefficient of a category is a difference from, and is empty for other features. Needs pandas.
         """
         check_is_fitted(self)
-        return coefficients_frame(self._linear_fit.coefficients)
+        return self._linear_fit.coefficients.frame()
 
     @without_sizes
     def predict(self, X: Any) -> FloatArray:
@@ -224,12 +224,12 @@ class DPLinearRegression(RegressorMixin, SupervisedEstimator):  # type: ignore[m
             `columns`, `target` or `unit` was stated.
         """
         check_is_fitted(self)
-        coefficients, features = self._linear_fit.coefficients, self._features
+        features = self._features
         # Coefficients for scaled vectors, whose cells are clipped to the bounds of their columns.
-        slopes = coefficients.values * features.unit_scale
-        origin = coefficients.intercept + float(coefficients.values @ features.centers)
+        slopes = self.coef_ * features.unit_scale
+        origin = self.intercept_ + float(self.coef_ @ features.centers)
         parts = [np.empty(0), *(rows @ slopes + origin for rows in self._vectors_of(X))]
-        return np.asarray(np.clip(np.concatenate(parts), coefficients.low, coefficients.high))
+        return np.asarray(np.clip(np.concatenate(parts), *self._linear_fit.bounds))
 
     @without_sizes
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:

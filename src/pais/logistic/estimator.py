@@ -30,7 +30,7 @@ from pais.estimator import (
 )
 from pais.linear.page import RegressionResults, Step
 from pais.logistic.planning import LogisticSettings, classification_schema
-from pais.logistic.result import LogisticFit, logits_frame
+from pais.logistic.result import LogisticFit
 from pais.planning.fit import Fit
 from pais.privacy.guarantee import warn
 
@@ -230,14 +230,14 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
 
     def _keep(self, fitted: Fit) -> None:
         logistic = LogisticFit.of_fit(fitted)
-        self.coef_ = logistic.logits.values
-        self.intercept_ = logistic.logits.intercepts
-        self.coef_standard_errors_ = logistic.logits.standard_errors
+        self.coef_ = logistic.coefficients.values
+        self.intercept_ = logistic.coefficients.intercepts
+        self.coef_standard_errors_ = logistic.coefficients.standard_errors
         super()._keep(logistic)
 
     def _results(self) -> RegressionResults:
         assert isinstance(self.fit_, LogisticFit)
-        logits, classes = self.fit_.logits, tuple(map(str, self.classes_.tolist()))
+        logits, classes = self.fit_.coefficients, tuple(map(str, self.classes_.tolist()))
         return RegressionResults(
             target=logits.target,
             names=logits.labels,
@@ -264,7 +264,7 @@ class DPLogisticRegression(ClassifierMixin, SupervisedEstimator):  # type: ignor
         """
         check_is_fitted(self)
         assert isinstance(self.fit_, LogisticFit)
-        return logits_frame(self.fit_.logits, self.classes_)
+        return self.fit_.coefficients.frame(self.classes_)
 
     @without_sizes
     def decision_function(self, X: Any) -> FloatArray:

@@ -121,9 +121,9 @@ def test_coefficients_of_categories_add_up_to_zero(alpha: Any) -> None:
         assert frame.loc["intercept", "coefficient"] == pytest.approx(22_000.0, abs=2_500.0)
         assert frame.loc["intercept", "standard_error"] < 2_500.0
         # Predictions are those of the coefficients that follow from the moment.
-        coefficients, schema, ball = model.fit_.coefficients, model.fit_.schema, model.plan_.ball
+        vector, schema, ball = model.fit_.vector, model.fit_.schema, model.plan_.ball
         rows = read(table(), columns=schema).rows - (0.0 if ball.center is None else np.asarray(ball.center))
-        scaled = rows[:, :-1] @ coefficients.vector.coefficients + coefficients.vector.intercept
+        scaled = rows[:, :-1] @ vector.coefficients + vector.intercept
         center = 0.0 if ball.center is None else ball.center[-1]
         expected = (scaled + center) * schema.unit_scale[-1] + schema.centers[-1]
         assert model.predict(table()) == pytest.approx(np.clip(expected, 0.0, 100_000.0), rel=1e-9)
@@ -181,8 +181,8 @@ def test_columns_that_are_not_stated_are_found() -> None:
     assert age.center == pytest.approx(54.0, abs=6.0)
     assert age.unit_scale == pytest.approx(20.8, rel=0.3)
     low, high = np.quantile(PEOPLE["income"], [0.0, 1.0])
-    assert model.fit_.coefficients.low > low - 20_000
-    assert model.fit_.coefficients.high < high + 20_000
+    assert model.fit_.bounds[0] > low - 20_000
+    assert model.fit_.bounds[1] < high + 20_000
     assert income.name == "income"
     assert model.score(table()) > 0.4
 

@@ -186,7 +186,7 @@ def test_intervals_cover_the_coefficients_of_the_table(make: Any, epsilon: float
     for seed in range(8):
         model = fitted(rows, columns=columns, target="y", epsilon=epsilon, random_state=seed)
         error = np.abs(model.coef_[0] - truth)
-        hidden = model.fit_.logits.hidden[0]  # type: ignore[attr-defined]
+        hidden = model.fit_.coefficients.hidden[0]  # type: ignore[attr-defined]
         assert hidden.sum() <= 1
         covered.append(hidden | (error <= 2.0 * model.coef_standard_errors_[0]))
         ratios.append(error / model.coef_standard_errors_[0])
@@ -213,7 +213,7 @@ def test_columns_without_an_effect_are_rarely_called_clear(n_rows: int, epsilon:
 @pytest.mark.filterwarnings("ignore::pais.QualityWarning")
 def test_coefficients_hidden_by_noise_have_no_interval() -> None:
     model = fitted(table().slice(0, 400), epsilon=0.5)
-    hidden = model.fit_.logits.hidden  # type: ignore[attr-defined]
+    hidden = model.fit_.coefficients.hidden  # type: ignore[attr-defined]
     frame = model.coefficients_frame()
     assert frame["hidden_by_noise"].tolist() == [*hidden[0].tolist(), False]
     assert frame["low"].isna().tolist() == frame["hidden_by_noise"].tolist()
