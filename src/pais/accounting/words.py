@@ -6,10 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pais._base import validate
+from pais._base import files, validate
 from pais._base.numerics import raised
 from pais.data.checks import with_article
 from pais.data.units import people_word
+from pais.mechanisms.base import Mechanism
 
 ONE_ROW = "one row added or removed"
 
@@ -153,28 +154,17 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
         ),
         f"  {_rule_in_words(rule)}",
     ]
-    rounds = mechanism.get("rounds")
-    if "n_clusters" not in mechanism or not isinstance(rounds, list):
-        steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
-        return [*lines, f"  Then: {mechanism['mechanism']}{steps}, with noise."]
-    counts, last = rounds[-1]["count_noise"], rounds[-1].get("sum_noise")
-    most = "up to " if mechanism.get("choose") else ""
-    lines.append(f"  Then {most}{mechanism['n_clusters']} clusters in {len(rounds)} rounds.")
-    if isinstance(mechanism.get("second_moment"), dict):
-        lines.append("  The first centers come from a noisy mean and second moment of the rows.")
-    if last is not None:
-        return [
-            *lines,
-            f"  Each round has noisy counts and sums: in the last, {counts['law']} noise of scale "
-            f"{counts['scale']:.6g} on counts, {last['law']} {last['scale']:.6g} on sums.",
-        ]
-    last = rounds[-1]["residual_noise"]
-    return [
-        *lines,
-        "  Each round has a noisy count, a noisy sum of distances and a noisy sum of residuals (row minus center)",
-        f"  for each cell: in the last, {counts['law']} noise of scale {counts['scale']:.6g} on counts, and "
-        f"{last['law']} {last['scale']:.6g} x clip on residuals.",
-    ]
+    return [*lines, *(f"  {line}" for line in _mechanism_lines(mechanism))]
+
+
+def _mechanism_lines(described: Mapping[str, Any]) -> list[str]:
+    """What a mechanism says about itself, or its name if it says nothing or is not a class of this package."""
+    own = Mechanism.from_dict(described).certificate_lines() if files.is_complete(described) else None
+    if own is not None:
+        return own
+    rounds = described.get("rounds")
+    steps = f" in {len(rounds)} rounds" if isinstance(rounds, list) else ""
+    return [f"Then: {described['mechanism']}{steps}, with noise."]
 
 
 def columns_in_words(schema: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -17,14 +17,13 @@ from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
 from pais.errors import ArgumentError, MismatchError
-from pais.kmeans import geometry
+from pais.kmeans import geometry, words
 from pais.kmeans.quality import Quality, predicted_quality
 from pais.kmeans.rounds import Refinement
 from pais.kmeans.sums import WEIGHT_BITS, Grid, ResidualRound, ResidualSample, SecondMoment, most_bits
 from pais.kmeans.value import KMeansValue
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import GaussianNoise, NoiseLaw
-from pais.planning.explain import law_in_words, noise_in_words
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 from pais.privacy.rules import Rule
@@ -103,67 +102,6 @@ def count_lattice(rounds: tuple[Round, ...]) -> Lattice:
 def sum_lattice(rounds: tuple[Round, ...]) -> Lattice:
     """One lattice for the sums of all rounds, fine enough for the most precise round."""
     return Lattice.for_scale(min(round_.sum_noise.scale for round_ in rounds))
-
-
-def phases_in_words(described: dict[str, Any]) -> str:
-    """The phases of k-means on one line."""
-    k, cells, explore = described["n_clusters"], described["cells"], described["exploring_rounds"]
-    k = f"up to {k}" if described["choose"] else k
-    total = len(described["rounds"])
-    if explore == 0:
-        return f"k-means, {total} rounds on {k} centers"
-    first = 0 if described["second_moment"] is not None else 1
-    sectors = f"1 on {cells} sectors, " if first else ""
-    polish = f", {total - first - explore} on {k} centers" if total > first + explore else ""
-    return f"k-means, {total} rounds: {sectors}{explore} on {cells} cells, which are then merged{polish}"
-
-
-def lines_of_rounds(described: dict[str, Any]) -> list[str]:
-    """What a plan says about the start and each round."""
-    lines = [*moment_lines(described), *round_lines(described)]
-    for number, noise in enumerate(described["rounds"], 1):
-        lines.append(f"round {number:<2d}    {round_in_words(noise)}")
-    return lines
-
-
-def moment_lines(described: dict[str, Any]) -> list[str]:
-    """What k-means releases before its rounds, if anything."""
-    moment = described.get("second_moment")
-    if moment is None:
-        return []
-    noise = moment["noise"]
-    return [
-        f"start       mean and second moment of the rows clipped to norm {moment['radius']:.6g}, {noise['law']} noise "
-        f"{noise['scale']:.6g}"
-    ]
-
-
-def round_lines(described: dict[str, Any]) -> list[str]:
-    """What each round of k-means releases for a cell."""
-    if described["exploring_rounds"] == 0:
-        return ["each round releases the number of rows and the sum of the rows of each cell, with noise"]
-    flat = described["rounds"][-1]["flat"]
-    return [
-        "each round releases for each cell, with noise: the number of rows, the sum of their distances to the center,",
-        "and the sum of their residuals (row minus center). Residuals longer than the clip of the cell are shortened.",
-        *([] if flat == 1.0 else ["The clip is smaller for rows of small norm, which are sampled less often."]),
-        "The clip follows from distances released before, so the noise on residuals shrinks with the cells.",
-    ]
-
-
-def round_in_words(noise: dict[str, Any]) -> str:
-    """The noise of one round on one line."""
-    count = noise["count_noise"]
-    if "sum_noise" in noise:
-        return f"{noise_in_words(count)} on counts, {noise_in_words(noise['sum_noise'])} on sums"
-    total, distance = noise["residual_noise"], noise["distance_noise"]
-    law = "" if total["law"] == count["law"] else f"{law_in_words(total)} "
-    sums = (
-        f"{total['scale'] * noise['radius']:.6g} on sums of rows"
-        if noise["whole_rows"]
-        else f"{total['scale']:.6g} x clip on residuals"
-    )
-    return f"{noise_in_words(count)} on counts, {distance['scale']:.6g} x clip on distances, {law}{sums}"
 
 
 @stored("mechanism", "k-means", renamed={"explore": "exploring_rounds", "moment": "second_moment"})
@@ -328,10 +266,13 @@ class KMeans(Mechanism):
         return predicted_quality(self, rule, norms, clipping=clipping, value=released, ball=ball)
 
     def in_words(self) -> str:
-        return phases_in_words(self.to_dict())
+        return words.phases_in_words(self)
 
     def lines(self) -> list[str]:
-        return lines_of_rounds(self.to_dict())
+        return words.lines_of_plan(self)
+
+    def certificate_lines(self) -> list[str]:
+        return words.lines_of_certificate(self)
 
     @property
     def fit_class(self) -> type[KMeansFit]:

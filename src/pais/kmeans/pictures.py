@@ -1,4 +1,4 @@
-"""Plots of released values with matplotlib, which is an optional extra."""
+"""Pictures of released centers, for a page and with matplotlib, which is an optional extra: the map and the elbow."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pais._base.numerics import FloatArray
 from pais.errors import ArgumentError
 from pais.kmeans.result import KMeansFit
 from pais.kmeans.value import Elbow
-from pais.kmeans.view import View, view_of
-from pais.show.charts import LineChart
-from pais.show.text import direction_in_words, escaped, percent
+from pais.kmeans.view import View, relative_costs, view_of
+from pais.show.charts import Chart
+from pais.show.text import direction_in_words, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,139 +82,165 @@ def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | 
     )
 
 
-_WIDTH = 420.0
-_MARGIN = 34.0
-_LARGEST, _SMALLEST = 24.0, 3.5
+# Size of the circles of the map on a page. With more centers than `_FEW`, the circles are smaller.
+_LARGEST, _SMALLEST, _FEW = 24.0, 3.5, 10
 
-# With more centers than this, the circles are smaller.
-_FEW = 10
+# The margin of the map, and its height over its width, at least and at most.
+_MARGIN, _FLAT, _TALL = 34.0, 0.5, 0.85
 
-# A smaller ellipse is drawn with a solid line.
-_DASHED_FROM = 6.0
+# A smaller ellipse is drawn with a solid line, and a larger one is cut off at the edge of the map.
+_DASHED_FROM, _OUTSIDE, _THINNEST = 6.0, 400.0, 0.6
 
-# The height of the map over its width, at least and at most.
-_FLAT, _TALL = 0.5, 0.85
-
-# An ellipse larger than this is cut off at the edge of the map.
-_OUTSIDE = 400.0
+# A number stands at the upper right of its circle: at 45 degrees, and a little further.
+_CORNER, _BESIDE = 0.71, 1.0
 
 
-def centers_map(projection: Projection, noisy_counts: FloatArray, view: View) -> str:
-    """Draw the centers on their two principal directions: area by noisy count, ellipses of two standard errors."""
-    low, high = projection.points.min(axis=0), projection.points.max(axis=0)
-    span = high - low
-    # Equal centers have no extent: they are drawn in the middle, at any scale.
-    span = np.maximum(span, 1e-9 * span.max() if span.max() > 0.0 else 1.0)
-    height = _WIDTH * float(np.clip(span[1] / span[0], _FLAT, _TALL))
-    scale = min((_WIDTH - 2.0 * _MARGIN) / span[0], (height - 2.0 * _MARGIN) / span[1])
-    middle = (low + high) / 2.0
-    places = (projection.points - middle) * scale * np.array([1.0, -1.0]) + np.array([_WIDTH, height]) / 2.0
-    radii = _radii(noisy_counts)
-    order = np.argsort(-radii, kind="stable").tolist()
-    marks = [_mark(places[j], radii[j], _ellipse(projection, j, scale), known=view.centers[j]) for j in order]
-    # Numbers come last, so that no circle covers them.
-    marks += [_number(j, places[j], radii[j], known=view.centers[j]) for j in order]
+@dataclass(frozen=True, kw_only=True)
+class Ellipse:
+    """Two standard errors of a center on the map."""
+
+    long: float
+    short: float
+    degrees: float
+
+    @property
+    def is_dashed(self) -> bool:
+        return self.long >= _DASHED_FROM
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mark:
+    """A center on the map: its circle, the place of its number, and its error ellipse if errors are known."""
+
+    index: int
+    x: float
+    y: float
+    radius: float
+    ellipse: Ellipse | None
+    known: bool
+
+    @property
+    def style(self) -> str:
+        return "center" if self.known else "center weak"
+
+    @property
+    def label_x(self) -> float:
+        return self.x + _CORNER * self.radius + _BESIDE
+
+    @property
+    def label_y(self) -> float:
+        return self.y - _CORNER * self.radius - _BESIDE
+
+
+@dataclass(frozen=True, kw_only=True)
+class CentersMap:
+    """The centers on their two principal directions, for a page: area by noisy count, ellipses of two errors.
+
+    Attributes
+    ----------
+    marks : tuple of Mark
+        The centers, the largest circle first.
+    axes : tuple of (str, str, str)
+        Side, share of the spread, and the columns that dominate the direction.
+    """
+
+    height: float
+    marks: tuple[Mark, ...]
+    description: str
+    axes: tuple[tuple[str, str, str], ...]
+
     title = "Segments on their two principal directions"
-    return (
-        f'<figure class="map"><figcaption>{title}</figcaption>\n<svg viewBox="0 0 {_WIDTH:g} {height:.1f}" role="img" '
-        f'aria-labelledby="map-title map-text">\n<title id="map-title">{title}</title>\n'
-        f'<desc id="map-text">{escaped(_description(projection, view))}</desc>\n'
-        f'<rect class="frame" x=".5" y=".5" width="{_WIDTH - 1:g}" height="{height - 1:.1f}" rx="8"/>\n'
-        + "\n".join(marks)
-        + f"\n</svg>\n{_axes(projection, view)}</figure>"
-    )
+    width = 420.0
+
+    @property
+    def has_grey(self) -> bool:
+        return not all(mark.known for mark in self.marks)
+
+    @classmethod
+    def of(cls, fit: KMeansFit, view: View) -> CentersMap:
+        value = fit.value
+        return cls.over(project(value.centers, value.noisy_counts, value.standard_errors), view)
+
+    @classmethod
+    def over(cls, projection: Projection, view: View) -> CentersMap:
+        """The map of centers that are projected already."""
+        low, high = projection.points.min(axis=0), projection.points.max(axis=0)
+        span = high - low
+        # Equal centers have no extent: they are drawn in the middle, at any scale.
+        span = np.maximum(span, 1e-9 * span.max() if span.max() > 0.0 else 1.0)
+        height = cls.width * float(np.clip(span[1] / span[0], _FLAT, _TALL))
+        scale = min((cls.width - 2.0 * _MARGIN) / span[0], (height - 2.0 * _MARGIN) / span[1])
+        places = (projection.points - (low + high) / 2.0) * scale * np.array([1.0, -1.0])
+        places = places + np.array([cls.width, height]) / 2.0
+        largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(places)))
+        radii = np.maximum(largest * np.sqrt(_relative_sizes(view)), _SMALLEST)
+        words = [projection.words(axis, view.names, dates=view.dates) for axis in (0, 1)]
+        shares = [percent(float(share)) for share in projection.shares]
+        return cls(
+            height=height,
+            marks=tuple(
+                Mark(
+                    index=index,
+                    x=float(places[index, 0]),
+                    y=float(places[index, 1]),
+                    radius=float(radii[index]),
+                    ellipse=_scaled_ellipse(projection, index, scale),
+                    known=view.centers[index],
+                )
+                for index in np.argsort(-radii, kind="stable").tolist()
+            ),
+            description=f"{len(places)} circles, one for each segment. To the right: {words[0]}; upwards: {words[1]}.",
+            axes=tuple(
+                (side, share, text)
+                for side, share, text in zip(("To the right", "Upwards"), shares, words, strict=True)
+                if text
+            ),
+        )
 
 
-def _radii(noisy_counts: FloatArray) -> FloatArray:
-    """Radii of the circles, whose areas grow with the noisy counts."""
-    share = np.maximum(noisy_counts, 0.0) / max(float(noisy_counts.max()), 1e-300)
-    largest = _LARGEST * min(1.0, math.sqrt(_FEW / len(noisy_counts)))
-    return np.asarray(np.maximum(largest * np.sqrt(np.minimum(share, 1.0)), _SMALLEST))
+def _relative_sizes(view: View) -> FloatArray:
+    """Noisy counts over the largest of them."""
+    counts = view.sizes.counts
+    return np.minimum(np.maximum(counts, 0.0) / max(float(counts.max()), 1e-300), 1.0)
 
 
-def _ellipse(projection: Projection, index: int, scale: float) -> tuple[float, float, float]:
+def _scaled_ellipse(projection: Projection, index: int, scale: float) -> Ellipse | None:
     long, short, angle = projection.ellipse(index)
-    return min(long * scale, _OUTSIDE), min(short * scale, _OUTSIDE), -math.degrees(angle)
+    if long <= 0.0:
+        return None
+    long, short = (max(min(axis * scale, _OUTSIDE), _THINNEST) for axis in (long, short))
+    return Ellipse(long=long, short=short, degrees=-math.degrees(angle))
 
 
-def _mark(place: FloatArray, radius: float, ellipse: tuple[float, float, float], *, known: bool) -> str:
-    x, y = place.tolist()
-    long, short, angle = ellipse
-    dashed = " dashed" if long >= _DASHED_FROM else ""
-    axes = f'rx="{max(long, 0.6):.1f}" ry="{max(short, 0.6):.1f}"'
-    around = (
-        f'<ellipse class="error{dashed}" cx="{x:.1f}" cy="{y:.1f}" {axes} '
-        f'transform="rotate({angle:.1f} {x:.1f} {y:.1f})"/>'
-        if long > 0.0
-        else ""
-    )
-    return f'<g class="{_class(known)}"><circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}"/>{around}</g>'
-
-
-def _number(index: int, place: FloatArray, radius: float, *, known: bool) -> str:
-    """The index of a center, at the upper right of its circle."""
-    x, y = (place + (0.71 * radius + 1.0) * np.array([1.0, -1.0])).tolist()
-    return f'<text class="{_class(known)}" x="{x:.1f}" y="{y:.1f}">{index}</text>'
-
-
-def _class(known: bool) -> str:
-    return "center" if known else "center weak"
-
-
-def _axes(projection: Projection, view: View) -> str:
-    lines = []
-    for axis, side in ((0, "To the right"), (1, "Upwards")):
-        words = projection.words(axis, view.names, dates=view.dates)
-        if words:
-            share = percent(float(projection.shares[axis]))
-            lines.append(f"<li><b>{side}</b> ({share} of the spread): {escaped(words)}</li>")
-    return f'<ul class="axes">{"".join(lines)}</ul>' if lines else ""
-
-
-def _description(projection: Projection, view: View) -> str:
-    words = [
-        f"{side}: {projection.words(axis, view.names, dates=view.dates)}"
-        for axis, side in ((0, "To the right"), (1, "upwards"))
-    ]
-    return f"{len(projection.points)} circles, one for each segment. {'; '.join(words)}."
-
-
-def elbow_chart(elbow: Elbow, chosen: int) -> str:
-    """Draw the estimated cost for each number of clusters, over that of one cluster."""
-    numbers = [point.n_clusters for point in elbow]
-    costs = np.array([point.cost for point in elbow])
-    shares = costs / max(float(costs[0]), 1e-300)
-    here = dict(zip(numbers, shares.tolist(), strict=True)).get(chosen)
-    return LineChart(
+def elbow_chart(elbow: Elbow, chosen: int) -> Chart:
+    """The estimated cost for each number of clusters, over that of one cluster, for a page."""
+    numbers, shares = [point.n_clusters for point in elbow], relative_costs(elbow).tolist()
+    here = dict(zip(numbers, shares, strict=True)).get(chosen)
+    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
+    return Chart(
         name="elbow",
         title="Estimated spread within segments, by number of segments",
-        description=f"From 1 at {numbers[0]} to {number(float(shares[-1]), 2)} at {numbers[-1]} segments"
+        description=f"From 1 at {numbers[0]} to {number(shares[-1], 2)} at {numbers[-1]} segments"
         + ("." if here is None else f"; {number(here, 2)} at {chosen}."),
-        x=np.array(numbers, dtype=np.float64),
-        y=shares,
         x_name="number of segments",
-        x_ticks=_integer_ticks(numbers[0], numbers[-1]),
-        mark=float(chosen),
-        line=float(elbow.suggested),
-        note=_elbow_note(elbow, chosen),
-    ).svg()
+        x_range=(numbers[0], numbers[-1]),
+        x_ticks=[(tick, str(tick)) for tick in _integer_ticks(numbers[0], numbers[-1])],
+        curve=list(zip(numbers, shares, strict=True)),
+        mark=chosen,
+        line=elbow.suggested,
+        note=f"{dot}The curve suggests {elbow.suggested} segments (dashed line)."
+        if elbow.stands_out
+        else f"{dot}No number of segments stands out; the curve bends most at {elbow.suggested} (dashed line).",
+    )
 
 
-def _elbow_note(elbow: Elbow, chosen: int) -> str:
-    """What the curve says about the number of clusters."""
-    dot = f"The dot is this result, with {chosen} segment{'s' * (chosen != 1)}. " if chosen <= len(elbow) else ""
-    if elbow.stands_out:
-        return f"{dot}The curve suggests {elbow.suggested} segments (dashed line)."
-    return f"{dot}No number of segments stands out; the curve bends most at {elbow.suggested} (dashed line)."
-
-
-def _integer_ticks(first: int, last: int) -> tuple[float, ...]:
+def _integer_ticks(first: int, last: int) -> list[int]:
     """A few integers from first to last, with both ends."""
     step = next(
         step for power in range(12) for step in (10**power, 2 * 10**power, 5 * 10**power) if last - first <= 7 * step
     )
     inner = [tick for tick in range(step * (first // step + 1), last, step) if last - tick >= 0.6 * step]
-    return (float(first), *map(float, inner), *([float(last)] if last > first else []))
+    return [first, *inner, *([last] if last > first else [])]
 
 
 # Area of the largest marker, in square points, and the smallest share of it that stays visible.
@@ -290,14 +316,13 @@ def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) ->
     view, value = view_of(fit, feature_names), fit.value
     projection = project(value.centers, value.noisy_counts, value.standard_errors)
     axes = new_axes(axes)
-    share = np.maximum(value.noisy_counts, 0.0) / max(float(value.noisy_counts.max()), 1e-300)
     colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
-    area = _LARGEST_AREA * np.maximum(share, _LEAST_SHARE)
+    area = _LARGEST_AREA * np.maximum(_relative_sizes(view), _LEAST_SHARE)
     axes.scatter(*projection.points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
     _draw_errors(axes, projection)
     for index, point in enumerate(projection.points):
         # At the upper right of the marker, whose radius in points follows from its area.
-        beside = float(np.sqrt(area[index] / np.pi)) * 0.71 + 1.0
+        beside = float(np.sqrt(area[index] / np.pi)) * _CORNER + _BESIDE
         axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
     # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
     around = _PLOT_MARGIN * float(np.ptp(projection.points, axis=0).max())
@@ -325,7 +350,7 @@ def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
     elbow = elbow_of(fit)
     axes = new_axes(axes)
     numbers = [point.n_clusters for point in elbow]
-    share = [point.cost / max(elbow.points[0].cost, 1e-300) for point in elbow]
+    share = relative_costs(elbow).tolist()
     axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
     k = len(fit.value.centers)
     if k <= len(elbow):

@@ -258,11 +258,6 @@ def law_in_words(noise: dict[str, Any]) -> str:
     return f"l{noise['p']:g}" if noise["law"] == "lp" else str(noise["law"])
 
 
-def noise_in_words(noise: dict[str, Any]) -> str:
-    """The name and the scale of a noise law, from its description."""
-    return f"{law_in_words(noise)} noise {noise['scale']:.6g}"
-
-
 # Consequence for the user if a condition of the paper does not hold.
 _IF_NOT = {
     "feasible": "the sampling lowers the loss to the target",

@@ -15,7 +15,7 @@ from pais.pca.page import ComponentResults
 from pais.pipeline import fit
 from pais.planning.fit import Fit
 from pais.planning.settings import MomentSettings
-from pais.show.results import Results
+from pais.show.page import Results
 from pais.statistics.page import StatisticResults
 
 LONG = "average_monthly_transaction_amount_in_euros_during_the_last_12_months"

@@ -17,7 +17,6 @@ from pais._base.cards import number
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
 from pais.show.page import ReportHeader, best_guess, report_html, write_report
-from pais.show.style import DARK, DARK_HEAT, LIGHT, LIGHT_HEAT
 from pais.show.text import price
 from tests.unit.show.pages import parsed
 

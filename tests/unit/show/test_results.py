@@ -12,9 +12,8 @@ import pytest
 import pais
 from pais.data.schema import Schema
 from pais.linear.page import RegressionResults, Step, penalty_in_words
-from pais.show.grid import Bars
-from pais.show.page import ReportHeader, report_html
-from pais.show.results import Results
+from pais.show.tables import Axis
+from pais.show.page import ReportHeader, Results, report_html, templates
 from pais.show.text import value_text
 from tests.unit.show.pages import (
     SCHEMA,
