@@ -218,9 +218,7 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
             for clear, count in zip(known, value.noisy_counts.tolist(), strict=True)
         ),
         sizes=sizes_of(fit),
-        spread=fit.column_spread
-        if fit.column_spread is None or schema is None
-        else fit.column_spread * schema.unit_scale,
+        spread=spread if spread is None or schema is None else spread * schema.unit_scale,
     )
 
 

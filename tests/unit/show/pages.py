@@ -15,7 +15,7 @@ from pais.pca.page import ComponentResults
 from pais.pipeline import fit
 from pais.planning.fit import Fit
 from pais.planning.settings import MomentSettings
-from pais.show.page import Results
+from pais.show.page import Results, templates
 from pais.statistics.page import StatisticResults
 
 LONG = "average_monthly_transaction_amount_in_euros_during_the_last_12_months"
@@ -80,6 +80,11 @@ def check(source: str) -> Balanced:
     # An infinite or missing number would be written as one of these, in text or in a drawing.
     assert not re.search(r"\b(nan|inf|None)\b", re.sub(r"<pre>.*?</pre>", "", source, flags=re.DOTALL))
     return page
+
+
+def rendered(template: str, macro: str, *values: object) -> str:
+    """What a macro of a template writes."""
+    return str(getattr(templates().get_template(template).module, macro)(*values))
 
 
 def moment_fit() -> Fit:

@@ -16,7 +16,7 @@ import pais
 from pais._base.cards import number
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit
-from pais.show.page import ReportHeader, best_guess, report_html, write_report
+from pais.show.page import ReportHeader, best_guess, report_html, templates, write_report
 from pais.show.text import price
 from tests.unit.show.pages import parsed
 
@@ -208,7 +208,7 @@ def test_the_column_of_the_noise_is_explained_only_if_it_is_there(fit: KMeansFit
 
 
 def test_only_curves_and_bars_that_say_something_are_drawn() -> None:
-    everything = report_html(fitted(sampling="none"))
+    everything = " ".join(report_html(fitted(sampling="none")).split())
     assert "All rows are kept, whatever their norm." in everything
     assert "this plan does not sample" in everything
     for name in ("kept-title", "sampling-bar-title", "budget-bar-title"):
@@ -239,9 +239,14 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_text_contrast_meets_accessibility_rules() -> None:
-    for colours, heat in ((LIGHT, LIGHT_HEAT), (DARK, DARK_HEAT)):
-        for back, ink in heat:
-            assert contrast(back, ink) >= 4.5, (back, ink)
+    sheet = templates().get_template("style.css").render()
+    light, dark = (
+        dict(re.findall(r"--([\w-]+): (#\w+);", rule)) for rule in re.findall(r":root {(.*?)}", sheet, re.DOTALL)[:2]
+    )
+    assert len(light) == len(dark) == 13 + 2 * 9
+    for colours in (light, dark):
+        for step in range(9):
+            assert contrast(colours[f"heat-{step}"], colours[f"heat-text-{step}"]) >= 4.5, step
         for ink in ("text", "soft", "accent", "alarm"):
             for back in ("page", "card", "code"):
                 assert contrast(colours[ink], colours[back]) >= 4.5, (ink, back)
