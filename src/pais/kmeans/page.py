@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pais._base.numerics import FloatArray
 from pais.accounting.words import person_of
 from pais.data.kinds import Categories
-from pais.kmeans.pictures import CentersMap, elbow_chart
+from pais.kmeans.pictures import CentersMap, elbow_chart, project_centers
 from pais.kmeans.result import KMeansFit
 from pais.kmeans.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, WORTH, View, sentences
 from pais.kmeans.words import rows_of_page
@@ -147,7 +147,7 @@ class Segments(Results):
     def map(self) -> CentersMap | None:
         if self.view.is_noise or self.fit.value.effective_centers <= 1:
             return None
-        return CentersMap.of(self.fit, self.view)
+        return CentersMap.of(project_centers(self.fit), self.view)
 
     @property
     def elbow(self) -> Chart | None:

@@ -52,15 +52,14 @@ class Projection:
         return direction_in_words(self.directions[axis], names, dates=dates, most=most)
 
 
+def project_centers(fit: KMeansFit) -> Projection:
+    return project(fit.value.centers, fit.value.noisy_counts, fit.value.standard_errors)
+
+
 def project(centers: FloatArray, noisy_counts: FloatArray, errors: FloatArray | None = None) -> Projection:
     """Project centers on the two directions in which they spread most, weighted by their noisy counts.
 
-    Parameters
-    ----------
-    centers : array of shape (k, d)
-    noisy_counts : array of shape (k,)
-    errors : array of shape (k, d) or (k,), optional
-        Standard errors of the coordinates.
+    `errors` are the standard errors of the coordinates, of shape (k, d) or (k,).
     """
     k, d = centers.shape
     weights = np.maximum(noisy_counts, 0.0)
@@ -96,27 +95,16 @@ _CORNER, _BESIDE = 0.71, 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ellipse:
-    """Two standard errors of a center on the map."""
-
-    long: float
-    short: float
-    degrees: float
-
-    @property
-    def is_dashed(self) -> bool:
-        return self.long >= _DASHED_FROM
-
-
-@dataclass(frozen=True, kw_only=True)
 class Mark:
-    """A center on the map: its circle, the place of its number, and its error ellipse if errors are known."""
+    """A center on the map: its circle, and the half axes and the angle of its error ellipse (0 if not known)."""
 
     index: int
     x: float
     y: float
     radius: float
-    ellipse: Ellipse | None
+    long: float
+    short: float
+    degrees: float
     known: bool
 
     @property
@@ -124,12 +112,14 @@ class Mark:
         return "center" if self.known else "center weak"
 
     @property
-    def label_x(self) -> float:
-        return self.x + _CORNER * self.radius + _BESIDE
+    def is_dashed(self) -> bool:
+        return self.long >= _DASHED_FROM
 
     @property
-    def label_y(self) -> float:
-        return self.y - _CORNER * self.radius - _BESIDE
+    def label(self) -> tuple[float, float]:
+        """Where the number stands."""
+        beside = _CORNER * self.radius + _BESIDE
+        return self.x + beside, self.y - beside
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,13 +147,7 @@ class CentersMap:
         return not all(mark.known for mark in self.marks)
 
     @classmethod
-    def of(cls, fit: KMeansFit, view: View) -> CentersMap:
-        value = fit.value
-        return cls.over(project(value.centers, value.noisy_counts, value.standard_errors), view)
-
-    @classmethod
-    def over(cls, projection: Projection, view: View) -> CentersMap:
-        """The map of centers that are projected already."""
+    def of(cls, projection: Projection, view: View) -> CentersMap:
         low, high = projection.points.min(axis=0), projection.points.max(axis=0)
         span = high - low
         # Equal centers have no extent: they are drawn in the middle, at any scale.
@@ -176,19 +160,26 @@ class CentersMap:
         radii = np.maximum(largest * np.sqrt(_relative_sizes(view)), _SMALLEST)
         words = [projection.words(axis, view.names, dates=view.dates) for axis in (0, 1)]
         shares = [percent(float(share)) for share in projection.shares]
-        return cls(
-            height=height,
-            marks=tuple(
+        marks = []
+        for index in np.argsort(-radii, kind="stable").tolist():
+            long, short, angle = projection.ellipse(index)
+            if long > 0.0:
+                long, short = (max(min(axis * scale, _OUTSIDE), _THINNEST) for axis in (long, short))
+            marks.append(
                 Mark(
                     index=index,
                     x=float(places[index, 0]),
                     y=float(places[index, 1]),
                     radius=float(radii[index]),
-                    ellipse=_scaled_ellipse(projection, index, scale),
+                    long=long,
+                    short=short,
+                    degrees=-math.degrees(angle),
                     known=view.centers[index],
                 )
-                for index in np.argsort(-radii, kind="stable").tolist()
-            ),
+            )
+        return cls(
+            height=height,
+            marks=tuple(marks),
             description=f"{len(places)} circles, one for each segment. To the right: {words[0]}; upwards: {words[1]}.",
             axes=tuple(
                 (side, share, text)
@@ -202,14 +193,6 @@ def _relative_sizes(view: View) -> FloatArray:
     """Noisy counts over the largest of them."""
     counts = view.sizes.counts
     return np.minimum(np.maximum(counts, 0.0) / max(float(counts.max()), 1e-300), 1.0)
-
-
-def _scaled_ellipse(projection: Projection, index: int, scale: float) -> Ellipse | None:
-    long, short, angle = projection.ellipse(index)
-    if long <= 0.0:
-        return None
-    long, short = (max(min(axis * scale, _OUTSIDE), _THINNEST) for axis in (long, short))
-    return Ellipse(long=long, short=short, degrees=-math.degrees(angle))
 
 
 def elbow_chart(elbow: Elbow, chosen: int) -> Chart:
@@ -243,15 +226,14 @@ def _integer_ticks(first: int, last: int) -> list[int]:
     return [first, *inner, *([last] if last > first else [])]
 
 
-# Area of the largest marker, in square points, and the smallest share of it that stays visible.
+# Area of the largest marker of a plot, in square points, and the smallest share of it that stays visible.
 _LARGEST_AREA, _LEAST_SHARE = 900.0, 0.015
 
-# Room around the centers for their markers and labels, over the largest distance on an axis.
+# Room around the centers of a plot for their markers and labels, over the largest distance on an axis.
 _PLOT_MARGIN = 0.14
 
-# An axis label names at most this many columns, so that it fits below a small figure.
-_NAMED = 2
-_LONGEST_NAME = 28
+# The label of an axis names at most this many columns, shortened to so many letters, so that it fits a small figure.
+_NAMED, _LONGEST_NAME = 2, 28
 
 
 class Plotted:
@@ -263,7 +245,8 @@ class Plotted:
         """Draw the centers on their two principal directions, and return the matplotlib axes.
 
         The area of a marker grows with the noisy count, and a dashed ellipse shows two standard errors due to noise.
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+        Centers that are not readable above the noise are grey. Only released values are drawn, so the plot may be
+        published. Needs the extra `pais[plots]`.
 
         Parameters
         ----------
@@ -271,12 +254,39 @@ class Plotted:
             Where to draw; None = a new figure.
         """
         check_is_fitted(self)
-        return plot_centers(self.fit_, getattr(self, "feature_names_in_", None), ax)
+        view = view_of(self.fit_, getattr(self, "feature_names_in_", None))
+        projection, axes = project_centers(self.fit_), _axes_or_new(ax)
+        points = projection.points
+        colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
+        area = _LARGEST_AREA * np.maximum(_relative_sizes(view), _LEAST_SHARE)
+        axes.scatter(*points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
+        angles = np.linspace(0.0, 2.0 * np.pi, 73)
+        for index, point in enumerate(points):
+            long, short, turn = projection.ellipse(index)
+            if long > 0.0:
+                rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+                x, y = point[:, None] + rotation @ np.stack([long * np.cos(angles), short * np.sin(angles)])
+                # Ellipses must not widen the view: a center that is drowned has a very large one.
+                axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
+            # At the upper right of the marker, whose radius in points follows from its area.
+            beside = float(np.sqrt(area[index] / np.pi)) * _CORNER + _BESIDE
+            axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
+        # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
+        around = _PLOT_MARGIN * float(np.ptp(points, axis=0).max())
+        axes.update_datalim([points.min(axis=0) - around, points.max(axis=0) + around])
+        axes.autoscale_view()
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.set_xlabel(_label(projection, 0, view))
+        axes.set_ylabel(_label(projection, 1, view))
+        axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
+        return axes
 
     def plot_elbow(self, ax: Any = None) -> Any:
         """Draw the estimated cost for every number of clusters, and return the matplotlib axes.
 
-        Only released values are drawn, so the plot may be published. Needs the extra `pais[plots]`.
+        The cost is relative to that of one cluster. A ring marks the number of clusters of the fit, and a dashed line
+        the suggested number. Only released values are drawn, so the plot may be published. Needs the extra
+        `pais[plots]`.
 
         Parameters
         ----------
@@ -284,10 +294,24 @@ class Plotted:
             Where to draw; None = a new figure.
         """
         check_is_fitted(self)
-        return plot_elbow(self.fit_, ax)
+        elbow, k = elbow_of(self.fit_), len(self.fit_.value.centers)
+        axes, share = _axes_or_new(ax), relative_costs(elbow)
+        numbers = [point.n_clusters for point in elbow]
+        axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
+        if k <= len(elbow):
+            axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
+        reason = "clusters stand out" if elbow.stands_out else "the curve bends"
+        label = f"suggested: {elbow.suggested} ({reason})"
+        axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel("number of clusters")
+        axes.set_ylabel("estimated spread within segments, relative to one")
+        axes.set_title("Estimated spread within segments by their number, from released values", fontsize=10)
+        axes.legend(frameon=False)
+        return axes
 
 
-def new_axes(axes: Any) -> Any:
+def _axes_or_new(axes: Any) -> Any:
     """Return the axes, or the axes of a new figure if None. Raises if matplotlib is not installed."""
     if axes is not None:
         return axes
@@ -298,91 +322,11 @@ def new_axes(axes: Any) -> Any:
     return pyplot.subplots(figsize=(6.4, 5.0), layout="constrained")[1]
 
 
-def plot_centers(fit: KMeansFit, feature_names: Any = None, axes: Any = None) -> Any:
-    """Draw released centers on their two principal directions and return the axes.
-
-    The area of a marker grows with the noisy count of the cluster. A dashed ellipse shows two standard errors of the
-    center. Centers that are not readable above the noise are grey.
-
-    Parameters
-    ----------
-    fit : KMeansFit
-        Only released values are drawn.
-    feature_names : sequence of str, optional
-        Names of the columns. With a schema, its labels are used.
-    axes : matplotlib Axes, optional
-        Where to draw; None = a new figure.
-    """
-    view, value = view_of(fit, feature_names), fit.value
-    projection = project(value.centers, value.noisy_counts, value.standard_errors)
-    axes = new_axes(axes)
-    colours = ["tab:blue" if readable else "0.6" for readable in view.centers]
-    area = _LARGEST_AREA * np.maximum(_relative_sizes(view), _LEAST_SHARE)
-    axes.scatter(*projection.points.T, s=area, c=colours, alpha=0.45, edgecolors=colours)
-    _draw_errors(axes, projection)
-    for index, point in enumerate(projection.points):
-        # At the upper right of the marker, whose radius in points follows from its area.
-        beside = float(np.sqrt(area[index] / np.pi)) * _CORNER + _BESIDE
-        axes.annotate(str(index), point, (beside, beside), textcoords="offset points", fontsize=9)
-    # Equal scales may cut margins, but never data: the limits count as data, so that no label is outside.
-    around = _PLOT_MARGIN * float(np.ptp(projection.points, axis=0).max())
-    axes.update_datalim([projection.points.min(axis=0) - around, projection.points.max(axis=0) + around])
-    axes.autoscale_view()
-    axes.set_aspect("equal", adjustable="datalim")
-    axes.set_xlabel(_label(projection, 0, view))
-    axes.set_ylabel(_label(projection, 1, view))
-    axes.set_title("Released centers: area by noisy count, ellipses of two standard errors", fontsize=10)
-    return axes
-
-
-def plot_elbow(fit: KMeansFit, axes: Any = None) -> Any:
-    """Draw the estimated cost for every number of clusters and return the axes.
-
-    The cost is relative to that of one cluster. A ring marks the number of clusters of the fit, and a dashed line the
-    suggested number. Only released values are drawn.
-
-    Parameters
-    ----------
-    fit : KMeansFit
-    axes : matplotlib Axes, optional
-        Where to draw; None = a new figure.
-    """
-    elbow = elbow_of(fit)
-    axes = new_axes(axes)
-    numbers = [point.n_clusters for point in elbow]
-    share = relative_costs(elbow).tolist()
-    axes.plot(numbers, share, color="tab:blue", marker="o", markersize=3.5, linewidth=1.2)
-    k = len(fit.value.centers)
-    if k <= len(elbow):
-        axes.plot([k], [share[k - 1]], "o", color="tab:orange", markersize=10.0, fillstyle="none", label="this fit")
-    reason = "clusters stand out" if elbow.stands_out else "the curve bends"
-    label = f"suggested: {elbow.suggested} ({reason})"
-    axes.axvline(elbow.suggested, color="0.5", linestyle="--", linewidth=0.9, label=label)
-    axes.set_ylim(bottom=0.0)
-    axes.set_xlabel("number of clusters")
-    axes.set_ylabel("estimated spread within segments, relative to one")
-    axes.set_title("Estimated spread within segments by their number, from released values", fontsize=10)
-    axes.legend(frameon=False)
-    return axes
-
-
 def elbow_of(fit: KMeansFit) -> Elbow:
     """The elbow of a fit. Raises if the release has no cells."""
     if fit.elbow is None:
         raise ArgumentError("this release has no cells, so nothing is known about other numbers of clusters.")
     return fit.elbow
-
-
-def _draw_errors(axes: Any, projection: Projection) -> None:
-    angle = np.linspace(0.0, 2.0 * np.pi, 73)
-    circle = np.stack([np.cos(angle), np.sin(angle)])
-    for index, point in enumerate(projection.points):
-        long, short, turn = projection.ellipse(index)
-        if long > 0.0:
-            rotation = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-            x, y = point[:, None] + rotation @ (np.array([[long], [short]]) * circle)
-            # Ellipses must not widen the view: a center that is drowned has a very large one.
-            axes.plot(x, y, color="0.25", linestyle="--", linewidth=0.8, scalex=False, scaley=False)
 
 
 def _label(projection: Projection, axis: int, view: View) -> str:

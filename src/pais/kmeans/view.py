@@ -19,7 +19,7 @@ from pais._base.numerics import FloatArray
 from pais.accounting.words import units_of
 from pais.data.kinds import Boolean, Categories, Column, Dates
 from pais.errors import ArgumentError
-from pais.kmeans.result import KMeansFit, Readability, threshold
+from pais.kmeans.result import KMeansFit, threshold
 from pais.kmeans.value import Elbow
 from pais.planning.fit import CLEAR
 from pais.show.text import MOST_DECIMALS, date_text, error_text, fixed_text, whole
@@ -210,7 +210,10 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         else tuple(_kind(column) for column in schema.columns for _ in column.labels),
         values=centers if schema is None else schema.decode(centers),
         errors=errors if errors is None or schema is None else errors * schema.unit_scale,
-        cells=_cells(readable, centers.shape),
+        # One center alone is its own mean, so none of its values is grey.
+        cells=np.ones(centers.shape, dtype=bool)
+        if readable is None or len(centers) == 1
+        else readable.cells & np.array(readable.features),
         features=(True,) * centers.shape[1] if readable is None else readable.features,
         centers=known,
         doubts=tuple(
@@ -220,13 +223,6 @@ def view_of(fit: KMeansFit, feature_names: Sequence[str] | None = None) -> View:
         sizes=sizes_of(fit),
         spread=spread if spread is None or schema is None else spread * schema.unit_scale,
     )
-
-
-def _cells(readable: Readability | None, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    """Which values to colour. One center alone is its own mean, so none of its values is grey."""
-    if readable is None or shape[0] == 1:
-        return np.ones(shape, dtype=bool)
-    return np.asarray(readable.cells & np.array(readable.features))
 
 
 def _names(feature_names: Sequence[str] | None, n_features: int) -> tuple[str, ...]:
@@ -258,49 +254,6 @@ def _decimals(values: FloatArray, errors: FloatArray | None) -> int | None:
     if error > 0.0:
         decimals = min(decimals + 1, -math.floor(math.log10(error)))
     return int(np.clip(decimals, 0, MOST_DECIMALS))
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Difference:
-    """A clear difference between one value of a center and the average."""
-
-    name: str
-    kind: str
-    size: float
-    value: float
-    error: float
-
-    @property
-    def words(self) -> str:
-        """The words before the name of the column."""
-        if self.kind == SHARE:
-            return self._share_in_words()
-        up, down = ("later", "earlier") if self.kind == DATE else ("higher", "lower")
-        return up if self.size > 0.0 else down
-
-    def _share_in_words(self) -> str:
-        low, high = self.value - CLEAR * self.error, self.value + CLEAR * self.error
-        if self.size > 0.0:
-            if self.value >= _NEARLY_ALL and low >= _SURELY_MANY:
-                return "nearly all"
-            return "mostly" if low > _MOST else "more often"
-        if self.value <= _HARDLY_ANY and high <= _SURELY_FEW:
-            return "hardly any"
-        return "few" if high < _FEW else "less often"
-
-    @property
-    def _is_category(self) -> bool:
-        return self.kind == SHARE and "=" in self.name
-
-    @property
-    def is_named(self) -> bool:
-        """Whether a sentence mentions it. Categories that a segment has less often follow from the others."""
-        return self.size > 0.0 or not self._is_category
-
-    @property
-    def plain_name(self) -> str:
-        name = self.name.replace("=", " ", 1) if self._is_category else self.name
-        return name.replace("_", " ")
 
 
 def sentences(view: View) -> list[str]:
@@ -345,26 +298,39 @@ def _sentence(view: View, center: int, size: FloatArray, is_clear: NDArray[np.bo
     if view.doubts[center]:
         return _DOUBTS[view.doubts[center]]
     assert view.errors is not None
-    found = [
-        _Difference(
-            name=view.names[feature],
-            kind=view.kinds[feature],
-            size=float(size[feature]),
-            value=float(view.values[center, feature]),
-            error=float(view.errors[center, feature]),
-        )
-        for feature in sorted(np.flatnonzero(is_clear).tolist(), key=lambda feature: -abs(float(size[feature])))
-    ]
-    found = [difference for difference in found if difference.is_named][:_MOST_WORDS]
+    found: list[tuple[bool, str, str]] = []
+    for feature in sorted(np.flatnonzero(is_clear).tolist(), key=lambda feature: -abs(float(size[feature]))):
+        name, kind = view.names[feature], view.kinds[feature]
+        is_category = kind == SHARE and "=" in name
+        # Categories that a segment has less often follow from the others.
+        if size[feature] > 0.0 or not is_category:
+            value, error = float(view.values[center, feature]), float(view.errors[center, feature])
+            name = name.replace("=", " ", 1) if is_category else name
+            words = _difference_in_words(kind, float(size[feature]), value, CLEAR * error)
+            found.append((kind == SHARE, words, name.replace("_", " ")))
+    found = found[:_MOST_WORDS]
     if not found:
         return _NOTHING
     # Numbers and dates come before shares; columns with the same words stand together, the largest difference first.
-    first = {words: place for place, words in reversed([*enumerate(one.words for one in found)])}
-    found.sort(key=lambda one: (one.kind == SHARE, first[one.words]))
-    return "; ".join(
-        f"{words} {_joined([one.plain_name for one in several])}"
-        for words, several in groupby(found, key=lambda one: one.words)
-    )
+    first = {words: place for place, (_, words, _) in reversed([*enumerate(found)])}
+    found.sort(key=lambda one: (one[0], first[one[1]]))
+    groups = groupby(found, key=lambda one: one[1])
+    return "; ".join(f"{words} {_joined([name for _, _, name in several])}" for words, several in groups)
+
+
+def _difference_in_words(kind: str, size: float, value: float, reach: float) -> str:
+    """The words before the name of the column. The interval of the value reaches so far to each side."""
+    if kind != SHARE:
+        up, down = ("later", "earlier") if kind == DATE else ("higher", "lower")
+        return up if size > 0.0 else down
+    low, high = value - reach, value + reach
+    if size > 0.0:
+        if value >= _NEARLY_ALL and low >= _SURELY_MANY:
+            return "nearly all"
+        return "mostly" if low > _MOST else "more often"
+    if value <= _HARDLY_ANY and high <= _SURELY_FEW:
+        return "hardly any"
+    return "few" if high < _FEW else "less often"
 
 
 def _joined(names: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ RNG = np.random.default_rng(0)
 def centers_map(places: np.ndarray, counts: object, errors: np.ndarray | None = None, **changes: object) -> str:
     counts = np.asarray(counts, dtype=np.float64)
     shown = view(places, sizes=Sizes(counts=counts, errors=np.ones(len(counts))), **changes)
-    return rendered("kmeans/page.html", "centers_map", CentersMap.over(project(places, counts, errors), shown))
+    return rendered("kmeans/page.html", "centers_map", CentersMap.of(project(places, counts, errors), shown))
 
 
 def test_projection_keeps_distances_of_centers_in_a_plane() -> None:
