@@ -78,8 +78,12 @@ class Fault:
 
 def faults() -> list[Fault]:
     """The faults of the list."""
-    listed: dict[str, list[dict[str, Any]]] = yaml.safe_load(LIST.read_text(encoding="utf-8"))
-    return [_fault(file, entry) for file, entries in listed.items() for entry in entries]
+    text = LIST.read_text(encoding="utf-8")
+    listed: dict[str, list[dict[str, Any]]] = yaml.safe_load(text)
+    found = [_fault(file, entry) for file, entries in listed.items() for entry in entries]
+    # YAML keeps only the last of two sections with one name.
+    assert len(found) == text.count("\n  - fault: "), "a file has two sections in the list"
+    return found
 
 
 def _fault(file: str, entry: dict[str, Any]) -> Fault:

@@ -85,9 +85,7 @@ def example(path: Path, *, n_people: int, seed: int, overwrite: bool) -> None:
     """Write the table as CSV or Parquet, by the ending of the file name, and say what it holds."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise ArgumentError(f"{path} must end in .csv or .parquet. Pass a name such as people.csv.")
-    if path.exists() and not overwrite:
-        raise ArgumentError(f"{path} exists. Pass another name, or --overwrite to replace it.")
-    files.require_free([path], overwrite=True)
+    files.require_free([path], overwrite=overwrite, option="FILE")
     table = example_people(n_people, random_state=seed)
     files.write_table(path, table)
     show.say(

@@ -107,7 +107,8 @@ def reallocate(cells: Cells, trusted: BoolArray, space: Space, *, count_noise: f
         cells.distances[i], cells.errors[i], cells.noise[i] = cells.distances[j], cells.errors[j], cells.noise[j]
         cells.measured[[i, j]] = False
     if idle:
-        share = np.where(trusted, cells.sizes, 0.0)
+        # If no count is above its noise, the one cell that is trusted may have the size zero.
+        share = np.where(trusted, np.maximum(cells.sizes, 1e-9), 0.0)
         for i, j in zip(idle, space.rng.choice(len(share), len(idle), p=share / share.sum()), strict=True):
             cells.centers[i] = cells.centers[j] + 0.25 * cells.distances[j] * space.direction()
             cells.sizes[i], cells.distances[i] = cells.sizes[j] / 2.0, cells.distances[j]
@@ -318,7 +319,7 @@ class Refinement:
         measured = self._measured(self._summarise(round_), round_)
         self.stack.clear()
         self.strength.clear()
-        share = np.where(measured.trusted, measured.sizes, 0.0)
+        share = np.where(measured.trusted, np.maximum(measured.sizes, 1e-9), 0.0)
         share /= share.sum()
         mean_square = plan.mean_square_norm
         if plan.order == 1.0:
@@ -400,7 +401,8 @@ class Refinement:
         if np.any(known):
             past = np.where(known, cells.errors, 0.0)
             moved = np.square(measured.means - cells.centers).sum(axis=1) - error - past
-            share = np.where(known, size, 0.0) / size[known].sum()
+            mass = np.maximum(size, 1e-9)
+            share = np.where(known, mass, 0.0) / mass[known].sum()
             drift = max(0.0, float(share @ moved))
             gain[known] = (past[known] + drift) / (past[known] + drift + error[known])
             error = gain * error

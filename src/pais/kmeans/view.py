@@ -84,11 +84,16 @@ class Sizes:
 
     @property
     def share_errors(self) -> FloatArray:
-        """Standard errors of the shares: a count is in its share and in the sum that divides all of them."""
+        """Standard errors of the shares: a count is in its share and in the sum that divides all of them.
+
+        A share is between 0 and 1, so its error is at most 1. If no count is positive, nothing more is known of it.
+        """
         shares, squares = self.shares, np.square(self.errors)
-        total = max(float(np.maximum(self.counts, 0.0).sum()), 1e-300)
+        total = float(np.maximum(self.counts, 0.0).sum())
+        if total == 0.0:
+            return np.ones(shares.shape)
         others = np.square(shares) * (squares.sum() - squares)
-        return np.asarray(np.sqrt(np.square(1.0 - shares) * squares + others) / total)
+        return np.asarray(np.minimum(np.sqrt(np.square(1.0 - shares) * squares + others) / total, 1.0))
 
     @property
     def share_name(self) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pais
 from pais.kmeans import geometry as refine
+from pais.kmeans.planning import KMeansSettings
 
 # -- post-processing ----------------------------------------------------------------------------------------------
 
@@ -79,3 +81,16 @@ def test_the_spread_of_a_second_moment_is_its_covariance_where_noise_is_negligib
 def test_centers_beyond_the_radius_are_brought_back_to_it_and_others_left() -> None:
     centers = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]])
     np.testing.assert_allclose(refine.into_ball(centers, 1.0), [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]])
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), [("gaussian", 1e-30), ("laplace", 0.0), ("l2", 0.0)])
+def test_noisy_counts_that_are_all_zero_give_centers_in_the_ball(mechanism: str, delta: float) -> None:
+    # So many rows are stated that the steps of the counts are coarser than all rows that there are.
+    norms = pais.NormDistribution.from_quantiles(lambda level: 6.0 * level, n_rows=1e20, radius=6.0)
+    settings = KMeansSettings(
+        n_clusters=2, epsilon=1.0, delta=delta, radius=6.0, norms=norms, mechanism=mechanism, sampling="none"
+    )
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    value = pais.fit(rows, settings).value
+    assert not np.any(value.noisy_counts)
+    assert np.all(np.linalg.norm(value.centers, axis=1) <= 6.0)

@@ -97,7 +97,19 @@ def test_shares_add_up_and_their_errors_are_those_of_simulated_noise() -> None:
     assert found.share_texts() == [("50%", "1%"), ("30%", "1%"), ("20.0%", "0.6%")]
     assert found.count_texts() == [("500", "10"), ("300", "20"), ("200", "5")]
     assert Sizes(counts=counts, errors=errors, noun="patients", split=True).count_texts() == []
-    assert Sizes(counts=np.array([-3.0, -1.0]), errors=np.ones(2)).shares.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("error", [1.0, 1e7, 1e16])
+def test_nothing_is_known_of_shares_if_no_count_is_positive(error: float) -> None:
+    found = Sizes(counts=np.array([-3.0, 0.0]), errors=np.full(2, error))
+    assert found.shares.tolist() == [0.0, 0.0]
+    assert found.share_errors.tolist() == [1.0, 1.0]
+    assert found.share_texts() == [("0%", "100%")] * 2
+
+
+def test_the_error_of_a_share_is_at_most_all_rows() -> None:
+    assert sizes(0.01, -5.0).share_errors.tolist() == [1.0, 1.0]
+    assert sizes(0.01, 0.02).share_errors.tolist() == [1.0, 1.0]
 
 
 @pytest.fixture(scope="module")

@@ -185,6 +185,13 @@ def test_a_count_within_its_noise_is_marked(fit: KMeansFit) -> None:
     assert "<b>Within noise</b>" in page(20_000.0, -3.0, 8_000.0)
 
 
+def test_counts_without_a_positive_one_give_a_page(fit: KMeansFit) -> None:
+    value = dataclasses.replace(fit.value, noisy_counts=np.full(3, -1e7), standard_errors=np.full((3, 4), 100.0))
+    page = report_html(dataclasses.replace(fit, value=value))
+    assert "\u00b1100%" in page
+    assert not re.search(r"\d{30}", page)
+
+
 def test_verdict_says_what_readable_means(fit: KMeansFit) -> None:
     assert "A segment is readable if its size is above the noise" in report_html(fit)
 
