@@ -59,29 +59,33 @@ def certificate_text(content: Mapping[str, Any]) -> str:
         ]
     neighbours = str(content["neighbours"])
     lines += ["", "Guarantee", *guarantee_lines(epsilon, delta, neighbours), *delta_lines(content)]
-    lines += if_kept_lines(epsilon, float(content["epsilon_if_kept"]), neighbours)
+    kept, unit = float(content["epsilon_if_kept"]), person_of(neighbours)
+    if not kept >= epsilon:
+        raise ValueError
+    lines.append(
+        "  It does not depend on keeping the sample secret."
+        if kept <= epsilon * (1.0 + 1e-6)
+        else f"  The sample must stay secret: if it becomes known that {with_article(unit)} was kept, that {unit} has "
+        f"epsilon {raised(kept)}."
+    )
     lines += ["", "Parts"]
     lines += [f"  {part['what']}: {price_in_words(part)}" for part in content["parts"]]
     lines += joint_lines(content, neighbours)
     lines += ["", "How", *how_lines(content)]
     if content["schema"] is not None:
         lines += ["", "Columns", *(f"  {name}: {words}" for name, words in columns_in_words(content["schema"]))]
+    limit = "one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta)"
+    if neighbours != ONE_ROW:
+        limit = f"one {unit}: all rows with the same {unit_of(neighbours)} together"
     lines += [
         "",
         "Limits",
-        *_unit_limit(neighbours),
+        f"  The guarantee is for {limit}.",
         "  It does not cover steps that were fitted to the rows before this release, such as a scaler.",
         "  It does not cover other releases from the same rows: add their epsilons and deltas.",
         f"  Randomness: {content['note']}. Issued by pais {content['version']}.",
     ]
     return "\n".join(lines)
-
-
-def _unit_limit(neighbours: str) -> list[str]:
-    if neighbours != ONE_ROW:
-        unit = unit_of(neighbours)
-        return [f"  The guarantee is for one {person_of(neighbours)}: all rows with the same {unit} together."]
-    return ["  The guarantee is for one row. For a person with k rows, it is (k epsilon, k e^((k-1) epsilon) delta)."]
 
 
 def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
@@ -104,19 +108,6 @@ def guarantee_lines(epsilon: float, delta: float, neighbours: str) -> list[str]:
     if delta > 0.0:
         lines[-1] = lines[-1].removesuffix(".") + ", apart from delta."
     return lines
-
-
-def if_kept_lines(epsilon: float, kept: float, neighbours: str = ONE_ROW) -> list[str]:
-    """Explain the guarantee that remains once the sample is known."""
-    if not kept >= epsilon:
-        raise ValueError
-    if kept <= epsilon * (1.0 + 1e-6):
-        return ["  It does not depend on keeping the sample secret."]
-    unit = person_of(neighbours)
-    return [
-        f"  The sample must stay secret: if it becomes known that {with_article(unit)} was kept, that {unit} has "
-        f"epsilon {raised(kept)}.",
-    ]
 
 
 def delta_lines(content: Mapping[str, Any]) -> list[str]:
@@ -145,16 +136,10 @@ def how_lines(content: Mapping[str, Any]) -> list[str]:
     """Describe how the rows were bounded, sampled and measured."""
     ball, rule, mechanism = content["ball"], content["rule"], content["mechanism"]
     origin = "the origin" if ball["center"] is None else "a center that was stated or surveyed"
-    lines = [
-        f"  Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}.",
-        *(
-            [f"  Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm."]
-            if "constant" in ball
-            else []
-        ),
-        f"  {_rule_in_words(rule)}",
-    ]
-    return [*lines, *(f"  {line}" for line in _mechanism_lines(mechanism))]
+    lines = [f"Rows are clipped to norm {ball['radius']:.6g} ({norm_in_words(ball['order'])}) about {origin}."]
+    if "constant" in ball:
+        lines.append(f"Every row has a constant coordinate of length {ball['constant']:.6g}, which counts in its norm.")
+    return [f"  {line}" for line in (*lines, _rule_in_words(rule), *_mechanism_lines(mechanism))]
 
 
 def _mechanism_lines(described: Mapping[str, Any]) -> list[str]:

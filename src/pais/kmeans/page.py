@@ -58,6 +58,7 @@ class Segments(Results):
 
     def __init__(self, fit: KMeansFit, view: View) -> None:
         self.fit, self.view = fit, view
+        self.caution, self.counted = fit.concern, float(view.sizes.counts.sum())
 
     def in_words(self) -> str:
         k = len(self.view.values)
@@ -80,14 +81,6 @@ class Segments(Results):
     @property
     def readable(self) -> float:
         return min(sum(known) / len(known) for known in (self.view.centers, self.view.features))
-
-    @property
-    def concern(self) -> str | None:
-        return self.fit.concern
-
-    @property
-    def noisy_count(self) -> float:
-        return float(self.view.sizes.counts.sum())
 
     @property
     def person(self) -> str:

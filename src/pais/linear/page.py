@@ -109,17 +109,6 @@ class RegressionResults(Results):
         Noisy number of rows, from the release itself.
     caution : str, optional
         Text of a warning about the fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pais.linear.page import RegressionResults
-    >>> results = RegressionResults(
-    ...     target="income", names=("age", "visits"), values=np.array([[120.0, 3.0]]),
-    ...     standard_errors=np.array([[10.0, 5.0]])
-    ... )
-    >>> results.verdict
-    '1 of 2 coefficients is clearly different from zero'
     """
 
     template = "linear/page.html"
@@ -199,10 +188,6 @@ class RegressionResults(Results):
         return float(self.clear.mean())
 
     @property
-    def concern(self) -> str | None:
-        return self.caution
-
-    @property
     def comparison(self) -> str | None:
         general = self.comparison_in_general
         return " ".join([general, *(self.sentence(j) for j in self._told if self._is_pair(j))]) if general else None
@@ -226,10 +211,6 @@ class RegressionResults(Results):
             compare = "the coefficient of {} compares" if len(alone) == 1 else "the coefficients of {} compare"
             sentences.append(f"{compare.format(listed(alone))} with rows of no listed category.")
         return " ".join([*sentences[:1], *map(as_sentence, sentences[1:])])
-
-    @property
-    def noisy_count(self) -> float | None:
-        return self.counted
 
     @property
     def _sizes(self) -> FloatArray:

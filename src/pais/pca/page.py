@@ -47,17 +47,6 @@ class ComponentResults(Results):
         Noisy number of rows, from the release itself.
     caution : str, optional
         Text of a warning about the fit.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pais.pca.page import ComponentResults
-    >>> results = ComponentResults(
-    ...     names=("age", "income"), loadings=np.eye(2), variances=np.array([2.0, 0.1]), shares=np.array([0.95, 0.05]),
-    ...     standard_errors=np.array([0.1, 0.1]), noise_level=0.2, above_noise=1
-    ... )
-    >>> results.verdict
-    'the first of 2 components stands above the noise'
     """
 
     template = "pca/page.html"
@@ -133,14 +122,6 @@ class ComponentResults(Results):
     @property
     def readable(self) -> float:
         return self._clear / len(self.loadings)
-
-    @property
-    def concern(self) -> str | None:
-        return self.caution
-
-    @property
-    def noisy_count(self) -> float | None:
-        return self.counted
 
     @property
     def explained(self) -> str:

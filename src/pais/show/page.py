@@ -75,10 +75,14 @@ class Results(ABC):
     cautions: ClassVar[tuple[tuple[str, str], ...]] = ()
     #: Whether the norm of a row decides about its probability and loss.
     by_norm: ClassVar[bool] = True
-    #: The sentence that ends with `noisy_count`.
+    #: The sentence that ends with `counted`.
     count_in_words: ClassVar[str] = "The release itself counts about"
     #: What the noise was, in a sentence for the appendix; empty if the plan says enough.
     noise_in_words: str = ""
+    #: Text of a warning about the result; None if there is none.
+    caution: str | None = None
+    #: Number of rows according to the release itself, to compare with the survey; None if it has none.
+    counted: float | None = None
 
     @abstractmethod
     def in_words(self) -> str:
@@ -101,17 +105,12 @@ class Results(ABC):
 
     @property
     def concern(self) -> str | None:
-        """Text of a warning about the result; None if there is none."""
-        return None
+        """The caution, under the name that a fit looks for."""
+        return self.caution
 
     @property
     def comparison(self) -> str | None:
         """Sentences that name the reference of the values of categories; None if there are no categories."""
-        return None
-
-    @property
-    def noisy_count(self) -> float | None:
-        """Number of rows according to the release itself, to compare with the survey; None if it has none."""
         return None
 
 
@@ -328,7 +327,7 @@ class Sample:
         # The last digits of a noisy number are noise. If the survey saw nothing, it knows no number.
         self.rounded = self.n_rows if fit.survey is None else float(f"{self.n_rows:.1e}")
         self.is_known = fit.survey is None or fit.survey.above_noise
-        counted, full_rows = results.noisy_count, 1 if plan.unit is None else plan.unit.full_rows
+        counted, full_rows = results.counted, 1 if plan.unit is None else plan.unit.full_rows
         self.missed_rows = counted is not None and self.n_rows * full_rows < _FOUND_SHARE * counted
 
 

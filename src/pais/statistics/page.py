@@ -59,17 +59,6 @@ class StatisticResults(Results):
         Text of a warning about the values, which replaces the headline.
     more_cautions : tuple of str
         Texts of other warnings.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from pais.statistics.page import StatisticResults
-    >>> results = StatisticResults(
-    ...     name="count", rows=(("north",), ("south",)), columns=(), values=np.array([[200.0], [100.0]]),
-    ...     lows=np.array([[196.0], [96.0]]), highs=np.array([[204.0], [104.0]])
-    ... )
-    >>> results.verdict
-    'half of the 2 values are known to within 3%, or better'
     """
 
     template = "statistics/page.html"
@@ -145,10 +134,6 @@ class StatisticResults(Results):
     def readable(self) -> float:
         shares = self._precision[~np.isnan(self._precision)]
         return float((shares <= _WIDE).mean()) if shares.size else 1.0
-
-    @property
-    def concern(self) -> str | None:
-        return self.caution
 
     @property
     def _drawn(self) -> list[int]:
