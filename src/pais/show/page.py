@@ -32,7 +32,7 @@ from pais.planning.fit import Fit
 from pais.planning.plan import Plan
 from pais.show.charts import N_COLOURS, Chart
 from pais.show.tables import N_STEPS
-from pais.show.text import PLUS_MINUS, as_sentence, percent, price, whole
+from pais.show.text import PLUS_MINUS, as_sentence, full_sentence, percent, price, whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -258,6 +258,7 @@ def templates() -> Environment:
     )
     environment.filters |= {
         "breakable": breakable,
+        "full_sentence": full_sentence,
         "fixed": lambda value, digits=0: f"{value:.{digits}f}",
         "number": number,
         "percent": percent,
@@ -297,8 +298,7 @@ class Verdict:
         mood = "good" if share >= _GOOD else "mixed" if share >= _POOR else "poor"
         if results.concern is None:
             return cls(mood, verdict, (), results.meaning)
-        concern = as_sentence(results.concern).removesuffix(".") + "."
-        headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", concern, maxsplit=1)
+        headline, *rest = re.split(r"(?<=\.) (?=[A-Z])", full_sentence(results.concern), maxsplit=1)
         return cls("mixed" if mood == "good" else mood, headline, (*rest, verdict), results.meaning)
 
 

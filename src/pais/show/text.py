@@ -24,6 +24,10 @@ def as_sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def full_sentence(text: str) -> str:
+    return as_sentence(text).removesuffix(".") + "."
+
+
 def whole(value: float) -> str:
     """Format a count, which may be noisy or expected, as a whole number."""
     return f"{round(value):,}" if abs(value) < 1e12 else number(value)

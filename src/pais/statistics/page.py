@@ -145,15 +145,6 @@ class StatisticResults(Results):
         return np.flatnonzero(known).tolist()
 
     @property
-    def sentences(self) -> list[str]:
-        """What the values are about, and what the intervals do not include."""
-        return [_sentence(text) for text in (self.about, *self.notes) if text]
-
-    @property
-    def more_caution_sentences(self) -> list[str]:
-        return [_sentence(text) for text in self.more_cautions]
-
-    @property
     def has_grey(self) -> bool:
         return bool((self._precision > _WIDE).any())
 
@@ -202,13 +193,14 @@ class StatisticResults(Results):
         tables = []
         for outer, group in groupby(range(len(self.rows)), key=lambda row: self.rows[row][:-1]):
             caption = ", ".join((what, *outer) if self.columns or self.subject else outer) or what
-            lines = [(row, self._cell(row, column)) for row in group]
-            rows = [
-                BarRow(head=Head(self.rows[row][-1]), bar=self._shown(row, column), cells=[cell], weak=cell.weak)
-                for row, cell in lines
-            ]
+            rows = [self._bar_row(row, column) for row in group]
             tables.append(BarTable(caption=caption, corner="", axis=axis, columns=[self.name], rows=rows))
         return tables
+
+    def _bar_row(self, row: int, column: int) -> BarRow:
+        cell, shown = self._cell(row, column), self._shown(row, column)
+        bar = None if np.isnan(shown).any() else shown
+        return BarRow(head=Head(self.rows[row][-1]), bar=bar, cells=[cell], weak=cell.weak)
 
     def _cell(self, row: int, column: int) -> Cell:
         value, low, high = self._shown(row, column)
@@ -237,7 +229,3 @@ class StatisticResults(Results):
         factor = 100.0 if self._is_share(column) else 1.0
         value, low, high = (factor * float(array[row, column]) for array in (self.values, self.lows, self.highs))
         return value, low, high
-
-
-def _sentence(text: str) -> str:
-    return as_sentence(text).removesuffix(".") + "."
