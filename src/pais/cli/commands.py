@@ -51,7 +51,7 @@ from pais.planning.fit import Fit
 from pais.planning.norm_survey import survey as survey_rows
 from pais.planning.plan import Plan
 from pais.show.page import ReportHeader, today
-from pais.show.results import as_sentence
+from pais.show.text import as_sentence
 from pais.statistics.table import Selection, with_error
 
 

@@ -17,10 +17,9 @@ from pais.data.labels import CenterModel, cost, nearest, square_distances
 from pais.data.sources import is_streamed
 from pais.errors import NotProtectedError
 from pais.estimator import PrivateEstimator
-from pais.kmeans.page import segment_lines
 from pais.kmeans.pictures import Plotted, elbow_of
 from pais.kmeans.planning import KMeansSettings
-from pais.kmeans.view import centers_frame, elbow_frame
+from pais.kmeans.view import centers_frame, elbow_frame, segment_lines
 from pais.planning.fit import Fit
 
 

@@ -18,12 +18,12 @@ from pais._base.threads import one_blas_thread
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
 from pais.errors import ArgumentError, MismatchError
+from pais.kmeans import words
 from pais.kmeans.clustering import paper_kmeans, refined_kmeans
 from pais.kmeans.result import KMeansFit, KMeansValue
 from pais.kmeans.rounds import WEIGHT_BITS, ResidualRound, Round, SecondMoment, count_lattice, sum_lattice
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import GaussianNoise
-from pais.planning.explain import law_in_words, noise_in_words
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile, LinearProfile, add_profiles
 from pais.privacy.rules import Rule
@@ -170,40 +170,13 @@ class KMeans(Mechanism):
         return predicted_quality(self, rule, norms, clipping=clipping, value=released, ball=ball)
 
     def in_words(self) -> str:
-        """The phases on one line."""
-        k = f"up to {self.n_clusters}" if self.choose else self.n_clusters
-        total = len(self.rounds)
-        if self.explore == 0:
-            return f"k-means, {total} rounds on {k} centers"
-        first = 0 if self.moment is not None else 1
-        sectors = f"1 on {self.cells} sectors, " if first else ""
-        polish = f", {total - first - self.explore} on {k} centers" if total > first + self.explore else ""
-        return f"k-means, {total} rounds: {sectors}{self.explore} on {self.cells} cells, which are then merged{polish}"
+        return words.phases_in_words(self)
 
     def lines(self) -> list[str]:
-        """What a plan says about the start and each round."""
-        lines = []
-        if self.moment is not None:
-            lines.append(
-                f"start       mean and second moment of the rows clipped to norm {self.moment.radius:.6g}, "
-                f"{self.moment.noise.to_dict()['law']} noise {self.moment.noise.scale:.6g}"
-            )
-        if self.explore == 0:
-            lines.append("each round releases the number of rows and the sum of the rows of each cell, with noise")
-        else:
-            lines += [
-                "each round releases for each cell, with noise: the number of rows, the sum of their distances to the "
-                "center,",
-                "and the sum of their residuals (row minus center). Residuals longer than the clip of the cell are "
-                "shortened.",
-            ]
-            if self.residual_rounds[-1].flat_share < 1.0:
-                lines.append("The clip is smaller for rows of small norm, which are sampled less often.")
-            lines.append(
-                "The clip follows from distances released before, so the noise on residuals shrinks with the cells."
-            )
-        rounds: tuple[Round | ResidualRound, ...] = self.rounds
-        return [*lines, *(f"round {number:<2d}    {_in_words(each)}" for number, each in enumerate(rounds, 1))]
+        return words.lines_of_plan(self)
+
+    def certificate_lines(self) -> list[str]:
+        return words.lines_of_certificate(self)
 
     @property
     def fit_class(self) -> type[KMeansFit]:
@@ -219,18 +192,6 @@ class KMeans(Mechanism):
 
     def in_rows(self, value: Any, max_rows: int) -> Any:
         return value.multiplied(max_rows)
-
-
-def _in_words(round_: Round | ResidualRound) -> str:
-    """The noise of one round on one line."""
-    count = round_.count_noise.to_dict()
-    if isinstance(round_, Round):
-        return f"{noise_in_words(count)} on counts, {noise_in_words(round_.sum_noise.to_dict())} on sums"
-    total = round_.residual_noise.to_dict()
-    law = "" if total["law"] == count["law"] else f"{law_in_words(total)} "
-    scale = round_.residual_noise.scale
-    sums = f"{scale * round_.radius:.6g} on sums of rows" if round_.whole_rows else f"{scale:.6g} x clip on residuals"
-    return f"{noise_in_words(count)} on counts, {round_.distance_noise.scale:.6g} x clip on distances, {law}{sums}"
 
 
 # Wrong centers also attract wrong rows: a factor on the squared noise of the centers. Typical excess cost of a local
