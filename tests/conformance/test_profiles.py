@@ -27,8 +27,7 @@ from pais import (
     amplified_epsilon,
     constrained_weight,
 )
-from pais.privacy.custom_profiles import joint_loss, joint_shift
-from pais.privacy.profiles import Profile, PureProfile
+from pais.privacy.profiles import Profile, PureProfile, joint_loss, joint_shift
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from scipy import special
 
 from pais._base import validate
 from pais._base.numerics import LARGE, ULP, FloatArray, log_expm1, log_gaussian_delta, mills, round_up, shrink_bracket
-from pais.errors import ArgumentError
+from pais.errors import ArgumentError, MismatchError
 
 # A bracket on log(kappa) this narrow changes epsilon by less than the rounding error of epsilon.
 _INVERSE_TOLERANCE = 1e-13
@@ -137,6 +137,13 @@ def epsilon_at_delta(delta: ArrayLike, mu: ArrayLike, probability: ArrayLike) ->
     arrays = validate.broadcast(delta, validate.losses("mu", mu), validate.probabilities(probability))
     flat = invert_delta(*(array.ravel() for array in arrays))
     return _scalar_or_array(flat.reshape(arrays[0].shape))
+
+
+def gaussian_delta(delta: float) -> float:
+    """Validate a delta for Gaussian noise, which must be positive."""
+    if validate.target_delta(delta) == 0.0:
+        raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
+    return float(delta)
 
 
 def kept_limit(epsilon: float, limit: float | None) -> float:

@@ -16,8 +16,8 @@ from scipy import special
 
 from pais._base import validate
 from pais._base.numerics import ULP, FloatArray, log_gaussian_delta, round_up, secant_guess, shrink_bracket
-from pais.errors import MismatchError, UnreachableError
-from pais.privacy.amplification import epsilon_at_delta, largest_shift
+from pais.errors import UnreachableError
+from pais.privacy.amplification import epsilon_at_delta, gaussian_delta, largest_shift
 
 # The standard normal variable behind the survey's loss is divided into cells; beyond the last edge, one cell remains.
 _EDGES = np.linspace(-9.0, 9.0, 1025)
@@ -56,7 +56,7 @@ def joint_delta(epsilon: float, *, survey_shift: float, rounds_epsilon: float, r
     Assumes. For every outcome, the rounds are a sampled Gaussian release as in `amplified_delta`.
     """
     epsilon, pivot = validate.target_epsilon(epsilon), validate.target_epsilon(rounds_epsilon)
-    shift, delta = validate.positive("survey_shift", survey_shift), _positive_delta(rounds_delta)
+    shift, delta = validate.positive("survey_shift", survey_shift), gaussian_delta(rounds_delta)
     return _price(epsilon, pivot, shift, _covering_shift(pivot, delta), delta)
 
 
@@ -80,6 +80,17 @@ def _price(epsilon: float, pivot: float, shift: float, mu: float, delta: float) 
     return min(total + _ROOM * (composed + delta), 1.0)  # [note: joint-survey-4]
 
 
+def _covering_shift(epsilon: float, delta: float) -> float:
+    """A shift whose divergence at epsilon, without sampling, is at least delta; above the least one by rounding."""
+    mu, margin = largest_shift(epsilon, delta), 1e-12
+    while True:
+        raised = mu * (1.0 + margin)
+        value, error = log_gaussian_delta(np.array([epsilon]), np.array([raised]))
+        if value[0] - error[0] >= math.log(delta) + 4 * ULP * abs(math.log(delta)):  # [note: joint-survey-1]
+            return raised
+        margin *= 4.0
+
+
 @functools.lru_cache(maxsize=256)
 def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
     """Largest delta of rounds at `epsilon` that meets (epsilon, delta) together with a Gaussian survey before them.
@@ -88,7 +99,7 @@ def delta_after(epsilon: float, delta: float, *, survey_shift: float) -> float:
     -----
     Guarantee. ``joint_delta`` of the result is at most `delta`: `tests/theory/test_joint.py`.
     """
-    epsilon, delta = validate.target_epsilon(epsilon), _positive_delta(delta)
+    epsilon, delta = validate.target_epsilon(epsilon), gaussian_delta(delta)
     shift = validate.positive("survey_shift", survey_shift)
     most = largest_shift(epsilon, delta)
 
@@ -145,20 +156,3 @@ def kept_limit_of_rounds(limit: float, delta: float, *, survey_shift: float, rou
         )
     own = math.sqrt((most - survey_shift) * (most + survey_shift)) * (1.0 - _ROOM)
     return float(epsilon_at_delta(rounds_delta, own, 1.0)) * (1.0 - _ROOM)  # [note: joint-survey-6]
-
-
-def _positive_delta(delta: float) -> float:
-    if validate.target_delta(delta) == 0.0:
-        raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
-    return float(delta)
-
-
-def _covering_shift(epsilon: float, delta: float) -> float:
-    """A shift whose divergence at epsilon, without sampling, is at least delta; above the least one by rounding."""
-    mu, margin = largest_shift(epsilon, delta), 1e-12
-    while True:
-        raised = mu * (1.0 + margin)
-        value, error = log_gaussian_delta(np.array([epsilon]), np.array([raised]))
-        if value[0] - error[0] >= math.log(delta) + 4 * ULP * abs(math.log(delta)):  # [note: joint-survey-1]
-            return raised
-        margin *= 4.0
