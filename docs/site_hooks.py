@@ -55,7 +55,7 @@ THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lat
 
 
 # The reference begins with the room that most readers look for.
-FIRST_ROOM = "estimators"
+FIRST_ROOM = "kmeans"
 
 
 def public_names() -> dict[str, list[str]]:

@@ -53,7 +53,7 @@ def test_the_reference_lists_every_public_name_once() -> None:
 
 def test_the_reference_begins_with_the_estimator_and_the_guides_with_segments() -> None:
     room, paths = next(iter(HOOKS.public_names().items()))
-    assert (room, paths[0].rpartition(".")[2]) == ("estimators", "DPKMeans")
+    assert (room, paths[0].rpartition(".")[2]) == ("kmeans", "DPKMeans")
     assert HOOKS.ordered("guide", HOOKS.GUIDES)[0] == "guide/segments.md"
 
 

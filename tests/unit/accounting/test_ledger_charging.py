@@ -268,13 +268,13 @@ def test_survey_is_charged_before_a_refusal_may_quote_it(wish: dict[str, Any]) -
 def test_nothing_is_returned_if_the_budget_was_spent_meanwhile(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "budget.json"
     ledger = pais.Ledger(epsilon=1.0, delta=1e-5, path=path)
-    real = pais.pipeline.draw
+    real = pais.pipeline.sample_for
 
     def meanwhile(*args: Any, **kwargs: Any) -> Any:
         pais.Ledger(path=path).spend(what="another's", epsilon=0.75)
         return real(*args, **kwargs)
 
-    monkeypatch.setattr("pais.pipeline.draw", meanwhile)
+    monkeypatch.setattr("pais.pipeline.sample_for", meanwhile)
     fitted = model(ledger=ledger)
     with pytest.raises(pais.BudgetError):
         fitted.fit(rows())

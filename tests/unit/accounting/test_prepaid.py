@@ -97,7 +97,7 @@ def test_a_failure_after_the_survey_has_spent_everything(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     ledger = pais.Ledger(epsilon=3.0, delta=1e-5)
-    monkeypatch.setattr("pais.pipeline.draw", failing)
+    monkeypatch.setattr("pais.pipeline.sample_for", failing)
     with pytest.raises(KeyboardInterrupt):
         pais.fit(rows(), settings(), ledger=ledger)
     assert entries(ledger) == [WHOLE]

@@ -15,12 +15,12 @@ from hypothesis import given, settings, strategies as st
 
 import pais
 import pais.pipeline
-import pais.planning
 from pais import Ball, GaussianNoise, GaussianProfile, MismatchError, MomentSum, Plan, UniformRule
 from pais._base.randomness import bit_source
 from pais.data.engines.base import AllRows, WeightedRows
 from pais.mechanisms.moments import MARGIN, _Moments, moment_step
 from pais.pipeline import sample_for
+from pais.planning.plan import AT_COST
 from pais.planning.settings import MomentSettings
 
 EVERY = UniformRule(rate=1.0)
@@ -82,7 +82,7 @@ def longer(rows: Any, ball: Ball) -> Any:
 def plan(ball: Ball, rule: pais.Rule, scale: float, rows: int = 4000) -> Plan:
     largest = rule.largest_contribution(ball.radius, 2)
     mechanism = MomentSum(noise=GaussianNoise(scale=scale), largest=largest, n_rows=rows)
-    return Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=pais.planning.AT_COST, delta=1e-6)
+    return Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=AT_COST, delta=1e-6)
 
 
 BALL = Ball(radius=2.0, center=(0.5, 0.5, 0.5), constant=0.25)
@@ -162,9 +162,7 @@ def test_a_person_with_many_rows_adds_no_more_than_one_row() -> None:
     ball = Ball(radius=1.0)
     mechanism = MomentSum(noise=GaussianNoise(scale=1e-3), largest=1.0, n_rows=1)
     people = pais.source(frame, unit="who")
-    person = Plan(
-        ball=ball, rule=EVERY, mechanism=mechanism, epsilon=pais.planning.AT_COST, delta=1e-6, unit=people.unit
-    )
+    person = Plan(ball=ball, rule=EVERY, mechanism=mechanism, epsilon=AT_COST, delta=1e-6, unit=people.unit)
     value = pais.run(person, people, random_state=1).value.moment
     assert np.allclose(value, np.outer(rows[0], rows[0]), atol=0.01)
 
@@ -172,7 +170,7 @@ def test_a_person_with_many_rows_adds_no_more_than_one_row() -> None:
 def test_another_rule_than_the_planned_one_is_refused() -> None:
     mechanism = MomentSum(noise=GaussianNoise(scale=5.0), largest=4.0, n_rows=10)
     with pytest.raises(MismatchError, match="weight times squared norm"):
-        Plan(ball=BALL, rule=UniformRule(rate=0.5), mechanism=mechanism, epsilon=pais.planning.AT_COST, delta=1e-6)
+        Plan(ball=BALL, rule=UniformRule(rate=0.5), mechanism=mechanism, epsilon=AT_COST, delta=1e-6)
 
 
 def test_a_plan_of_second_moments_is_rebuilt_from_its_file(tmp_path: Path) -> None:
