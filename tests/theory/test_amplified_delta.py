@@ -111,8 +111,6 @@ def test_epsilon_at_delta_agrees_with_the_pld_accountant_within_its_discretisati
     assert abs(pais.epsilon_at_delta(delta, 1.01 * mu, probability) - pessimistic) > 3 * interval
 
 
-
-
 def test_epsilon_at_delta_is_a_safe_inverse_over_random_arguments() -> None:
     rng = np.random.default_rng(5)
     delta, mu = 10 ** rng.uniform(-12, -1, 5000), 10 ** rng.uniform(-3, 1.6, 5000)

@@ -82,10 +82,6 @@ def test_sampling_for_free_keeps_the_noise_of_all_rows_and_drops_rows(
     assert largest_on_grid(free) <= 1.0 + 1e-12
 
 
-
-
-
-
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
@@ -132,8 +128,6 @@ def test_private_norms_split_between_knots_give_exact_sums_of_a_tabulated_rule()
     direct = rule.probability(np.minimum(norms, 1.5)).sum()
     assert known.expected_size(rule) == pytest.approx(direct, rel=1e-12)
     assert known.n_rows == pytest.approx(10000, rel=1e-12)
-
-
 
 
 def test_custom_rule_leaves_only_the_noise_to_solve() -> None:

@@ -62,8 +62,6 @@ def test_closed_form_and_algorithm_one_are_within_1e_12_of_fifty_digits_and_feas
                 assert weight == 1.0 or is_feasible(weight, loss, epsilon)
 
 
-
-
 def test_the_check_for_feasibility_can_fail() -> None:
     weight = pais.constrained_weight(pais.LinearProfile(0.0, 1.0), 0.3, epsilon=1.0)
     with mp.workdps(50):
@@ -112,8 +110,6 @@ def test_a_nonlinear_profile_gets_the_largest_root_in_fifty_digits() -> None:
             assert abs(weight - exact) <= mp.mpf("1e-12") * exact
 
 
-
-
 def test_a_custom_profile_with_constants_agrees_and_with_a_wrong_constant_is_refused() -> None:
     def loss(weight: FloatArray, norm: FloatArray) -> FloatArray:
         return weight * (0.1 + 0.5 * norm)
@@ -138,7 +134,3 @@ def test_record_without_loss_gets_the_largest_weight() -> None:
 
 def test_a_profile_that_ignores_weights_goes_to_the_cap() -> None:
     assert pais.constrained_weight(pais.PowerProfile(0.5, 0.0, 0.0), 0.3, epsilon=1.0) == pytest.approx(1e12)
-
-
-
-

@@ -180,8 +180,6 @@ def test_a_certified_sum_is_never_below_the_exact_one_and_never_above_what_was_s
     assert left >= stated - spent - 1e-15 * stated
 
 
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.floats(1e-12, 1e6), st.integers(2, 8))
 def test_displayed_prices_are_rounded_up_and_budgets_down(value: float, digits: int) -> None:

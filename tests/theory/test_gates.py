@@ -101,8 +101,6 @@ def test_sample_attributes_are_read_only() -> None:
         kept.__getstate__()
 
 
-
-
 def test_noise_with_a_shared_seed_does_not_depend_on_kept_rows() -> None:
     ball, rule = pais.Ball(radius=1.0), pais.UniformRule(rate=0.5)
     agree = 0
@@ -113,10 +111,6 @@ def test_noise_with_a_shared_seed_does_not_depend_on_kept_rows() -> None:
         negative = float(count) < (2.0 if kept_row else 0.0)  # type: ignore[arg-type]  # a count is a float
         agree += kept_row == negative
     assert 60 < agree < 140
-
-
-
-
 
 
 def test_probability_between_knots_stays_below_the_screen_ceiling() -> None:

@@ -42,8 +42,6 @@ def test_truncation_toward_zero_never_raises_a_norm(row: list[float], exponent: 
         assert x * y >= 0.0
 
 
-
-
 @pytest.mark.parametrize("scale", [1e-200, 3e-7, 0.7, 1.0, 5e9, 1e200])
 def test_the_lattice_of_a_scale_has_a_power_of_two_for_a_step_and_at_least_two_to_the_22_steps(scale: float) -> None:
     lattice = Lattice.for_scale(scale)
@@ -78,5 +76,3 @@ def test_a_release_does_not_depend_on_the_order_of_the_rows_in_a_single_bit(nois
         naive.add(sum((shuffled.rows[:, 0] * shuffled.weights).tolist()))
     # Sums of doubles do depend on it, so the test can tell.
     assert len(naive) > 1
-
-

@@ -183,5 +183,3 @@ def test_neighbours_reach_the_same_doubles(other: float) -> None:
     out_of_reach += [0.25 + 2.0**-54]
     assert all(naive_reaches(value, 0.0) for value in out_of_reach)
     assert not any(naive_reaches(value, 1.0) for value in out_of_reach)
-
-

@@ -184,14 +184,6 @@ def test_more_noise_never_costs_more_and_a_larger_budget_never_keeps_more(
     assert worst_case(wide, profile, radius=radius).upper <= least * more
 
 
-
-
-
-
-
-
-
-
 @quick
 @example(radius=17.0, first=16.5, second=21.02370810910205, third=25.0)
 @given(radius=radii, first=scales, second=scales, third=scales)
@@ -211,7 +203,3 @@ def test_a_joint_costs_the_sum_of_its_parts_and_not_less(
     exact = 1 / Fraction(first) + 1 / Fraction(third) + sums
     assert Fraction(together) >= exact
     assert together == pytest.approx(apart, rel=1e-10)
-
-
-
-

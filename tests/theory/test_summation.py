@@ -57,8 +57,6 @@ def test_permuting_blocks_threads_files_and_layouts_leave_every_bit_of_a_sum(
     assert len(naive) > 1
 
 
-
-
 def p_norm_at_most(values: list[Fraction], p: float, bound: Fraction) -> bool:
     """||values||_p <= bound, in rational arithmetic."""
     size = [abs(value) for value in values]
@@ -133,7 +131,3 @@ def test_a_clipped_row_is_within_the_radius_as_a_real_number_and_a_naively_clipp
     norm = np.linalg.norm(rows, ord=order, axis=1)
     # In the largest of coordinates nothing is added up, and a product may happen to round well.
     assert beyond(rows * (radius / norm)[:, None]) > (0 if math.isinf(order) else 10)
-
-
-
-

@@ -20,10 +20,6 @@ def test_chords_cost_few_extra_rows(epsilon: float, most: float) -> None:
     assert -1e-13 <= excess <= most
 
 
-
-
-
-
 def test_a_step_table_looks_up_the_first_knot_at_or_above_a_norm() -> None:
     profile = pais.PowerProfile(0.05, 0.3, 1.5)
     rule = pais.ConstrainedRule(profile=profile, radius=0.7, epsilon=1.0, n_knots=100)
@@ -42,8 +38,6 @@ def test_the_linear_look_up_would_be_infeasible_if_it_rounded_the_norm_down() ->
     below = pais.constrained_weight(profile, np.array([0.5]), epsilon=1.0)
     loss = float(profile(below, norm)[0])
     assert pais.amplified_epsilon(loss, float(1 / below[0])) > 1.0
-
-
 
 
 @pytest.mark.parametrize(

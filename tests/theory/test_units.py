@@ -126,9 +126,7 @@ def test_counts_sums_and_means_change_by_no_more_than_the_price(
     mechanism = MECHANISMS[mechanism_name](NOISES[noise_name], 6.0)
     order, rule = order_of(noise_name), rule_of(mechanism, kind)
     shares = [
-        share_of_price(mechanism, unit, rule, order, max_rows=max_rows)
-        for unit in units(order)
-        for max_rows in (1, 50)
+        share_of_price(mechanism, unit, rule, order, max_rows=max_rows) for unit in units(order) for max_rows in (1, 50)
     ]
     assert max(shares) <= 1.0 + ROOM
     # The price is not far above the loss of the unit with one row at the radius.
@@ -184,8 +182,6 @@ def test_all_rounds_of_k_means_change_by_no_more_than_the_price(mechanism: str, 
             assert share <= 1.0 + ROOM
             largest = max(largest, share)
     assert largest > 0.5
-
-
 
 
 def round_share(mechanism: str, flat: float, unit: Floats, *, center: float = 0.0, **changes: Any) -> float:

@@ -111,10 +111,6 @@ def test_bound_is_valid_when_the_cell_limit_is_reached(monkeypatch: pytest.Monke
     assert worst.gap > 1e-3
 
 
-
-
-
-
 class CappedProfile(pais.LinearProfile):
     """Never falls in weight or norm, and is not linear in the norm."""
 
