@@ -220,3 +220,15 @@ def test_a_delta_within_the_rounding_of_the_accountant_is_not_composed() -> None
     parts = [Part(what="count", epsilon=0.1)] * 20
     assert composition._composed(parts, 21 * composition._HIDDEN, 2.0) == math.inf
     assert tight_epsilon(parts, 1e-14) == 2.0
+
+
+@pytest.mark.parametrize(("mechanism", "delta"), [("gaussian", 1e-6), ("l2", 0.0)])
+def test_losses_of_records_stay_within_the_plan_and_come_near(mechanism: str, delta: float) -> None:
+    norms = pais.NormDistribution.from_quantiles(lambda level: RADIUS * level**0.5, n_rows=5000, radius=RADIUS)
+    settings = {"n_clusters": 3, "n_features": 3, "epsilon": 1.0, "delta": delta, "mechanism": mechanism}
+    for sampling in ("constrained", "uniform"):
+        plan = pais.plan_kmeans(ball=BALL, norms=norms, sampling=sampling, sample_size=500, **settings)
+        losses = pais.record_losses(plan, np.linspace(0.0, RADIUS, 200))
+        assert losses.max() <= 1.0 + 1e-9
+        # The rounds charge all records alike, because that needs the least noise.
+        assert np.median(losses) > 0.9

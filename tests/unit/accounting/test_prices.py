@@ -64,8 +64,6 @@ def test_a_price_becomes_a_float_that_is_not_below_it(make: Callable[..., Any], 
     assert math.copysign(1.0, price) == 1.0
 
 
-
-
 @pytest.mark.parametrize("bad", [[], (0.5,), ({"what": "a", "epsilon": 0.1, "delta": 0.0},), None, "ab"], ids=repr)
 def test_spent_must_be_a_tuple_of_parts(bad: Any) -> None:
     sample = pais.sample(np.ones((3, 2)), ball=BALL, rule=pais.UniformRule(rate=1.0))
