@@ -155,8 +155,6 @@ def test_norms_beyond_the_radius_are_refused_and_not_clipped(name: str) -> None:
     assert np.all(rule.probability([0.0, RADIUS]) > 0.0)
 
 
-
-
 def test_bounds_bracket_the_probability_on_every_cell_between_breakpoints(rule: Rule) -> None:
     rng = np.random.default_rng(2)
     points = rule.breakpoints(RADIUS)

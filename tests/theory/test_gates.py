@@ -88,8 +88,6 @@ def test_a_size_with_probabilities_near_delta_gets_noise_that_protects_kept_rows
         pais.calibrate("uniform", profile, ONE, noise=0.5 * answer.noise, delta=0.5, sample_size=10.0)
 
 
-
-
 def test_noise_with_a_shared_seed_does_not_depend_on_kept_rows() -> None:
     ball, rule = pais.Ball(radius=1.0), pais.UniformRule(rate=0.5)
     agree = 0

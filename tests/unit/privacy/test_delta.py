@@ -62,8 +62,6 @@ def test_default_delta_is_never_above_either_limit_and_hardly_below(n_rows: floa
     assert guarantee.delta_concern(delta, n_rows) is None
 
 
-
-
 @pytest.mark.parametrize("of", [pais.DPKMeans, pais.KMeansSettings])
 def test_delta_is_left_out_by_default(of: Any) -> None:
     assert inspect.signature(of).parameters["delta"].default is None
@@ -168,8 +166,6 @@ def test_plan_explains_how_delta_was_chosen() -> None:
     assert "the default for the stated number of rows" in plan.explain()
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9), delta=1e-7)
     assert "default" not in plan.explain()
-
-
 
 
 @pytest.mark.parametrize("bad", [0.0, -1e-6, 1.0, math.nan, "1e-6", True])
