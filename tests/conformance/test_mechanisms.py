@@ -38,7 +38,7 @@ from pais import (
 )
 from pais._base.randomness import SeededBits
 from pais.mechanisms.base import Mechanism
-from tests.conformance.mechanism_cases import (
+from tests.support.mechanism_cases import (
     DELTA,
     MECHANISMS,
     NOISES,

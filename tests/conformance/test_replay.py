@@ -11,7 +11,7 @@ import pytest
 
 import pais
 from pais.auditing.replay import replay
-from tests.conformance.replay_cases import (
+from tests.support.replay_cases import (
     ARRAYS,
     BY,
     COLUMNS,

@@ -37,7 +37,7 @@ from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.kmeans.mechanism import LloydSample, Round
 from pais.kmeans.sums import ResidualRound, ResidualSample
 from pais.mechanisms.noise import laplace_noise
-from tests.support.clipped_sums import clipped_sum
+from tests.support.sampler_cases import clipped_sum
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0

@@ -22,7 +22,7 @@ from pais.data.engines import files, local as members, streams, streams as batch
 from pais.data.engines.base import Engine, Thinning
 from pais.planning.norm_survey import _NormCounts
 from tests.conformance.streams import STREAMS, shuffled
-from tests.support.clipped_sums import clipped_sum
+from tests.support.sampler_cases import clipped_sum
 
 Floats = NDArray[np.float64]
 FEATURES = ("x", "y", "z")

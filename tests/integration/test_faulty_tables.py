@@ -12,7 +12,7 @@ import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.data.engines import files
-from tests.integration.fault_cases import CANARY, STATED, N, pais, parquet, refused, rows, table, texts_of
+from tests.support.faulty_data import CANARY, STATED, N, pais, parquet, refused, rows, table, texts_of
 
 # -- CSV files -----------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from pais._base.lattice import Lattice
 from pais.data.engines.base import WeightedRows
 from pais.mechanisms.base import Extent
 from pais.mechanisms.noise import NoiseLaw
-from tests.theory.noise_cases import content, seeded
+from tests.support.lattice_cases import random_content, seeded
 
 # ---------------------------------------------------------------- contributions
 
@@ -64,7 +64,7 @@ def taken(rows: WeightedRows, index: NDArray[np.intp]) -> WeightedRows:
 
 @pytest.mark.parametrize("noise", [GaussianNoise(scale=0.3), LpNoise(scale=0.3, p=2.0), laplace_noise(0.3)], ids=str)
 def test_a_release_does_not_depend_on_the_order_of_the_rows_in_a_single_bit(noise: NoiseLaw) -> None:
-    rows, ball = content(3000, 5, seed=1), Ball(radius=1e5, order=noise.order)
+    rows, ball = random_content(3000, 5, seed=1), Ball(radius=1e5, order=noise.order)
     total = WeightedSum(noise=noise).measure(rows, ball, seeded(7))
     count = WeightedCount(noise=noise).measure(rows, ball, seeded(7))
     naive = set()

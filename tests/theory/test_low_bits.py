@@ -13,8 +13,8 @@ from pais import Ball, GaussianNoise, WeightedCount, WeightedMean, WeightedSum, 
 from pais._base.lattice import IntArray, Lattice
 from pais.kmeans.mechanism import LloydSample, Round, count_lattice, sum_lattice
 from pais.kmeans.sums import ResidualSample, SecondMoment, Steps
+from tests.support.lattice_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 from tests.support.residual_cases import MECHANISMS, round_of
-from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]
 

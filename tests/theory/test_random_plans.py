@@ -31,7 +31,7 @@ from pais import (
     worst_case,
 )
 from pais.accounting.part import certified_epsilon
-from tests.theory.attack_cases import SMALLEST
+from tests.support.lattice_cases import SMALLEST
 
 Floats = NDArray[np.float64]
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

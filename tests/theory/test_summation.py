@@ -17,8 +17,8 @@ from pais._base.lattice import Lattice
 from pais.data.engines import memory as memory_engine
 from pais.data.engines.blocks import ColumnBlock, RowBlock
 from pais.data.sources import source
-from tests.support.clipped_sums import clipped_sum
-from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, naive_total, noises
+from tests.support.lattice_cases import NOISES, SMALLEST, awkward_rows, naive_total, noises
+from tests.support.sampler_cases import clipped_sum
 
 Floats = NDArray[np.float64]
 ULP = 2.0**-52

@@ -18,7 +18,7 @@ from pais.data.sources import source
 from pais.planning.norm_counts import NormCounts
 from pais.planning.norm_survey import _best_octave, _first_pass, _noisy_mean, shrunk_mean, survey
 from pais.planning.survey_noise import SurveyNoise
-from tests.support.survey_cases import cloud
+from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]
 # Bins have twelve to the octave.

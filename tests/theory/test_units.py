@@ -26,7 +26,7 @@ from pais.kmeans.sums import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
 from pais.planning.norm_survey import _NormCounts, charged_survey
 from pais.planning.survey_noise import SurveyNoise
-from tests.conformance.mechanism_cases import MECHANISMS, NOISES, order_of
+from tests.support.mechanism_cases import MECHANISMS, NOISES, order_of
 from tests.support.residual_cases import round_of
 from tests.support.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened, table_of
 

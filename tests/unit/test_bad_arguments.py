@@ -40,7 +40,7 @@ from pais import (
     sample,
     worst_case,
 )
-from tests.unit.bad_values import BALL, CANARY, EVERY, GAUSSIAN, LINEAR, NORMS, each_refused, kept, refused
+from tests.support.bad_values import BALL, CANARY, EVERY, GAUSSIAN, LINEAR, NORMS, each_refused, kept, refused
 
 # -- configured numbers ----------------------------------------------------------------------------------------
 

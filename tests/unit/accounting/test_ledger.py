@@ -20,7 +20,7 @@ import pais
 from pais._base.numerics import exact
 from pais.accounting.part import Part, down, up
 from pais.accounting.stores import parts_of
-from tests.unit.accounting.ledger_cases import RADIUS, model, plan, rows
+from tests.support.ledger_cases import RADIUS, model, plan, rows
 
 
 def test_spends_are_recorded_and_the_rest_remains(make: Callable[..., pais.Ledger]) -> None:

@@ -24,7 +24,7 @@ from pais._base.randomness import BitSource
 from pais._base.tape import TAPE
 from pais.accounting import stores
 from pais.accounting.part import what_is_left
-from tests.unit.accounting.ledger_cases import RADIUS, model, norms, plan, rows
+from tests.support.ledger_cases import RADIUS, model, norms, plan, rows
 
 
 def test_fits_runs_and_surveys_are_charged_once_each(make: Callable[..., pais.Ledger]) -> None:

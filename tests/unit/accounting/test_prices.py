@@ -13,7 +13,14 @@ from hypothesis import given, settings, strategies as st
 
 import pais
 from pais.accounting.part import Part, survey_shift
-from tests.unit.price_cases import BALL, survey
+
+BALL = pais.Ball(radius=1.0)
+NORMS = pais.NormDistribution(norms=np.array([0.5]), masses=np.array([1000.0]), radius=1.0)
+
+
+def survey(**changes: Any) -> pais.Survey:
+    return pais.Survey(**{"ball": BALL, "norms": NORMS, "epsilon": 0.1, "secure_randomness": True, **changes})
+
 
 COUNT = pais.WeightedCount(noise=pais.laplace_noise(4.0))
 MAKERS: dict[str, Callable[..., Any]] = {
