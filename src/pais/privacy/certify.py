@@ -27,9 +27,11 @@ from pais.privacy.rules import ConstrainedRule, Rule
 # Called with (q_low, q_high, z): loss of a record with probability <= q_high, weight <= 1/q_low and norm <= z.
 _Bound = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
+# Memory is the limit: some arrays of this many doubles. Smooth rules and profiles need a few thousand cells.
 _MOST_CELLS = 2**18
 
-#: Tolerance of calibration and of certificates. Both must use the same value to agree to the last bit.
+#: Tolerance of calibration and of certificates: the noise is at most this share larger than it must be. Both must use
+#: the same value to agree to the last bit.
 CERTIFIED_TOLERANCE = 1e-7
 
 #: Tolerance for the loss of kept records, which is only compared with a limit and needs fewer digits.
