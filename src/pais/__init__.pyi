@@ -85,10 +85,11 @@ from .privacy.amplification import (
 )
 from .privacy.calibration import Calibration as Calibration, calibrate as calibrate
 from .privacy.certify import WorstCase as WorstCase, worst_case as worst_case, worst_case_if_kept as worst_case_if_kept
-from .privacy.custom_profiles import CustomProfile as CustomProfile, CustomShiftProfile as CustomShiftProfile
 from .privacy.norms import NormDistribution as NormDistribution
 from .privacy.profiles import (
     Assumptions as Assumptions,
+    CustomProfile as CustomProfile,
+    CustomShiftProfile as CustomShiftProfile,
     Finding as Finding,
     GaussianProfile as GaussianProfile,
     LinearProfile as LinearProfile,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pais import Ball, GaussianNoise
 from pais.data.engines.base import WeightedRows
 from pais.kmeans.rounds import LloydSample, ResidualRound, ResidualSample, Round, RowGrid, most_bits
-from tests.theory.noise_cases import content, nearest, seeded
+from tests.support.lattice_cases import nearest, random_content, seeded
 
 Floats = NDArray[np.float64]
 
@@ -133,7 +133,7 @@ def test_counts_and_sums_of_clusters_are_those_of_brute_force_when_the_noise_is_
 
 
 def test_a_round_releases_the_same_bits_for_any_order_of_the_rows() -> None:
-    rows, weights = content(2000, 3, seed=12).rows, content(2000, 3, seed=12).weights
+    rows, weights = random_content(2000, 3, seed=12).rows, random_content(2000, 3, seed=12).weights
     ball = Ball(radius=1e5)
     centers = np.random.default_rng(13).standard_normal((4, 3))
     order = np.random.default_rng(14).permutation(2000)

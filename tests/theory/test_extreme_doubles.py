@@ -30,7 +30,7 @@ from pais import (
 from pais._base.lattice import Lattice
 from pais._base.randomness import BitSource
 from pais.data.engines.base import Engine, Fold, Thinning
-from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, naive_total, noises, on_lattice, seeded
+from tests.support.lattice_cases import NOISES, SMALLEST, OneWord, content, naive_total, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from pais.accounting.ledger import accounts
 from pais.planning.survey_noise import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.joint import delta_after, joint_delta, kept_limit_of_rounds
-from tests.support.survey_cases import cloud
+from tests.support.sampler_cases import cloud
 
 DELTA = 1e-6
 RULES = ["none", "uniform"]

@@ -10,16 +10,9 @@ from pais.kmeans.mechanism import KMeans
 from pais.kmeans.rounds import ResidualRound, SecondMoment
 from pais.mechanisms.noise import GaussianNoise
 
-NUMBERS = [
-    np.int16(300),
-    np.uint8(20),
-    np.int32(65_537),
-    np.int64(3),
-    np.float32(3e-22),
-    np.float16(1.1),
-    np.float32(1.1),
-]
-SHARES = [np.float16(0.1), np.float32(0.3), np.int8(0), np.int8(1)]
+# Their squares wrap around, vanish or lose digits.
+NUMBERS = [np.uint8(20), np.int32(65_537), np.float32(3e-22), np.float16(1.1)]
+SHARES = [np.float16(0.1), np.int8(1)]
 
 
 def losses(profile: pais.Profile, radius: float) -> list[float]:

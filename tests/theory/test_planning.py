@@ -204,15 +204,6 @@ def test_an_independent_accountant_finds_the_epsilon_of_the_plan(fact: Facts) ->
     assert above == pytest.approx(fact.epsilon, abs=3 * step + 1e-3 * fact.epsilon)
 
 
-@pytest.mark.slow
-@settings(FEWER, max_examples=8)
-@given(facts())
-def test_equal_public_arguments_make_equal_plans(fact: Facts) -> None:
-    norms = fact.norms()
-    assert fact.plan(norms=norms) == fact.plan(norms=norms)
-    assert fact.plan(norms=norms).explain() == fact.plan(norms=fact.norms()).explain()
-
-
 @FEWER
 @given(facts())
 def test_the_unit_of_the_data_only_scales_radii_and_the_noise_of_the_moment(fact: Facts) -> None:
@@ -288,19 +279,6 @@ def test_planned_kmeans_has_enough_cells_and_rounds(fact: Facts) -> None:
     assert 1 <= mechanism.explore < len(mechanism.rounds)
     assert len(mechanism.rounds) - started_by_a_round >= 1
     assert mechanism.order == (1.0 if fact.mechanism == "laplace" else 2.0)
-
-
-@pytest.mark.parametrize("mechanism", ["laplace", "l2"])
-@pytest.mark.parametrize("n_iterations", [1, 7])
-def test_the_profile_of_the_papers_algorithm_is_that_of_lloyd(mechanism: str, n_iterations: int) -> None:
-    fact = Facts(10, 8, 1e5, 3.0, 0.3, 2.0, "constrained", None, mechanism)
-    made = kmeans_of(fact.plan(algorithm="paper", n_iterations=n_iterations))
-    (round_,) = set(made.rounds)
-    assert len(made.rounds) == n_iterations
-    assert (made.cells, made.explore) == (10, 0)
-    weight, norm = np.array([1.0, 2.5, 40.0]), np.array([0.0, 1.3, 3.0])
-    expected = n_iterations * (1.0 / round_.count_noise.scale + norm / round_.sum_noise.scale) * weight
-    np.testing.assert_allclose(made.profile(weight, norm), expected, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 import pais
 from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.lattice import Tails, rounded_noise
-from pais._base.randomness import SeededBits, bit_source
-from pais.data.engines.base import WeightedRows
+from pais._base.randomness import SeededBits
 from pais.kmeans import rounds as residual
 from pais.kmeans.rounds import ResidualRound, ResidualSample, SecondMoment
 from pais.mechanisms.noise import NoiseLaw
@@ -28,7 +27,6 @@ from tests.support.residual_cases import (
     loss_of,
     norm_of,
     round_of,
-    without_noise,
 )
 
 Floats = NDArray[np.float64]
@@ -254,13 +252,6 @@ def test_a_round_is_the_sum_of_the_rounds_of_single_rows(mechanism: str, d: int)
         assert np.array_equal(several.values[number], sum(one.values[number] for one in alone))
 
 
-def test_an_empty_sample_releases_noise_alone() -> None:
-    round_ = round_of("l2")
-    cells = cells_of(round_, 3, 4, np.random.default_rng(0))
-    steps = exact_steps(np.zeros((0, 3)), np.zeros(0), round_, cells, largest_weight=1.0)
-    assert all(not np.any(values) for values in steps.values)
-
-
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_row_at_norm_zero_has_no_residual_if_the_price_has_no_flat_part(mechanism: str) -> None:
     for radius in (1e-99, 1.0, 1e99):
@@ -396,10 +387,10 @@ def planned(scale: float, mechanism: str = "gaussian") -> ResidualRound:
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "l2"])
-@pytest.mark.parametrize("scale", [1e-9, 1e-2, 1.0, 300.0, 1e6, 1e9])
-@pytest.mark.parametrize("n_rows", [1.0, 1e3, 1e9, 1e12])
-@pytest.mark.parametrize("largest", [1.0, 1e3, 1e9])
-@pytest.mark.parametrize("d", [1, 100, 10_000])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6, 1e9])
+@pytest.mark.parametrize("n_rows", [1.0, 1e12])
+@pytest.mark.parametrize("largest", [1.0, 1e9])
+@pytest.mark.parametrize("d", [1, 10_000])
 def test_contributions_totals_and_noise_fit_into_integers(
     mechanism: str, scale: float, n_rows: float, largest: float, d: int
 ) -> None:
@@ -417,18 +408,6 @@ def test_contributions_totals_and_noise_fit_into_integers(
         assert sizes.weight_bits >= 4
 
 
-@pytest.mark.parametrize("n_rows", [1e3, 1e6, 1e8])
-def test_weights_lose_less_than_a_thousandth(n_rows: float) -> None:
-    """Noisy counts are below the true ones by what truncation takes from the weights."""
-    assert residual.Steps.of((planned(30.0),), 20, n_rows, 5.0).weight_bits == 10
-
-
-def test_a_trillion_rows_keep_the_places_of_their_weights() -> None:
-    sizes = residual.Steps.of((planned(0.5),), 2, 1e12, 1.0)
-    assert sizes.weight_bits == 4
-    assert sizes.grid_bits >= 14
-
-
 @pytest.mark.parametrize("law", [GaussianNoise(scale=1.0), laplace_noise(1.0), LpNoise(scale=1.0, p=2.0)], ids=repr)
 def test_noise_of_more_than_64_bits_is_exact_modulo_their_number(law: NoiseLaw) -> None:
     """Beyond 2**63 steps a conversion gives one and the same number, which would show the sum behind it."""
@@ -442,20 +421,6 @@ def test_noise_of_more_than_64_bits_is_exact_modulo_their_number(law: NoiseLaw) 
             middle = [(mp.mpf(word) + mp.mpf(0.5)) / mp.mpf(2) ** 192 for word in words]
             exact = [int(mp.floor(scale * v + 0.5)) for v in law.evaluate_exactly(middle, tails.signs[row].tolist())]
         assert [(int(value) - e) % 2**64 for value, e in zip(steps[row], exact, strict=True)] == [0, 0]
-
-
-def test_large_noise_has_its_deviation() -> None:
-    """Noise far beyond the sums has the deviation it should have."""
-    round_ = planned(2.0**50)
-    sample = ResidualSample(
-        WeightedRows(rows=np.array([[0.5]]), weights=np.ones(1)), (round_,), n_rows=10.0, largest_weight=1.0
-    )
-    cells = (np.zeros((1, 1)), np.ones(1), np.ones(1, dtype=bool))
-    noisy = [sample.summarise(*cells, round_, bit_source(seed)).noisy_residuals[0, 0] for seed in range(200)]
-    assert 0.8 < float(np.std(noisy)) / 2.0**50 < 1.2
-    with without_noise() as (_, scales):
-        sample.summarise(*cells, round_, bit_source(0))
-    assert scales[2][0] < 2.0**60
 
 
 def test_the_price_is_that_of_the_rounds_at_hand() -> None:

@@ -1,4 +1,4 @@
-"""Noise laws, awkward rows and naive sums for the attacks on numbers."""
+"""Noise laws, seeded bits, awkward rows, naive sums and exact nearest centers for the tests of numbers on a lattice."""
 
 from __future__ import annotations
 
@@ -66,3 +66,20 @@ def awkward_rows(n: int, seed: int) -> Floats:
 
 def naive_total(rows: Floats) -> tuple[float, ...]:
     return tuple(functools.reduce(lambda total, row: total + row, rows).tolist())
+
+
+def random_content(n: int, d: int, seed: int) -> WeightedRows:
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((n, d)) * np.exp2(rng.integers(-30, 10, (n, 1)))
+    return WeightedRows(rows=rows, weights=1.0 + rng.exponential(50.0, n))
+
+
+def nearest(rows: Floats, centers: Floats) -> list[int]:
+    """The nearest center of each row in rational arithmetic; ties go to the first."""
+    exact_centers = [[Fraction(x) for x in center] for center in centers.tolist()]
+    labels = []
+    for row in rows.tolist():
+        exact = [Fraction(x) for x in row]
+        squares = [sum((x - c) ** 2 for x, c in zip(exact, center, strict=True)) for center in exact_centers]
+        labels.append(squares.index(min(squares)))
+    return labels
