@@ -17,8 +17,7 @@ from pais.data.cells import is_text, numbers_of_objects, whole_numbers_of_object
 from pais.data.checks import is_numeric, require_columns
 from pais.data.columns import Columns, Layout, Missing
 from pais.data.dialect import CSVFile, Dialect
-from pais.data.engines.arrow import ArrowEngine
-from pais.data.engines.files import files_of
+from pais.data.engines.files import ArrowEngine, files_of
 from pais.data.ids import ids_of_objects
 from pais.data.schema import Schema
 from pais.errors import DataError

@@ -16,10 +16,10 @@ from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.accounting.ledger import accounts
 from pais.data.engines.base import Engine
-from pais.data.labels import CenterModel, cost, nearest, square_distances
 from pais.data.sources import is_streamed
 from pais.errors import NotProtectedError
 from pais.estimator import PrivateEstimator
+from pais.kmeans.labels import CenterModel, cost, nearest, square_distances
 from pais.kmeans.page import segment_lines
 from pais.kmeans.pictures import Plotted, elbow_of
 from pais.kmeans.planning import KMeansSettings

@@ -15,8 +15,8 @@ from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais.data.checks import all_of
 from pais.data.kinds import Categories, Intervals
-from pais.data.labels import nearest
 from pais.errors import ArgumentError
+from pais.kmeans.labels import nearest
 from pais.kmeans.mechanism import KMeans
 from pais.kmeans.value import CellModel, Elbow, KMeansValue
 from pais.planning.fit import CLEAR, Fit

@@ -139,6 +139,8 @@ class Block(ABC):
     owners: Numbers | None = None
     masses: Numbers | None = None
     mass_step: float = 1.0
+    # Whether it takes longer to gather single rows than to measure all of them.
+    gathers_slowly = False
 
     @property
     def n_rows(self) -> int:
@@ -249,6 +251,7 @@ class RowBlock(Block):
     def __init__(self, rows: NDArray[np.generic], identity: NDArray[np.uint64]) -> None:
         self._rows = rows
         self.identity = identity
+        self.gathers_slowly = not rows.flags.c_contiguous
 
     @property
     def n_features(self) -> int:

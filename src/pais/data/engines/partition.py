@@ -12,7 +12,7 @@ import itertools
 import pickle
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,11 +35,10 @@ from pais._base.randomness import (
 )
 from pais.data.columns import Layout
 from pais.data.dialect import Dialect
-from pais.data.engines.base import Fold, KeptRows, Thinning, quiet
+from pais.data.engines.base import Fold, KeptRows, Sampling, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock, Screen
-from pais.data.engines.local import Members, UnitThinning
+from pais.data.engines.local import Members, UnitSampling
 from pais.data.ids import HashIndex, normalised
-from pais.data.labels import NO_LABEL, nearest
 from pais.data.units import Unit, UnitHash, seeded_identity
 from pais.errors import DataError, PaisError
 
@@ -126,7 +125,7 @@ def over_partition(pickled: bytes, partition: int, batches: Iterator[pa.RecordBa
 
     Errors are sent back as notes instead of being raised, because Spark would show raised errors, which can quote rows.
     """
-    work: Work | None = None
+    work: Task | None = None
     schema: pa.Schema | None = None
 
     def answer_to(batch: pa.RecordBatch | None) -> pa.RecordBatch | None:
@@ -273,7 +272,7 @@ class Numbering:
         return mixed64(content + number.astype(np.uint64))
 
 
-class Work(ABC):
+class Task(ABC):
     """The work on a partition. It is pickled and sent to the workers.
 
     Each worker unpickles its own copy for each partition, so a copy may hold the state of its pass.
@@ -292,7 +291,7 @@ class Work(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Converting(Work):
+class NumbersTask(Task):
     """Convert text columns to numbers and leave other columns unchanged, for frames that are sorted by them later."""
 
     names: tuple[str, ...]
@@ -305,7 +304,7 @@ class Converting(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Encoding(Work):
+class VectorsTask(Task):
     """Replace features by scaled vectors, one column per coordinate, for frames that are sorted by them later."""
 
     layout: Layout
@@ -322,7 +321,7 @@ class Encoding(Work):
 
 
 @dataclass(kw_only=True)
-class Folding(Work):
+class FoldTask(Task):
     """Add the contributions of the rows of each partition."""
 
     reading: Reading
@@ -350,11 +349,11 @@ class Folding(Work):
 
 
 @dataclass(kw_only=True, repr=False)
-class Thin(Work):
+class SampleTask(Task):
     """Sample the rows of each partition. `key` and everything derived from it are secret."""
 
     reading: Reading
-    thinning: Thinning
+    sampling: Sampling
     screen: Screen
     seeded: KeyedBits | None
     key: bytes
@@ -383,12 +382,12 @@ class Thin(Work):
     def _kept(self, block: Block) -> KeptRows:
         if self._ids is not None:
             block.identity = self._ids.of(block.columns())
-        return self.thinning.keep(block, self.screen, self._bits)
+        return self.sampling.keep(block, self.screen, self._bits)
 
     def _kept_units(self, block: Block, members: Members) -> KeptRows:
         """Sample the units of a block. A draw depends on the id alone, so another attempt keeps the same units."""
         identify = seeded_identity if self.seeded is not None else UnitHash(self.key).words
-        sample = UnitThinning(members=members, thinning=self.thinning, identify=identify)
+        sample = UnitSampling(members=members, sampling=self.sampling, identify=identify)
         sample.measure(block)
         sample.draw(self._bits)
         return sample.keep(block)
@@ -434,14 +433,17 @@ def rows_of(content: pa.ChunkedArray, n_features: int) -> FloatArray:
 
 
 def label_batches(
-    reading: Reading, centers: FloatArray, name: str, batches: Iterator[pa.RecordBatch]
+    reading: Reading,
+    label: Callable[[NDArray[np.generic]], NDArray[np.int32]],
+    name: str,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the carried columns with the label of each row, null if a value is missing. Errors quote no value."""
+    """Yield the carried columns with the label of each row, null for a label below 0. Errors quote no value."""
     for batch in batches:
         problem = None
         try:
             block, carried = reading.block(batch)
-            labels = nearest(block.rows(), centers)
+            labels = label(block.rows())
         except Exception as error:
             problem = type(error).__name__
         if problem is not None:
@@ -449,4 +451,4 @@ def label_batches(
                 f"pais cannot label the rows ({problem}). The message is hidden, since it can quote rows."
             )
         columns = dict(zip(carried.schema.names, carried.columns, strict=True))
-        yield pa.RecordBatch.from_pydict(columns | {name: pa.array(labels, mask=labels == NO_LABEL)})
+        yield pa.RecordBatch.from_pydict(columns | {name: pa.array(labels, mask=labels < 0)})
