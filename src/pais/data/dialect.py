@@ -25,8 +25,7 @@ import pyarrow.fs as pa_fs
 from numpy.typing import NDArray
 
 from pais._base.validate import attempt
-from pais.data import typed
-from pais.data.cells import numbers_of_text, trimmed, with_decimal_points
+from pais.data.cells import days_of, numbers_of, numbers_of_text, trimmed
 from pais.errors import ArgumentError, DataError
 
 #: Separators that a header can show, and their names.
@@ -138,7 +137,11 @@ class Dialect:
             )
             others = pc.if_else(pc.match_substring_regex(column, mark), pa.scalar(None, column.type), column)
             column = pc.if_else(grouped, pc.replace_substring_regex(column, mark, ""), others)
-        return with_decimal_points(column, self.decimal or ".")
+        if self.decimal != ",":
+            return column
+        # With a decimal comma, a cell with a point is not a number.
+        pointed = pc.replace_substring(column, ",", ".")
+        return pc.if_else(pc.match_substring(column, "."), pa.scalar(None, column.type), pointed)
 
 
 @dataclass(frozen=True)
@@ -297,7 +300,7 @@ def likely_forms(cells: pa.Array, kind: str, dialect: Dialect) -> tuple[list[Dia
 def is_read(cells: pa.Array, kind: str, dialect: Dialect) -> NDArray[np.bool_]:
     """Which text cells are numbers, or dates, in a dialect."""
     plain = dialect.cells(cells, kind)
-    return np.isfinite(typed.numbers_of(plain) if kind == "numbers" else typed.days_of(plain))
+    return np.isfinite(numbers_of(plain) if kind == "numbers" else days_of(plain))
 
 
 def recognised(columns: Mapping[str, Sequence[pa.Array]], dialect: Dialect) -> Dialect | None:

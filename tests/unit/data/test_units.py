@@ -17,9 +17,8 @@ from hypothesis import example, given, settings, strategies as st
 
 from pais import ArgumentError, Ball, DataError, Facts, MismatchError, NormDistribution, UniformRule, sample
 from pais._base.randomness import StreamBits
-from pais.data.ids import ids_of_objects, normalised
 from pais.data.sources import source
-from pais.data.units import Unit, UnitHash, people_word, seeded_identity
+from pais.data.units import Unit, UnitHash, ids_of_objects, normalised, people_word, seeded_identity
 
 KEY = bytes(range(32))
 

@@ -41,8 +41,8 @@ from pais.data.dialect import (
 from pais.data.engines.base import Engine
 from pais.data.engines.blocks import Block, empty_block
 from pais.data.engines.local import LocalEngine, MemoryEngine, block_of
-from pais.data.ids import joined, kind_of_ids
 from pais.data.schema import Schema
+from pais.data.units import joined, kind_of_ids
 from pais.errors import DataError
 
 T = TypeVar("T")

@@ -36,9 +36,8 @@ from pais.data.engines.base import (
     quiet,
 )
 from pais.data.engines.blocks import Block, ColumnBlock, Numbers, RowBlock
-from pais.data.ids import HashIndex
 from pais.data.schema import Schema
-from pais.data.units import Unit, UnitHash, seeded_identity
+from pais.data.units import HashIndex, Unit, UnitHash, seeded_identity
 from pais.errors import DataError
 
 T = TypeVar("T")

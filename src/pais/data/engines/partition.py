@@ -38,8 +38,7 @@ from pais.data.dialect import Dialect
 from pais.data.engines.base import Fold, KeptRows, Sampling, quiet
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock, Screen
 from pais.data.engines.local import Members, UnitSampling
-from pais.data.ids import HashIndex, normalised
-from pais.data.units import Unit, UnitHash, seeded_identity
+from pais.data.units import HashIndex, Unit, UnitHash, normalised, seeded_identity
 from pais.errors import DataError, PaisError
 
 # Occurrence numbers and the row numbers in the table have 32 bits each.

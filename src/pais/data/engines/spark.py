@@ -55,8 +55,8 @@ from pais.data.engines.partition import (
     label_batches,
     rows_of,
 )
-from pais.data.ids import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
 from pais.data.schema import Schema
+from pais.data.units import BLANKS, FIRST_LOSSY, LOSSY_FLOAT, LOST, WHOLE_FLOAT
 from pais.errors import ArgumentError, DataError
 
 T = TypeVar("T")
