@@ -232,6 +232,8 @@ def days_of(column: pa.Array) -> FloatArray:
     Every unit gives the same double for the same instant: it is the correctly rounded quotient of two whole numbers.
     """
     column = _decoded(column)
+    if pa.types.is_null(column.type):
+        return np.full(len(column), np.nan)
     if is_text(column.type):
         texts = texts_of(column)
         dates = _dates_of_text(texts)

@@ -1,4 +1,8 @@
-"""Ranges of numbers and periods of dates, stated as groups: each cell belongs to one of them or to none."""
+"""The kinds of columns, and the coordinates that their cells have in the vector of a row.
+
+Numbers with bounds, a scale or bounds yet to be found, dates, truth values and categories; and groups, which are ranges
+of numbers or periods of dates: each cell belongs to one of them or to none.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,6 @@ import statistics
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -99,7 +102,9 @@ class Column(ABC):
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether cells of this type can be converted. Text is converted cell by cell."""
         kind = value_type(kind)
-        return is_number(kind) or is_text(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind)
+        if is_text(kind) or pa.types.is_null(kind):
+            return True
+        return is_time(kind) if self.form == "dates" else is_number(kind) or pa.types.is_boolean(kind)
 
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         """Return a column of Python objects as cells that `encode` reads, one by one."""
@@ -281,20 +286,9 @@ class _Affine(Column):
         rule = "a number in [1e-9, 1e9]"
         object.__setattr__(self, "factor", validate.number("factor", self.factor, rule=rule, low=1e-9, high=1e9))
 
-    @property
-    @abstractmethod
-    def center(self) -> float: ...
-
-    @property
-    @abstractmethod
-    def unit_scale(self) -> float: ...
-
     def to_dict(self) -> dict[str, Any]:
-        own = {
-            **({} if self.factor == 1.0 else {"factor": self.factor}),
-            **({"is_target": True} if self.is_target else {}),
-        }
-        return {**super().to_dict(), **own}
+        own = {"factor": self.factor} if self.factor != 1.0 else {}
+        return {**super().to_dict(), **own, **({"is_target": True} if self.is_target else {})}
 
     @property
     def fills_missing(self) -> bool:
@@ -394,15 +388,11 @@ class Dates(Bounds):
     def form(self) -> str:
         return "dates"
 
-    def accepts(self, kind: pa.DataType) -> bool:
-        kind = value_type(kind)
-        return is_time(kind) or is_text(kind) or pa.types.is_null(kind)
-
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return texts_of_objects(cells)
 
     def numbers(self, cells: pa.Array) -> FloatArray:
-        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else days_of(cells)
+        return days_of(cells)
 
     def times(self, date_in_days: FloatArray) -> NDArray[Any]:
         """Return decoded days as `datetime64`, rounded to whole days if the bounds are whole days."""
@@ -518,10 +508,6 @@ class Scale(_Affine):
         return False
 
     @property
-    def center(self) -> float:
-        return 0.0
-
-    @property
     def unit_scale(self) -> float:
         return self.scale / self.factor
 
@@ -531,8 +517,7 @@ class Scale(_Affine):
 
 def _marked(coordinates: FloatArray, below: NDArray[np.bool_], above: NDArray[np.bool_]) -> FloatArray:
     """Coordinates in which numbers below the lower bound or above the upper one are `BEYOND`, with a sign."""
-    coordinates = np.where(below, -BEYOND, coordinates)
-    return np.where(above, BEYOND, coordinates)
+    return np.where(above, BEYOND, np.where(below, -BEYOND, coordinates))
 
 
 def date_in_days(title: str, value: object) -> float:
@@ -687,10 +672,6 @@ class Periods(Intervals):
     def edges(self) -> FloatArray:
         return np.array(_starts(self.period, *self._numbered))
 
-    def accepts(self, kind: pa.DataType) -> bool:
-        kind = value_type(kind)
-        return is_time(kind) or is_text(kind) or pa.types.is_null(kind)
-
     def cells_of_objects(self, cells: NDArray[Any]) -> pa.Array:
         return texts_of_objects(cells)
 
@@ -699,7 +680,7 @@ class Periods(Intervals):
         return "dates"
 
     def _numbers(self, cells: pa.Array) -> FloatArray:
-        return np.full(len(cells), np.nan) if pa.types.is_null(cells.type) else days_of(cells)
+        return days_of(cells)
 
     def _texts(self) -> tuple[str, ...]:
         return tuple(_LABELS[self.period](int(day)) for day in self.edges[:-1])
@@ -862,7 +843,7 @@ def _number(period: str, day: int) -> int:
     return day if period == "day" else (day + 3) // 7
 
 
-@lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=64)
 def _starts(period: str, first: int, last: int) -> tuple[float, ...]:
     """The first days of periods, and the day after the last one. A column does not keep them: see `Schema`."""
     return tuple(float(_start(period, number)) for number in range(first, last + 2))
@@ -875,22 +856,14 @@ def _start(period: str, number: int) -> int:
     return number if period == "day" else 7 * number - 3
 
 
-def _month_in_words(day: int) -> str:
-    return _date(day)[:-3]
-
-
 def _quarter_in_words(day: int) -> str:
-    year, month = _month_in_words(day).rsplit("-", 1)
+    year, month = _date(day)[:-3].rsplit("-", 1)
     return f"{year}-Q{(int(month) + 2) // 3}"
-
-
-def _year_in_words(day: int) -> str:
-    return _date(day)[:-6]
 
 
 def _week_in_words(day: int) -> str:
     """The year and number of a week are those of its Thursday."""
-    year = _year_in_words(day + 3)
+    year = _date(day + 3)[:-6]
     first = int(np.datetime64(f"{year}-01-01", "D").astype(int))
     return f"{year}-W{(day + 3 - first) // 7 + 1:02d}"
 
@@ -898,7 +871,7 @@ def _week_in_words(day: int) -> str:
 _LABELS: dict[str, Callable[[int], str]] = {
     "day": _date,
     "week": _week_in_words,
-    "month": _month_in_words,
+    "month": lambda day: _date(day)[:-3],
     "quarter": _quarter_in_words,
-    "year": _year_in_words,
+    "year": lambda day: _date(day)[:-6],
 }
