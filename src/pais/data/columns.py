@@ -225,7 +225,8 @@ class Layout:
     def with_keys(self, batch: pa.RecordBatch, where: str) -> pa.RecordBatch:
         """Drop the rows without a key or a unit. With ``missing="error"``, raise if a key is missing."""
         if self.columns.unit is not None:
-            batch = _with_ids(batch, self.columns.unit.column, where)
+            ids = normalised(batch.column(self.columns.unit.column), where)
+            batch = batch if ids.null_count == 0 else batch.filter(ids.is_valid())
         if self.columns.key is None or batch.column(self.columns.key).null_count == 0:
             return batch
         if self.columns.missing == "error":
@@ -311,12 +312,6 @@ def _labels(columns: Columns, features: Sequence[str], widths: Sequence[int]) ->
         for name, width in zip(features, widths, strict=True)
         for label in ([name] if width == 0 else [f"{name}[{entry}]" for entry in range(width)])
     )
-
-
-def _with_ids(batch: pa.RecordBatch, column: str, where: str) -> pa.RecordBatch:
-    """Drop the rows whose unit is missing. They contribute nothing."""
-    ids = normalised(batch.column(column), where)
-    return batch if ids.null_count == 0 else batch.filter(ids.is_valid())
 
 
 def _all_features(schema: pa.Schema, columns: Columns, where: str) -> tuple[str, ...]:

@@ -162,10 +162,6 @@ class Block(ABC):
     def all_norms(self, ball: Ball) -> FloatArray:
         """Return the norms of all rows, relative to the ball's center; NaN for rows that are not finite."""
 
-    def norms(self, ball: Ball) -> FloatArray:
-        """Return the norms of all finite rows, relative to the ball's center."""
-        return _present(self.all_norms(ball))
-
     @abstractmethod
     def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
         """Return the bin of the norm of each row about the center; the number of bins if the row is not finite."""
@@ -273,7 +269,7 @@ class RowBlock(Block):
         def norms_at(index: Index) -> FloatArray:
             return _widest(ball).norms(self.taken(index, ball))
 
-        power = ball.rough_powers(self._rows)
+        power = ball.rough_powers_of(self._rows)
         return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
 
     def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
@@ -302,7 +298,7 @@ class RowBlock(Block):
         if not read_all:
             index = screen.by_bits(first)
             return _screened(index, self.taken(index, screen.ball), screen, first)
-        index = screen.by_power(screen.ball.rough_powers(self._rows), first)
+        index = screen.by_power(screen.ball.rough_powers_of(self._rows), first)
         return index, self.taken(index, screen.ball)
 
 
@@ -416,7 +412,7 @@ class ColumnBlock(Block):
 
 def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
     """Drop the rows that the screen rules out by their powers."""
-    passing = screen.by_power(screen.ball.powers(shifted, rough=True), first[index])
+    passing = screen.by_power(screen.ball.rough_powers(shifted), first[index])
     return index[passing], shifted.take(passing, axis=0)
 
 
@@ -434,9 +430,3 @@ def _widest(ball: Ball) -> Ball:
 def empty_block(n_features: int) -> Block:
     """Return a block without rows. Its contribution to a sum is a zero of the right shape."""
     return RowBlock(np.empty((0, n_features)), np.empty(0, dtype=np.uint64))
-
-
-def _present(norm: FloatArray) -> FloatArray:
-    """Drop the norms of rows that are not finite, which are NaN."""
-    bad = np.isnan(norm)
-    return norm[~bad] if bad.any() else norm

@@ -45,7 +45,6 @@ from pais.data.engines.local import Candidates
 from pais.data.engines.partition import (
     FoldTask,
     Numbering,
-    NumbersTask,
     Reading,
     RowIds,
     SampleTask,
@@ -121,16 +120,16 @@ def _explain(error: Exception) -> str:
     )
 
 
-def for_workers(work: Task) -> OverBatches:
+def for_workers(task: Task) -> OverBatches:
     """Return the function that Spark sends to its workers to do this work."""
     dumps: Callable[[Task], bytes] = cloudpickle.dumps
-    pickled = attempt(lambda: dumps(work))
+    pickled = attempt(lambda: dumps(task))
     if pickled is None:
         raise ArgumentError("the rule cannot be sent to Spark's workers. Build it from functions and numbers only.")
     return _importing(pickled, __version__)
 
 
-def _importing(work: bytes, version: str) -> OverBatches:
+def _importing(task: bytes, version: str) -> OverBatches:
     """Return a function that imports pais only when it runs, so a worker without the package can report that."""
     mark = _VERSION_MARK
 
@@ -157,7 +156,7 @@ def _importing(work: bytes, version: str) -> OverBatches:
         if context is None:
             # Without the partition number, two partitions could use the same random bits.
             raise RuntimeError("not in a task of Spark")
-        yield from over_partition(work, context.partitionId(), batches)
+        yield from over_partition(task, context.partitionId(), batches)
 
     return run
 
@@ -249,12 +248,12 @@ class UnitTask(Task):
     continue in the next one. Its rows wait here until the unit is complete.
     """
 
-    work: Task
+    task: Task
     position: int
     _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
 
     def begin(self, partition: int) -> None:
-        self.work.begin(partition)
+        self.task.begin(partition)
 
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if batch.num_rows == 0:
@@ -269,7 +268,7 @@ class UnitTask(Task):
         complete = [*self._waiting, batch.slice(0, start)]
         self._waiting = [batch.slice(start)]
         whole = _joined(complete)
-        return self.work.take(whole) if whole.num_rows else None
+        return self.task.take(whole) if whole.num_rows else None
 
     def _require_sorted(self, ids: pa.Array) -> None:
         """Raise if the units are not in order: the rows of a unit could then be apart, and would weigh too much."""
@@ -281,8 +280,8 @@ class UnitTask(Task):
             raise DataError("Spark did not sort the rows by unit. Store the ids as integers or as plain text.")
 
     def end(self) -> pa.RecordBatch | None:
-        rest = self.work.take(_joined(self._waiting)) if self._waiting else None
-        answers = [answer for answer in (rest, self.work.end()) if answer is not None]
+        rest = self.task.take(_joined(self._waiting)) if self._waiting else None
+        answers = [answer for answer in (rest, self.task.end()) if answer is not None]
         return _joined(answers) if answers else None
 
 
@@ -438,11 +437,6 @@ def unit_ids(frame: Any, name: str) -> Any:
     return column
 
 
-def compared_by_bytes(frame: Any, name: str) -> Any:
-    """Return a column by which to group and sort. Text is compared by its bytes, whatever the collation."""
-    return F.col(name).cast("binary") if is_string(type_of(frame, name)) else F.col(name)
-
-
 def marked_as_csv(frame: Any) -> Any:
     """Mark all columns as columns of a CSV file."""
     marked = [
@@ -461,29 +455,12 @@ def as_doubles(frame: Any, name: str) -> Any:
     return column.cast("array<double>" if _is_vector(kind) else "double")
 
 
-def with_vectors(frame: Any, layout: Layout, features: Sequence[str]) -> Any:
-    """Replace features by the coordinates of scaled vectors, one column of doubles each."""
-    coordinates = [kinds.StructField(f"f{position}", kinds.DoubleType()) for position in range(len(layout.names))]
-    others = [field for field in frame.schema.fields if field.name not in features]
-    return frame.mapInArrow(for_workers(VectorsTask(layout=layout)), kinds.StructType([*coordinates, *others]))
-
-
-def with_numbers(frame: Any, names: Sequence[str], dialect: Dialect) -> Any:
-    """Convert those of the named columns that are text to numbers, and -0.0 to 0.0 in all of them."""
-    texts = tuple(name for name in names if is_string(type_of(frame, name)))
-    if texts:
-        fields = [
-            kinds.StructField(field.name, kinds.DoubleType() if field.name in texts else field.dataType)
-            for field in frame.schema.fields
-        ]
-        frame = frame.mapInArrow(for_workers(NumbersTask(names=texts, dialect=dialect)), kinds.StructType(fields))
-    return frame.withColumns({name: _without_negative_zero(frame, name) for name in names})
-
-
-def _without_negative_zero(frame: Any, name: str) -> Any:
-    if isinstance(type_of(frame, name), kinds.ArrayType):
-        return F.transform(name, lambda number: number + F.lit(0.0))
-    return F.col(name) + F.lit(0.0)
+def with_vectors(frame: Any, layout: Layout) -> Any:
+    """Replace the features, which come first, by the numbers of a row, one column of doubles each."""
+    numbers = [kinds.StructField(f"f{position}", kinds.DoubleType()) for position in range(len(layout.names))]
+    others = frame.schema.fields[len(layout.features) :]
+    task = VectorsTask(reading=Reading(layout=layout))
+    return frame.mapInArrow(for_workers(task), kinds.StructType([*numbers, *others]))
 
 
 def carried(frame: Any, name: str) -> Any:
@@ -620,14 +597,14 @@ class SparkEngine(Engine):
         if self._candidates is None or self._ceiling < 0:
             return self.fold(fold, seeded=seeded)
         reading = Reading(layout=self._layout)
-        work = CandidatesTask(
+        task = CandidatesTask(
             reading=reading,
             fold=fold,
             ceiling=self._ceiling,
             n_features=self.n_features,
             key=SecureBits().raw(32),
         )
-        table = self._run(work, self._selected(reading), carry=())
+        table = self._run(task, self._selected(reading), carry=())
         is_sum = pc.is_null(table.column("weight"))
         candidates = table.filter(pc.invert(is_sum))
         block = RowBlock(
@@ -665,16 +642,15 @@ class SparkEngine(Engine):
         by_row = seeded is not None and self.unit is None
         keyed = by_row and self.stated.key is not None
         numbering = Numbering() if by_row and not keyed else None
-        encoded = self.schema is not None and numbering is not None
-        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit, encoded=encoded)
-        work = SampleTask(
+        reading = Reading(layout=self._layout, keyed=keyed, numbering=numbering, unit=self.unit)
+        task = SampleTask(
             reading=reading,
             sampling=sampling,
             screen=sampling.screen(self.n_features),
             seeded=seeded,
             key=b"" if seeded is not None else bits.raw(32),
         )
-        table = self._run(work, self._selected(reading, carry=carry), carry=carry)
+        table = self._run(task, self._selected(reading, carry=carry), carry=carry)
         kept = KeptRows(
             index=np.arange(table.num_rows),
             rows=rows_of(table.column("content"), self.n_features),
@@ -685,46 +661,36 @@ class SparkEngine(Engine):
 
     def _selected(self, reading: Reading, *, carry: tuple[str, ...] = ()) -> Any:
         """Select only the columns that a pass needs: features, key and carried columns, in this order."""
-        frame, key = self._frame, self.stated.key
-        columns = {f"f{i}": self._feature(name) for i, name in enumerate(reading.features)}
-        features = list(columns)
+        frame = self._frame
+        # With a schema, workers encode a feature by its own type.
+        feature = column_of if self.schema is not None else as_doubles
+        columns = {f"f{i}": feature(frame, name) for i, name in enumerate(self._layout.features)}
         if reading.keyed:
-            columns["k"] = column_of(frame, key)
+            columns["k"] = column_of(frame, self.stated.key)
         if self.unit is not None:
             columns["u"] = unit_ids(frame, self.unit.column)
         columns |= {f"c{i}": carried(frame, name) for i, name in enumerate(carry)}
         selected = renamed(frame).select(*[column.alias(name) for name, column in columns.items()])
         if self.unit is not None:
             # All rows of a unit come to one worker, next to each other. Text is compared by its bytes.
-            unit = compared_by_bytes(selected, "u")
+            unit = F.col("u").cast("binary") if is_string(type_of(selected, "u")) else F.col("u")
             return selected.where("u is not null").repartition(unit).sortWithinPartitions(unit)
         if reading.numbering is None:
             return selected
         # Equal rows must be adjacent to be numbered. If rows have equal features, the carried columns decide the order.
-        types = [type_of(frame, name) for name in carry]
-        ties = [f"c{i}" for i, kind in enumerate(types) if is_sortable(kind)]
-        if self.schema is not None:
-            numbers = with_vectors(selected, self._layout, features)
-            features = [f"f{i}" for i in range(self.n_features)]
-        else:
-            numbers = with_numbers(selected, features, self.stated.dialect)
-        return numbers.repartition(*features).sortWithinPartitions(*features, *ties)
+        ties = [f"c{i}" for i, name in enumerate(carry) if is_sortable(type_of(frame, name))]
+        numbers = [f"f{i}" for i in range(self.n_features)]
+        return with_vectors(selected, self._layout).repartition(*numbers).sortWithinPartitions(*numbers, *ties)
 
-    def _feature(self, name: str) -> Any:
-        """Select a feature: in its own type with a schema, by which workers encode it, else as doubles."""
-        if self.schema is not None:
-            return column_of(self._frame, name)
-        return as_doubles(self._frame, name)
-
-    def _run(self, work: Task, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
+    def _run(self, task: Task, selected: Any, *, carry: tuple[str, ...]) -> pa.Table:
         """Run one action and return the rows that the workers sent back. Raise an error if a worker reported one."""
         types = {"content": kinds.BinaryType(), "weight": kinds.DoubleType(), "note": kinds.StringType()}
         carried = [carried_type(type_of(self._frame, name)) for name in carry]
         types |= {f"c{i}": kind for i, kind in enumerate(carried)}
         schema = kinds.StructType([kinds.StructField(name, kind) for name, kind in types.items()])
         if self.unit is not None:
-            work = UnitTask(work=work, position=len(dict.fromkeys(self._layout.features)))
-        run = for_workers(work)
+            task = UnitTask(task=task, position=len(self._layout.features))
+        run = for_workers(task)
         with larger_batches(self._frame.sparkSession, self.n_features):
             table = guarded(lambda: selected.mapInArrow(run, schema).toArrow())
         notes = {note for note in table.column("note").unique().to_pylist() if note is not None}
