@@ -32,8 +32,7 @@ from pais.data.checks import is_numeric
 from pais.data.columns import Columns
 from pais.data.dialect import CSVFile
 from pais.data.engines.base import Engine, require_finite as require_finite_rows
-from pais.data.engines.local import LocalEngine
-from pais.data.engines.memory import MemoryEngine
+from pais.data.engines.local import LocalEngine, MemoryEngine
 from pais.data.kinds import Column
 from pais.data.schema import Schema
 from pais.data.sources import is_streamed, names_of, source

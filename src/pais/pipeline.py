@@ -16,7 +16,7 @@ from pais.accounting.certificate import Release
 from pais.accounting.ledger import Accounts, Ledger, Prepaid, accounts
 from pais.accounting.part import Part
 from pais.data.ball import Ball
-from pais.data.engines.base import AllRows, Engine, Thinning, WeightedRows
+from pais.data.engines.base import AllRows, Engine, Sampling, WeightedRows
 from pais.data.schema import Schema
 from pais.data.sources import opened, source
 from pais.data.units import Unit, most_units
@@ -193,7 +193,7 @@ def sample(
         raise ArgumentError(f"strategy={strategy!r} is not known. Pass 'auto', 'pass' or 'thin'.")
     bits = bit_source(random_state, stream=0)
     read_all = None if strategy == "auto" else strategy == "pass"
-    kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
+    kept = engine.sample(Sampling(ball=ball, rule=rule, read_all=read_all), bits)
     return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
 
 
@@ -233,7 +233,7 @@ def fit(
     if facts is None:
         charged.check(settings.price)
     settings.require()
-    engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit)).sifting(random_state)
+    engine = opened(rows, *(None, None) if facts is None else (facts.schema, facts.unit)).collecting(random_state)
     settings = settings.for_rows(engine)
     warn(epsilon_concern(settings.epsilon))
     if counted and charged.empty and random_state is None:

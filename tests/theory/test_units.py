@@ -20,7 +20,7 @@ from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplac
 from pais._base.octaves import WIDEST
 from pais._base.randomness import bit_source
 from pais.accounting.ledger import accounts
-from pais.data.engines.local import UnitThinning
+from pais.data.engines.local import UnitSampling
 from pais.data.units import Unit
 from pais.kmeans.rounds import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
@@ -242,18 +242,18 @@ def test_a_second_moment_changes_by_no_more_than_the_price(flat: float) -> None:
 def mean_of_norms() -> Iterator[None]:
     """The sum of a |x| instead of the root of the sum of a |x|^2. It is enough for counts and sums alone."""
 
-    def measured(self: UnitThinning, block: Any) -> None:
-        norm = block.all_norms(self.thinning.ball)
+    def measured(self: UnitSampling, block: Any) -> None:
+        norm = block.all_norms(self.sampling.ball)
         numbers = self.members.numbers(block)
         if not hasattr(self, "totals"):
             self.totals = np.zeros(self.members.size)  # type: ignore[attr-defined]
         np.add.at(self.totals, numbers, norm)  # type: ignore[attr-defined]
 
-    def norms(self: UnitThinning, piece: slice) -> Floats:
+    def norms(self: UnitSampling, piece: slice) -> Floats:
         rows = np.maximum(self.members.n_rows[piece], self.members.unit.max_rows)
         return np.asarray(self.totals[piece] / rows)  # type: ignore[attr-defined]
 
-    with patch.object(UnitThinning, "measure", measured), patch.object(UnitThinning, "norms", norms):
+    with patch.object(UnitSampling, "measure", measured), patch.object(UnitSampling, "norms", norms):
         yield
 
 

@@ -26,7 +26,7 @@ from pais._base.rowwise import norms_of
 from pais.auditing.pairs import NeighbourPair, worst_pairs
 from pais.data.ball import Ball
 from pais.data.engines.base import WeightedRows
-from pais.data.engines.memory import MemoryEngine
+from pais.data.engines.local import MemoryEngine
 from pais.errors import ArgumentError, MismatchError
 from pais.kmeans.mechanism import KMeans
 from pais.kmeans.result import KMeansValue

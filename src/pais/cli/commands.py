@@ -34,11 +34,11 @@ from pais.data.engines.base import Engine
 from pais.data.engines.local import LocalEngine
 from pais.data.example import example_people
 from pais.data.kinds import Boolean, Categories, Column, Scale
-from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.sources import Opening, cells, opened
 from pais.data.units import unit_of
 from pais.errors import ArgumentError
+from pais.kmeans.labels import LABEL_COLUMN, CenterModel
 from pais.kmeans.mechanism import KMeans
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.result import KMeansFit

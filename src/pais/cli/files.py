@@ -20,10 +20,10 @@ from pais._base.files import load
 from pais._base.numerics import FloatArray
 from pais._base.validate import attempt
 from pais.data.dialect import is_csv
-from pais.data.labels import LABEL_COLUMN, CenterModel
 from pais.data.schema import Schema
 from pais.data.tables import read
 from pais.errors import ArgumentError
+from pais.kmeans.labels import LABEL_COLUMN, CenterModel
 from pais.kmeans.result import KMeansFit, KMeansValue
 from pais.show.page import ReportHeader, write_report
 

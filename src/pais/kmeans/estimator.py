@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
 from pais.data.engines.base import Engine
-from pais.data.labels import CenterModel, cost, nearest, square_distances
 from pais.data.sources import is_streamed
 from pais.errors import NotProtectedError
 from pais.estimator import PrivateEstimator
+from pais.kmeans.labels import CenterModel, cost, nearest, square_distances
 from pais.kmeans.pictures import Plotted, elbow_of
 from pais.kmeans.planning import KMeansSettings
 from pais.kmeans.view import centers_frame, elbow_frame, segment_lines

@@ -21,7 +21,7 @@ from pais.accounting.ledger import Accounts, Ledger, accounts
 from pais.accounting.part import Part
 from pais.accounting.stores import new_name
 from pais.data.ball import Ball, norm_order
-from pais.data.engines.base import Engine, Fold, Thinning
+from pais.data.engines.base import Engine, Fold, Sampling
 from pais.data.engines.blocks import Block, RowBlock
 from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
@@ -151,7 +151,7 @@ def charged_survey(
     engine.require_width(origin)
     engine.require_passes((2 if center is None else 1) + (2 if engine.schema is not None and engine.schema.open else 0))
     found = with_bounds(engine, noise, bits)
-    engine = found.engine.sifting(random_state, stream=_SAMPLE_STREAM)
+    engine = found.engine.collecting(random_state, stream=_SAMPLE_STREAM)
     center, counts, noisy = _stages(engine, origin, found.noise, bits, bit_source(random_state, stream=_SAMPLE_STREAM))
     norms = _norms_of(_unit_columns(engine.n_features, origin.order) if counts is None else counts.counts)
     if level is not None:
@@ -208,7 +208,7 @@ def _stages(
             center = _noisy_mean(sums, coarse, origin.order, noise, bits)
             left -= noise.center_share  # [note: survey-3]
             # In a seeded run, which is to be the same for every engine, all rows are counted.
-            share = _sampled_share(engine, coarse.n_rows) if engine.sifts and bits.private else 1.0
+            share = _sampled_share(engine, coarse.n_rows) if engine.collects and bits.private else 1.0
             counts = _norm_counts(engine, replace(origin, center=center), bits, share, draws)
     n_rows = 0.0 if coarse is None else coarse.n_rows
     rest = noise.on_counts(left)
@@ -255,8 +255,10 @@ class _OctaveSums(Fold):
 def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray, IntArray]:
     """Number of rows in each bin of norms, and sums of rows by octave if no center is stated. Secret; one pass."""
     if origin.center is not None:
-        return engine.sift(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
-    counts, sums = np.split(engine.sift(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
+        return engine.fold_and_collect(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
+    counts, sums = np.split(
+        engine.fold_and_collect(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES]
+    )
     return counts, sums.reshape(N_OCTAVES, -1)
 
 
@@ -264,7 +266,7 @@ def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, share: float, draw
     """Number of rows in each bin of norms, of all rows or of a sample with this share. Secret; one pass."""
     if share == 1.0:
         return engine.fold_again(_NormCounts(ball=ball), seeded=not bits.private)
-    sample = engine.thin(Thinning(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
+    sample = engine.sample(Sampling(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
     block = RowBlock(sample.rows, np.zeros(len(sample.rows), dtype=np.uint64))
     return _NormCounts(ball=replace(ball, center=None)).over(block)
 

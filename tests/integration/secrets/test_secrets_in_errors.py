@@ -204,7 +204,7 @@ def test_memory_error_shows_no_size(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     data = (ROWS, tmp_path / "rows.parquet")
     tables = (frame()[list(NAMES)], pa.table(dict(zip(NAMES, ROWS.T, strict=True))))
     with monkeypatch.context() as change:
-        change.setattr("pais.data.engines.base.Thinning.keep", runs_out)
+        change.setattr("pais.data.engines.base.Sampling.keep", runs_out)
         for rows in data:
             assert_no_size(lambda rows=rows: pais.sample(rows, ball=ball, rule=every))
             assert_no_size(

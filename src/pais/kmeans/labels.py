@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ class CenterModel:
         """
         engine = self.open(data)
         if not isinstance(engine, LocalEngine):
-            return engine.labelled(self.centers, LABEL_COLUMN)  # type: ignore[attr-defined]  # the engine for Spark
+            return engine.labelled(partial(nearest, centers=self.centers), LABEL_COLUMN)  # type: ignore[attr-defined]  # the engine for Spark
         parts = [np.empty(0, dtype=np.int32), *engine.in_order(lambda rows, _: nearest(rows, self.centers))]
         return np.concatenate(parts).astype(np.intp)
 
