@@ -1,7 +1,7 @@
 """The replay table: random calls on tables with a record and without it, and how far the record moved what they add up.
 
 A case combines a call, its options, a store of rows and a record at random. It is run on one table, and then on the
-other with the same released values. The parts are those of `tests/conformance/replay_cases.py`, of which `make test`
+other with the same released values. The parts are those of `tests/support/replay_cases.py`, of which `make test`
 replays some hundred cases.
 """
 
@@ -20,7 +20,7 @@ from rich.progress import track
 
 from benchmarks.state import source_state, sources
 from benchmarks.tables import Cell, Table
-from tests.conformance.replay_cases import Case, drawn
+from tests.support.replay_cases import Case, drawn
 
 _SHOWN = ("mechanism", "cases", "transcripts", "all rows", "samples", "failures", "result", "seconds")
 # Values leave as drawn, or moved by a multiple of their noise: slightly, and far.

@@ -117,20 +117,6 @@ def _order_table(valid: Sequence[Ordering], titles: Titles) -> str:
     return f"{note}\n\n" + markdown(table, {name: (name, str) for name in table.columns})
 
 
-def exceptions(valid: Sequence[Ordering], titles: Titles) -> str:
-    """Every cell in which the order is the other way round."""
-    lines = []
-    for one in valid:
-        if one.exceptions:
-            cells = "; ".join(
-                f"m = {cell.sample_size:,}, epsilon {cell.epsilon:g}: +{number(cell.percent)} %"
-                + ("" if cell.overlapping else " (quartiles apart)")
-                for cell in one.exceptions
-            )
-            lines.append(f"- {titles[one.dataset]}, {_STARTS[one.start]}, {one.lower} above {one.upper}: {cells}.")
-    return "\n".join(lines)
-
-
 def approach(found: Sequence[Approach], titles: Titles) -> list[str]:
     """Does the cost come near that of all rows, and faster than with uniform sampling?"""
     grown = [one for one in found if one.smallest_size < one.largest_size]

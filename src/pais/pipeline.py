@@ -16,7 +16,7 @@ from pais.accounting.certificate import Release
 from pais.accounting.ledger import Accounts, Ledger, Prepaid, accounts
 from pais.accounting.part import Part, sum_up
 from pais.data.ball import Ball
-from pais.data.engines.base import AllRows, Engine, Thinning, WeightedRows
+from pais.data.engines.base import AllRows, Engine, Sampling, WeightedRows
 from pais.data.schema import Schema
 from pais.data.sources import opened, source
 from pais.data.units import Unit
@@ -201,7 +201,7 @@ def sample_for(
         kept = AllRows(engine=engine, ball=ball, seeded=not bits.private)
     else:
         read_all = None if strategy == "auto" else strategy == "pass"
-        kept = engine.thin(Thinning(ball=ball, rule=rule, read_all=read_all), bits)
+        kept = engine.sample(Sampling(ball=ball, rule=rule, read_all=read_all), bits)
     return WeightedSample(kept, rule=rule, ball=ball, private=bits.private, unit=engine.unit, schema=engine.schema)
 
 

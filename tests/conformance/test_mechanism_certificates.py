@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import pais
 from pais import Ball, CoresetRule, Plan, UniformRule, release, run, sample
-from tests.conformance.mechanism_cases import RADIUS, built, cases, delta_of, flat, order_of, released, some_rows
+from tests.support.mechanism_cases import RADIUS, built, cases, delta_of, flat, order_of, released, some_rows
 
 Floats = NDArray[np.float64]
 

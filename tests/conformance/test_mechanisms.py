@@ -38,7 +38,7 @@ from pais import (
 )
 from pais._base.randomness import SeededBits
 from pais.mechanisms.base import Mechanism
-from tests.conformance.mechanism_cases import (
+from tests.support.mechanism_cases import (
     DELTA,
     MECHANISMS,
     NOISES,
@@ -348,11 +348,3 @@ def test_parts_made_for_different_norms_do_not_join() -> None:
         Joint(parts=())
     # A count has no norm and joins either.
     Joint(parts=(WeightedCount(noise=laplace_noise(1.0)), WeightedSum(noise=LpNoise(scale=1.0, p=2.0))))
-
-
-def test_delta_must_match_the_kind_of_noise() -> None:
-    for delta, mechanism in [(DELTA, built("sum", "l2", 1.0)), (0.0, built("sum", "gaussian", 1.0))]:
-        kept = sample(some_rows(), ball=Ball(radius=RADIUS), rule=UniformRule(rate=0.5))
-        with pytest.raises(MismatchError, match="delta"):
-            release(mechanism, kept, delta=delta)
-        assert not kept.spent

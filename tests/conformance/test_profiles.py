@@ -13,7 +13,6 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pais import (
-    ArgumentError,
     Assumptions,
     CustomProfile,
     CustomShiftProfile,
@@ -27,8 +26,7 @@ from pais import (
     amplified_epsilon,
     constrained_weight,
 )
-from pais.privacy.custom_profiles import joint_loss, joint_shift
-from pais.privacy.profiles import Profile, PureProfile
+from pais.privacy.profiles import Profile, PureProfile, joint_loss, joint_shift
 
 Floats = NDArray[np.float64]
 
@@ -144,12 +142,6 @@ def test_noise_factor_one_changes_nothing(profile: Profile) -> None:
     assert profile.with_noise(2.0) != profile
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf, True, "2", None], ids=repr)
-def test_noise_factor_must_be_positive(profile: Profile, bad: object) -> None:
-    with pytest.raises(ArgumentError, match="noise"):
-        profile.with_noise(bad)  # type: ignore[arg-type]  # the point of the test
-
-
 def test_profiles_are_frozen_and_have_a_repr(profile: Profile) -> None:
     assert dataclasses.is_dataclass(profile)
     for field in dataclasses.fields(profile):
@@ -157,23 +149,6 @@ def test_profiles_are_frozen_and_have_a_repr(profile: Profile) -> None:
             setattr(profile, field.name, 1.0)
     assert type(profile).__name__ in repr(profile)
     assert hash(profile) == hash(profile.with_noise(1.0))
-
-
-def test_a_power_of_one_is_the_linear_profile_and_linear_in_the_weight() -> None:
-    weight, norm = grid()
-    assert np.array_equal(PowerProfile(0.3, 0.2, 1.0)(weight, norm), LinearProfile(0.3, 0.2)(weight, norm))
-    assert np.allclose(LinearProfile(0.3, 0.2)(weight, norm), weight * (0.3 + 0.2 * norm), rtol=1e-15, atol=0.0)
-    assert np.allclose(PowerProfile(0.3, 0.2, 2.0)(weight, norm), weight**2 * (0.3 + 0.2 * norm), rtol=1e-14, atol=0.0)
-
-
-def test_linear_losses_add() -> None:
-    weight, norm = grid()
-    one, two = LinearProfile(0.1, 0.5), LinearProfile(0.3, 0.0)
-    total = one + two
-    assert isinstance(total, LinearProfile)
-    assert np.allclose(total(weight, norm), one(weight, norm) + two(weight, norm), rtol=1e-14, atol=0.0)
-    assert total == two + one
-    assert not np.allclose(total(weight, norm), one(weight, norm))
 
 
 def test_squared_gaussian_shifts_add_with_their_rounds() -> None:
@@ -187,16 +162,6 @@ def test_squared_gaussian_shifts_add_with_their_rounds() -> None:
     assert np.all((total(weight, norm) < one(weight, norm) + two(weight, norm))[:, 1:])
     count_only = GaussianProfile(5.0, math.inf) + GaussianProfile(3.0, math.inf)
     assert math.isinf(count_only.sum_scale)
-
-
-@pytest.mark.parametrize("scale", [1e200, 1e-200, 1e160, 1e-160])
-def test_gaussian_shifts_add_at_extreme_scales_too(scale: float) -> None:
-    profile = GaussianProfile(scale, scale) + GaussianProfile(scale, 2.0 * scale)
-    assert profile.count_scale == pytest.approx(scale / math.sqrt(2.0), rel=1e-12)
-    assert profile.sum_scale == pytest.approx(scale / math.sqrt(1.25), rel=1e-12)
-    # The larger noise is the one that hardly matters.
-    mixed = GaussianProfile(scale, scale) + GaussianProfile(1.0, 1.0)
-    assert mixed.count_scale == pytest.approx(min(scale, 1.0), rel=1e-12)
 
 
 def test_gaussian_rounds_compose_to_the_root_of_their_number() -> None:
@@ -247,7 +212,7 @@ def test_check_returns_six_findings_without_truth_values(profile: Profile) -> No
 
 
 @pytest.mark.parametrize("name", EXACT)
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0, 50.0])
+@pytest.mark.parametrize("epsilon", [0.5, 50.0])
 def test_closed_form_profiles_decide_every_finding(name: str, epsilon: float) -> None:
     verdicts = {key: finding.verdict for key, finding in check(profile_named(name), epsilon=epsilon).items()}
     assert Verdict.NOT_REFUTED not in verdicts.values()
@@ -298,7 +263,7 @@ def test_gaussian_feasibility_is_that_of_the_exact_delta() -> None:
     assert below.feasible.verdict is Verdict.REFUTED
 
 
-@pytest.mark.parametrize("scale", [1.0, 10.0, 1e3, 1e6])
+@pytest.mark.parametrize("scale", [1.0, 1e6])
 def test_gaussian_noise_is_never_proved_feasible_at_delta_zero(scale: float) -> None:
     """Its exact delta is positive at every epsilon, also where a double cannot tell it from 0."""
     assert GaussianProfile(scale, scale).check(radius=1.0, epsilon=10.0).feasible.verdict is Verdict.REFUTED
@@ -343,12 +308,6 @@ def test_strong_convexity_of_the_power_family_is_that_of_the_second_derivative()
 def test_decreasing_loss_refutes_monotone(function: Callable[[Floats, Floats], Floats]) -> None:
     assert check(CustomProfile(function))["monotone"].verdict is Verdict.REFUTED
     assert check(CustomProfile(bent))["monotone"].verdict is Verdict.NOT_REFUTED
-
-
-def test_infeasible_custom_profile_refutes_feasible() -> None:
-    custom = CustomProfile(lambda w, z: w * z)
-    assert check(custom, epsilon=1.9)["feasible"].verdict is Verdict.REFUTED
-    assert check(custom, epsilon=2.0)["feasible"].verdict is Verdict.NOT_REFUTED
 
 
 def test_concave_loss_and_large_constant_refute_strong_convexity() -> None:
@@ -449,8 +408,8 @@ def test_a_low_power_proves_that_sampling_lowers_the_loss_and_it_does(intercept:
     assert check(told)["sampling_can_lower"].verdict is Verdict.PROVED
 
 
-@pytest.mark.parametrize("power", [1.0, 1.2, 1.5, 2.0, 3.0])
-@pytest.mark.parametrize("intercept", [0.0, 1e-3, 0.1, 1.0, 5.0])
+@pytest.mark.parametrize("power", [1.0, 1.2, 3.0])
+@pytest.mark.parametrize("intercept", [0.0, 0.1, 5.0])
 def test_a_power_of_one_or_more_proves_that_sampling_never_lowers_the_loss_and_it_never_does(
     power: float, intercept: float
 ) -> None:
@@ -480,7 +439,7 @@ def test_slope_at_one_decides_for_intermediate_powers(power: float) -> None:
         assert (found["sampling_never_lowers"].verdict is Verdict.PROVED) == (not falls)
 
 
-@pytest.mark.parametrize("mu", [0.3, 1.0, 3.0, 6.0, 10.0])
+@pytest.mark.parametrize("mu", [0.3, 3.0, 10.0])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_the_gaussian_answer_is_the_sign_of_the_change_of_delta(mu: float, epsilon: float) -> None:
     profile = GaussianProfile(math.inf, 1.0 / mu)

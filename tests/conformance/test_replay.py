@@ -11,7 +11,7 @@ import pytest
 
 import pais
 from pais.auditing.replay import replay
-from tests.conformance.replay_cases import (
+from tests.support.replay_cases import (
     ARRAYS,
     BY,
     COLUMNS,
@@ -37,9 +37,14 @@ CASES = spread(7)
 PUSHES = (0.0, 3.0, -3.0)
 
 
-@pytest.mark.parametrize(
-    ("case", "push"), list(zip(CASES, itertools.cycle(PUSHES), strict=False)), ids=[case.name for case in CASES]
-)
+#: One case in five is also among the quick tests.
+MARKED = [
+    pytest.param(case, push, id=case.name, marks=() if number % 5 == 0 else pytest.mark.slow)
+    for number, (case, push) in enumerate(zip(CASES, itertools.cycle(PUSHES), strict=False))
+]
+
+
+@pytest.mark.parametrize(("case", "push"), MARKED)
 def test_a_record_moves_totals_by_no_more_than_was_paid(case: Case, push: float) -> None:
     report = case.replayed(seeds=(0,), pushes=(push,))
     assert not report.differences, str(report)

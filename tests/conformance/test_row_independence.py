@@ -34,17 +34,16 @@ from pais._base.octaves import bin_of, edges
 from pais.data import ball as ball_module
 from pais.data.engines.base import WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
-from pais.kmeans.mechanism import LloydSample, Round
-from pais.kmeans.sums import ResidualRound, ResidualSample
+from pais.kmeans.rounds import LloydSample, ResidualRound, ResidualSample, Round
 from pais.mechanisms.noise import laplace_noise
-from tests.support.clipped_sums import clipped_sum
+from tests.support.sampler_cases import clipped_sum
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0
-ORDERS = (1.0, 2.0, 2.7, 3.0, math.inf)
+ORDERS = (1.0, 2.0, 2.7, math.inf)
 # One lane of columns, several, several pieces of columns; beyond 8192 NumPy's sums treat one row as a special case.
 # With a center or without: it is subtracted before any sum, in the same way for every width.
-WIDTHS = [(1, False), (2, True), (8, False), (8, True), (54, True), (65, False), (300, True), (8200, False)]
+WIDTHS = [(1, False), (8, True), (65, False), (300, True), (8200, False)]
 
 
 def some_rows(d: int) -> Floats:
@@ -92,15 +91,14 @@ def test_norm_and_contribution_of_a_row_are_the_same_alone_and_among_others(
     center = tuple(np.linspace(-0.1, 0.3, d).tolist()) if centered else None
     ball = Ball(radius=RADIUS, order=order, center=center)
     alone = [block(rows[place : place + 1]) for place in range(len(rows))]
-    norms = np.concatenate([one.norms(ball) for one in alone])
+    norms = np.concatenate([one.all_norms(ball) for one in alone])
     added = np.array([one.octave_sums(ball) for one in alone])
     rng = np.random.default_rng(1)
     for size in (2, 3, 5, 13, 14):
-        for _ in range(4 if d < 8000 else 1):
-            chosen = rng.permutation(len(rows))[:size]
-            together = block(rows[chosen])
-            assert np.array_equal(together.norms(ball), norms[chosen])
-            assert np.array_equal(together.octave_sums(ball), added[chosen].sum(axis=0))
+        chosen = rng.permutation(len(rows))[:size]
+        together = block(rows[chosen])
+        assert np.array_equal(together.all_norms(ball), norms[chosen], equal_nan=True)
+        assert np.array_equal(together.octave_sums(ball), added[chosen].sum(axis=0))
 
 
 @pytest.mark.parametrize(("order", "huge"), [(1.0, 1e301), (2.0, 1e160)])
@@ -163,7 +161,9 @@ def residuals_of(
     """What a residual round computes for each row, in the Euclidean and in the l1 norm."""
     found: dict[str, NDArray[np.generic]] = {}
     for law in (GaussianNoise(scale=1.0), laplace_noise(1.0)):
-        round_ = ResidualRound(count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat=0.3)
+        round_ = ResidualRound(
+            count_noise=law, distance_noise=law, residual_noise=law, radius=ball.radius, flat_share=0.3
+        )
         sample = ResidualSample(content, (round_,), n_rows=1000.0, largest_weight=1e3)
         grid = sample._grid.of_centers(centers)
         label, square = sample._grid.assign(grid, slice(None))
@@ -217,7 +217,7 @@ def table_at(rows: NDArray[np.generic], offset: int, order: str) -> NDArray[np.g
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("order", [1.0, 2.0, 2.5, math.inf])
-@pytest.mark.parametrize("d", [1, 7, 54, 130])
+@pytest.mark.parametrize("d", [1, 7, 130])
 def test_every_value_of_a_row_is_the_same_at_every_place_of_a_block(d: int, order: float, dtype: type) -> None:
     rng = np.random.default_rng(d)
     drawn = rng.standard_normal((70, d)) * rng.lognormal(0.0, 1.0, (70, 1)) / d**0.5
@@ -227,7 +227,7 @@ def test_every_value_of_a_row_is_the_same_at_every_place_of_a_block(d: int, orde
     ball = Ball(radius=RADIUS, order=order)
     alone = [values_of(rows[place : place + 1].copy(), ball) for place in range(len(rows))]
     expected = {name: np.concatenate([one[name] for one in alone]) for name in alone[0]}
-    for length in range(1, 71):
+    for length in range(1, 71, 2):
         start, offset = (length * 13) % (71 - length), length % 9
         placed = table_at(rows[start : start + length], offset, "CF"[length % 2])
         found = values_of(placed, ball)
@@ -235,17 +235,14 @@ def test_every_value_of_a_row_is_the_same_at_every_place_of_a_block(d: int, orde
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize(
-    ("d", "centered"),
-    [(1, True), (2, False), (54, True), (54, False), (64, True), (65, False), (130, True), (300, False)],
-)
+@pytest.mark.parametrize(("d", "centered"), [(2, False), (64, True), (65, False), (300, True)])
 def test_rows_and_columns_give_the_same_bits(d: int, order: float, centered: bool) -> None:
     rng = np.random.default_rng(d)
     rows = np.vstack([some_rows(d), rng.standard_normal((9000, d)) * rng.lognormal(0.0, 1.0, (9000, 1)) / d**0.5])
     center = tuple(np.linspace(-0.1, 0.3, d).tolist()) if centered else None
     wide = Ball(radius=2.0**100, order=order, center=center)
     one, other = RowBlock(rows, identity(len(rows))), by_columns(rows)
-    assert one.norms(wide).tobytes() == other.norms(wide).tobytes()
+    assert one.all_norms(wide).tobytes() == other.all_norms(wide).tobytes()
     assert np.array_equal(one.norm_bins(wide), other.norm_bins(wide))
     assert np.array_equal(one.octave_sums(wide), other.octave_sums(wide))
 

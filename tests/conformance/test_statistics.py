@@ -28,8 +28,6 @@ NUMBERS = {name: COLUMNS[name] for name in ("age", "income", "premium")}
 SUMMABLE = {name: COLUMNS[name] for name in ("age", "income", "region", "premium")}
 CALLS: dict[str, Any] = {
     "count": lambda rows: pais.count(rows, columns=COLUMNS, random_state=1),
-    "rows": lambda rows: pais.count(rows, random_state=1),
-    "sum": lambda rows: pais.sum(rows, columns=SUMMABLE, random_state=1),
     "mean": lambda rows: pais.mean(rows, columns=COLUMNS, random_state=1),
     "mean by group": lambda rows: pais.mean(rows, columns=COLUMNS, by=["region", "premium"], random_state=1),
     "mean by ranges and quarters": lambda rows: pais.mean(
@@ -38,16 +36,11 @@ CALLS: dict[str, Any] = {
     "count by weeks, of people": lambda rows: pais.count(
         rows, by={"joined": pais.weeks("2016-01-01", "2016-06-30")}, unit="person", random_state=1
     ),
-    "description by ranges": lambda rows: pais.describe(
-        rows, columns={"age": (18, 100)}, by={"income": pais.ranges(0, 20_000, 40_000.5, float("inf"))}, random_state=1
-    ),
-    "variance": lambda rows: pais.variance(rows, columns=COLUMNS, random_state=1),
     "histogram": lambda rows: pais.histogram(rows, columns=COLUMNS, bins=4, random_state=1),
     "covariance": lambda rows: pais.covariance(rows, columns=NUMBERS, random_state=1),
     "description": lambda rows: pais.describe(rows, columns=COLUMNS, missing="midpoint", random_state=1),
     "people": lambda rows: pais.mean(rows, columns=COLUMNS, unit="person", max_rows_per_unit=3, random_state=1),
     "totals of people": lambda rows: pais.sum(rows, columns=SUMMABLE, unit="person", epsilon=10.0, random_state=1),
-    "rows of people": lambda rows: pais.count(rows, by={"premium": bool}, unit="person", epsilon=10.0, random_state=1),
     "number of people": lambda rows: pais.count_people(
         rows, by={"region": COLUMNS["region"]}, unit="person", epsilon=10.0, random_state=1
     ),

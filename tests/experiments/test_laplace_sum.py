@@ -9,7 +9,6 @@ import mpmath
 import numpy as np
 import pytest
 
-import pais
 from experiments import laplace_sum as study_module
 from experiments.laplace_sum import (
     ALL_POINTS,
@@ -53,18 +52,6 @@ def test_the_command_writes_a_figure_and_a_table_that_parse(tmp_path: Path, caps
     assert "At equal loss and equal size" in capsys.readouterr().out
 
 
-def test_the_table_holds_the_measurements_to_the_last_digit(study: Study, tmp_path: Path) -> None:
-    study_module.write_table(study, tmp_path / "table.csv")
-    with (tmp_path / "table.csv").open(newline="", encoding="utf-8") as file:
-        read = [
-            study_module.Measurement(
-                **{name: text if name == "sampler" else float(text) for name, text in line.items()}  # type: ignore[arg-type]  # one column is text
-            )
-            for line in csv.DictReader(file)
-        ]
-    assert tuple(read) == study.measurements
-
-
 def test_the_same_seed_gives_the_same_files(study: Study, tmp_path: Path) -> None:
     again = study_module.run_study(runs=300, seed=SEED, noise_scales=SCALES)
     for name, run in (("first", study), ("second", again)):
@@ -72,63 +59,6 @@ def test_the_same_seed_gives_the_same_files(study: Study, tmp_path: Path) -> Non
         study_module.write_figure(run, tmp_path / f"{name}.png")
     assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "second.csv").read_bytes()
     assert (tmp_path / "first.png").read_bytes() == (tmp_path / "second.png").read_bytes()
-
-
-def test_failed_write_keeps_the_old_file(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "table.csv"
-    path.write_text("old", encoding="utf-8")
-
-    def write_half(self: Path, text: str, **_: object) -> None:
-        with self.open("w", encoding="utf-8") as file:
-            file.write(text[: len(text) // 2])
-        raise OSError("disk full")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Path, "write_text", write_half)
-        with pytest.raises(OSError, match="disk full"):
-            study_module.write_table(study, path)
-    assert [(file.name, file.read_text(encoding="utf-8")) for file in tmp_path.iterdir()] == [("table.csv", "old")]
-
-
-@pytest.mark.parametrize("bad", [["--runs", "1"], ["--runs", "many"], ["--seed", "-1"]])
-def test_a_bad_argument_ends_with_code_2(bad: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        study_module.main(["--out", str(tmp_path), *bad])
-    assert ended.value.code == 2
-    assert "is not a whole number" in capsys.readouterr().err
-
-
-def test_all_weights_of_part_one_give_the_expected_size_19(study: Study) -> None:
-    weights = study.weights
-    for values in (
-        weights.uniform,
-        weights.constrained,
-        weights.constrained_unit_noise,
-        weights.variance_optimal,
-    ):
-        assert np.sum(1.0 / values) == pytest.approx(19.0, rel=1e-6)
-
-
-def test_constrained_weights_fall_with_the_norm_and_reach_1_at_the_largest(study: Study) -> None:
-    constrained = study.weights.constrained
-    assert np.all(np.diff(constrained) <= 0.0)
-    assert constrained[-1] == 1.0
-
-
-def test_at_noise_1_constrained_and_variance_optimal_weights_nearly_agree_and_when_free_they_do_not(
-    study: Study,
-) -> None:
-    weights = study.weights
-    apart_unit = np.abs(weights.constrained_unit_noise / weights.variance_optimal - 1.0)
-    apart_free = np.abs(weights.constrained / weights.variance_optimal - 1.0)
-    assert np.median(apart_unit) < 0.07
-    assert np.median(apart_free) > 0.3
-
-
-def test_all_samplers_have_the_expected_size_of_the_constrained_rule(study: Study) -> None:
-    sizes = [at.sample_size for at in study.of(CONSTRAINED)]
-    for sampler in (UNIFORM, VARIANCE_OPTIMAL, UNIFORM_SAME_LOSS):
-        assert [at.sample_size for at in study.of(sampler)] == pytest.approx(sizes, rel=1e-9)
 
 
 def test_the_largest_constrained_loss_is_that_of_all_points(study: Study, points: Points) -> None:
@@ -150,31 +80,6 @@ def test_no_point_exceeds_the_target_in_50_digits(noise: float, points: Points) 
             assert mpmath.log1p(q * mpmath.expm1(mpmath.mpf(loss) / q)) <= target
 
 
-def test_at_every_scale_constrained_loses_less_than_uniform_and_than_variance_optimal(study: Study) -> None:
-    for constrained, uniform, optimal in zip(
-        study.of(CONSTRAINED), study.of(UNIFORM), study.of(VARIANCE_OPTIMAL), strict=True
-    ):
-        assert constrained.largest_epsilon < optimal.largest_epsilon < uniform.largest_epsilon
-
-
-def test_variance_optimal_has_the_smallest_exact_error_at_equal_noise_and_size(study: Study) -> None:
-    for optimal, constrained, uniform in zip(
-        study.of(VARIANCE_OPTIMAL), study.of(CONSTRAINED), study.of(UNIFORM), strict=True
-    ):
-        assert optimal.mse_exact <= constrained.mse_exact
-        assert optimal.mse_exact <= uniform.mse_exact
-
-
-def test_constrained_and_uniform_errors_stay_within_a_tenth_at_equal_noise_and_size(study: Study) -> None:
-    """Neither is always the smaller one: the constrained rule spares the loss, not the variance."""
-    factors = [
-        constrained.mse_exact / uniform.mse_exact
-        for constrained, uniform in zip(study.of(CONSTRAINED), study.of(UNIFORM), strict=True)
-    ]
-    assert factors[0] < 1.0
-    assert 1.0 < max(factors) < 1.1
-
-
 def test_at_the_same_loss_and_size_the_constrained_error_is_smaller_than_the_uniform_one(study: Study) -> None:
     for constrained, uniform in zip(study.of(CONSTRAINED), study.of(UNIFORM_SAME_LOSS), strict=True):
         assert uniform.largest_epsilon == pytest.approx(constrained.largest_epsilon, rel=1e-6)
@@ -191,15 +96,9 @@ def test_at_the_same_loss_the_constrained_curve_lies_below(sampler: str, study: 
 
 def test_guide_quotes_the_results_of_the_study() -> None:
     """All sentences but the last follow from exact errors, which do not depend on the number of runs."""
-    guide = (Path(__file__).parents[2] / "docs" / "guide" / "laplace-sum.md").read_text(encoding="utf-8")
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "reproduce-the-paper.md").read_text(encoding="utf-8")
     found, _, _ = study_module.reading_text(study_module.run_study(runs=2, seed=0)).partition("Check:")
     assert " ".join(found.split()) in " ".join(guide.split())
-
-
-def test_curves_that_share_no_loss_are_not_compared() -> None:
-    study = study_module.run_study(runs=2, seed=SEED, noise_scales=SCALES[:1])
-    with pytest.raises(ValueError, match="share no loss"):
-        study_module.factors_at_same_loss(study, UNIFORM)
 
 
 def test_simulated_errors_agree_with_the_exact_formula(study: Study) -> None:
@@ -215,14 +114,6 @@ def test_simulated_errors_reject_a_formula_without_the_noise_or_without_the_samp
     assert abs(most.mse - only_sampling) > STANDARD_ERRORS * most.mse_standard_error
 
 
-def test_runs_beyond_one_block_are_all_counted_and_independent(points: Points, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_module, "_RUNS_AT_A_TIME", 4)
-    probability = np.full(points.n_points, 0.5)
-    errors = study_module.squared_errors(points, 1.0, probability, runs=10, generator=np.random.default_rng(SEED))
-    assert errors.shape == (10,)
-    assert np.unique(errors).size == 10
-
-
 def test_the_exact_error_is_the_variance_over_all_samples_of_three_points() -> None:
     """The formula against an enumeration of all eight samples, with the noise's own variance added."""
     rows = np.array([[1.0, -2.0], [0.5, 0.0], [-3.0, 1.0]])
@@ -234,10 +125,3 @@ def test_the_exact_error_is_the_variance_over_all_samples_of_three_points() -> N
         error = (np.array(kept) / probability) @ rows - rows.sum(axis=0)
         expected += chance * error @ error
     assert study_module.exact_mse(tiny, 1.5, probability) == pytest.approx(expected, rel=1e-12)
-
-
-def test_the_package_refuses_to_sample_by_probabilities_fitted_to_the_points(points: Points) -> None:
-    """Why the study draws its arrays with numpy: only rules, which are functions of the norm alone, are accepted."""
-    fitted = pais.not_private_variance_optimal(points.l2_norms, sample_size=19.0)
-    with pytest.raises(pais.ArgumentError, match="rule must be a Rule"):
-        pais.sample(points.rows, ball=pais.Ball(radius=10.0, order=1.0), rule=fitted)  # type: ignore[arg-type]  # the point

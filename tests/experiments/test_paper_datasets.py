@@ -15,9 +15,9 @@ from rich.console import Console
 
 from experiments.paper import datasets
 from experiments.paper.datasets import BUNDLED, SOURCES, PaperRow, Prepared, Source, source_of
-from experiments.paper.formats import LAYOUTS, SHAPES, FloatArray
+from experiments.paper.formats import LAYOUTS, FloatArray
 from experiments.paper.table_one import markdown, rich_table, table_rows
-from pais.errors import ArgumentError, DataError
+from pais.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 WHOLE = ("covertype", "kdd-protein", "ijcnn1")
@@ -80,25 +80,6 @@ def test_preprocessing_agrees_with_the_same_done_row_by_row(n_rows: int) -> None
     assert made.mean_square == pytest.approx(mean_square, rel=1e-13)
 
 
-def test_rows_and_mean_add_up_to_the_raw_rows_that_are_left() -> None:
-    raw = np.random.default_rng(5).normal(size=(100, 3)) + 7.0
-    made = datasets.preprocess(raw)
-    restored = made.rows + made.mean
-    assert all(np.abs(raw - row).max(axis=1).min() < 1e-5 for row in restored)
-
-
-def test_preprocessing_leaves_the_raw_rows_alone_and_returns_rows_in_c_order() -> None:
-    raw = np.asfortranarray(np.random.default_rng(1).normal(size=(50, 3)))
-    before = raw.copy()
-    assert datasets.preprocess(raw).rows.flags.c_contiguous
-    np.testing.assert_array_equal(raw, before)
-
-
-def test_rows_of_one_norm_are_refused_since_none_would_be_left() -> None:
-    with pytest.raises(DataError, match="no row has a norm below"):
-        datasets.preprocess(np.array([[1.0], [-1.0]]))
-
-
 def test_a_set_is_read_once_and_then_mapped_from_the_cache(
     tmp_path: Path, console: Console, spoken: io.StringIO
 ) -> None:
@@ -132,9 +113,7 @@ def test_a_set_is_read_again_when_its_raw_file_changed(
     assert second.fingerprint != first.fingerprint
 
 
-@pytest.mark.parametrize(
-    "break_it", ["rows cut", "rows gone", "facts cut", "facts gone", "other format", "other shape"]
-)
+@pytest.mark.parametrize("break_it", ["rows cut", "facts gone", "other format", "other shape"])
 def test_a_broken_cache_is_made_again(break_it: str, tmp_path: Path, console: Console, spoken: io.StringIO) -> None:
     write_song(tmp_path)
     first = prepare_song(tmp_path, console)
@@ -153,20 +132,6 @@ def test_a_broken_cache_is_made_again(break_it: str, tmp_path: Path, console: Co
     assert spoken.getvalue().count("reading and preprocessing") == 2
     np.testing.assert_array_equal(second.rows, expected)
     assert {path.name for path in (tmp_path / "cache").iterdir()} == {"song.npy", "song.json"}
-
-
-def test_a_change_of_one_frame_changes_the_state_of_a_folder(tmp_path: Path, console: Console) -> None:
-    folder = tmp_path / "pose"
-    folder.mkdir()
-    for i in range(50):
-        (folder / f"{i:05d}.csv").write_text(",".join(str((i * j) % 17) for j in range(48)) + "\n")
-    source, cache = source_of("pose"), tmp_path / "cache"
-    first = datasets.prepare(source, [tmp_path], cache, console, check_rows=False)
-    (folder / "00007.csv").write_text(",".join(["1.0"] * 48) + "\n")
-    second = datasets.prepare(source, [tmp_path], cache, console, check_rows=False)
-    assert first is not None
-    assert second is not None
-    assert first.fingerprint != second.fingerprint
 
 
 def test_the_fingerprint_sees_every_bit_and_the_shape() -> None:
@@ -193,30 +158,6 @@ def test_a_missing_set_is_named_in_one_line_with_its_publisher_file_and_place(
     assert not (tmp_path / "cache").exists()
 
 
-def test_parquet_comes_before_what_the_publisher_ships(tmp_path: Path) -> None:
-    write_song(tmp_path)
-    (tmp_path / "song.parquet").write_text("no table")
-    with pytest.raises(DataError, match=r"song\.parquet cannot be read as Parquet"):
-        datasets.load(source_of("song"), [tmp_path], check_rows=False)
-
-
-def test_directories_are_tried_in_their_order(tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
-    for seed, directory in enumerate((first, second)):
-        directory.mkdir()
-        write_song(directory, seed)
-    found = datasets.load(source_of("song"), [tmp_path / "none", first, second], check_rows=False)
-    assert found is not None
-    np.testing.assert_array_equal(found, song_rows(0))
-
-
-def test_a_set_of_wrong_size_is_refused_before_it_reaches_the_cache(tmp_path: Path, console: Console) -> None:
-    write_song(tmp_path)
-    with pytest.raises(DataError, match="has 80 rows, expected 515345"):
-        datasets.prepare(source_of("song"), [tmp_path], tmp_path / "cache", console)
-    assert not (tmp_path / "cache").exists()
-
-
 def test_bundled_sample_is_used_if_no_data_set_exists(tmp_path: Path, console: Console, spoken: io.StringIO) -> None:
     (data,) = datasets.present([tmp_path], tmp_path / "cache", console)
     assert data.source.key == BUNDLED
@@ -236,29 +177,6 @@ def test_song_sample_is_used_only_if_song_is_missing(tmp_path: Path, console: Co
     write_song(tmp_path)
     (data,) = datasets.present([tmp_path], tmp_path / "cache", console, check_rows=False)
     assert data.source.key == "song"
-
-
-def test_only_the_sets_that_are_named_are_looked_for(tmp_path: Path, console: Console, spoken: io.StringIO) -> None:
-    assert datasets.present([tmp_path], tmp_path / "cache", console, keys=["rna", "song-sample"]) == []
-    assert [line.split(":")[0] for line in spoken.getvalue().splitlines()] == ["RNA", "Song sample (25.3 % of rows)"]
-
-
-def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ArgumentError, match=r"key='iris' names no data set\. Known are kdd-protein, rna, "):
-        source_of("iris")
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.key)
-def test_sizes_shown_are_sizes_tried_and_fit_the_set(source: Source) -> None:
-    assert set(source.shown_sizes) <= set(source.sample_sizes)
-    assert list(source.sample_sizes) == sorted(set(source.sample_sizes))
-    shape = SHAPES["covertype-sample" if source.key == BUNDLED else source.key]
-    assert shape.columns == int(source.paper.d)
-    if source.subset:
-        assert max(source.sample_sizes) <= 0.2 * shape.rows
-    else:
-        # Rows strictly below the quantile: at most that share of them.
-        assert math.floor(0.975 * shape.rows) - 2 <= int(source.paper.n) <= math.ceil(0.975 * shape.rows)
 
 
 def made_up(source: Source, row: PaperRow) -> Prepared:
@@ -308,10 +226,3 @@ def test_a_whole_set_of_the_paper_gives_its_row_of_table_one(key: str, tmp_path:
     (row,) = table_rows(data)
     assert row.measured == row.paper
     assert row.match == "yes"
-
-
-@pytest.mark.skipif(not (SHARED / "song-sample.parquet").is_file(), reason="no song-sample.parquet beside the checkout")
-def test_the_sample_of_song_is_never_called_the_papers_data(tmp_path: Path, console: Console) -> None:
-    (data,) = datasets.present([SHARED], tmp_path, console, keys=["song-sample"])
-    assert data.printed() == PaperRow(n="127032", d="90", radius="7491.00", mean_square="6747053.68")
-    assert "subset, not the paper's data" in markdown(table_rows([data]))

@@ -69,23 +69,6 @@ def test_results_of_another_configuration_are_never_mixed_in(tmp_path: Path) -> 
     Results(path, {"other": "second"})
 
 
-def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "results.parquet"
-    results = Results(path, {"some": "first"})
-    results.add(some_cell(), ONE)
-    results.save()
-
-    def broken(table: object, where: Path, **_: object) -> None:
-        Path(where).write_bytes(b"half")
-        raise OSError("disk full")
-
-    monkeypatch.setattr("experiments.paper.results.pq.write_table", broken)
-    results.add(some_cell(3.0), ONE)
-    with pytest.raises(OSError, match="disk full"):
-        results.save()
-    assert pq.read_table(path).num_rows == 1
-
-
 def study(work: Path) -> Study:
     return measured(TINY, directories=[], work=work, keys=[BUNDLED], fresh=False, console=Console(quiet=True))
 

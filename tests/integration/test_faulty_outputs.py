@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from pais.cli import files as outputs
-from tests.integration.fault_cases import RELEASE, STATED, before_pass, pais, parquet, snapshot, table
+from tests.support.faulty_data import RELEASE, STATED, before_pass, pais, parquet, snapshot, table
 
 # -- disks and people ----------------------------------------------------------------------------------------
 

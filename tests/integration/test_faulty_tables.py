@@ -12,7 +12,7 @@ import pytest
 
 from pais import Ball, DataError, UniformRule, sample, source
 from pais.data.engines import files
-from tests.integration.fault_cases import CANARY, STATED, N, pais, parquet, refused, rows, table, texts_of
+from tests.support.faulty_data import CANARY, STATED, N, pais, parquet, refused, rows, table, texts_of
 
 # -- CSV files -----------------------------------------------------------------------------------------------
 
@@ -69,29 +69,26 @@ def test_csv_columns_of_late_numbers_and_of_booleans_are_read(tmp_path: Path) ->
 # -- names of files and columns ------------------------------------------------------------------------------
 
 
-def test_a_directory_without_data_is_named(tmp_path: Path) -> None:
+def test_a_path_without_data_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "notes.md").write_text("nothing")
-    refused(tmp_path / "data", names="data has no Parquet or CSV file", work=tmp_path)
-
-
-def test_a_pattern_that_matches_nothing_is_named(tmp_path: Path) -> None:
-    refused(str(tmp_path / "rows-*.parquet"), names="no file matches", work=tmp_path)
-
-
-def test_missing_path_is_named_in_the_error(tmp_path: Path) -> None:
-    refused(tmp_path / "missing.parquet", names="missing.parquet does not exist", work=tmp_path)
+    field = pa.field(b"a\xff", pa.float64())
+    parquet(tmp_path / "odd.parquet", pa.Table.from_arrays([pa.array([CANARY])], schema=pa.schema([field])))
+    for number, (path, error) in enumerate(
+        {
+            "data": "data has no Parquet or CSV file",
+            "rows-*.parquet": "no file matches",
+            "missing.parquet": "missing.parquet does not exist",
+            "odd.parquet": "odd.parquet cannot be read",
+        }.items()
+    ):
+        (tmp_path / str(number)).mkdir()
+        refused(str(tmp_path / path), names=error, work=tmp_path / str(number))
     assert pais("survey", "x" * 5000, "--epsilon", 1, "--json").exit_code == 2
     assert pais("survey", "carrier-pigeon://rows", "--epsilon", 1, "--json").exit_code == 2
 
 
-def test_undecodable_column_names_are_refused_by_file(tmp_path: Path) -> None:
-    field = pa.field(b"a\xff", pa.float64())
-    parquet(tmp_path / "odd.parquet", pa.Table.from_arrays([pa.array([CANARY])], schema=pa.schema([field])))
-    refused(tmp_path / "odd.parquet", names="odd.parquet cannot be read", work=tmp_path)
-
-
-@pytest.mark.parametrize("name", ["a b", "größe", "x.y", "[red]", "a\nb", "'; drop", "", "名", "-1x", "weight[0]"])
+@pytest.mark.parametrize("name", ["größe", "[red]", "a\nb", "", "名"])
 def test_column_names_may_be_any_text(name: str, tmp_path: Path) -> None:
     found = rows()
     data = parquet(tmp_path / "rows.parquet", pa.table({name: found[:, 0], "plain": found[:, 1]}))

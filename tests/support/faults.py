@@ -77,9 +77,12 @@ class Fault:
 
 
 def faults() -> list[Fault]:
-    """The faults of the list."""
-    listed: dict[str, list[dict[str, Any]]] = yaml.safe_load(LIST.read_text(encoding="utf-8"))
-    return [_fault(file, entry) for file, entries in listed.items() for entry in entries]
+    """The faults of the list. A file may stand in it more than once, which a dictionary would not show."""
+    listed = yaml.compose(LIST.read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+    constructed = yaml.SafeLoader("").construct_object
+    return [
+        _fault(constructed(file), entry) for file, entries in listed.value for entry in constructed(entries, deep=True)
+    ]
 
 
 def _fault(file: str, entry: dict[str, Any]) -> Fault:

@@ -1,4 +1,4 @@
-"""Rows, rules and scripted bits for the tests of sampling."""
+"""Rows, rules, sums of clipped rows and scripted bits for the tests of samples and surveys."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais import Ball, CoresetRule, WeightedSample
+from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource
-from pais.data.engines.base import WeightedRows
+from pais.data.engines.base import WeightedRows, _Contributions
 
 Floats = NDArray[np.float64]
 RADIUS = 2.0
@@ -82,3 +83,18 @@ def served(bits: BitSource) -> Callable[[NDArray[np.intp], int], NDArray[np.uint
 
 def sigmas(kept: int, n: int, q: float) -> float:
     return (kept - n * q) / math.sqrt(n * q * (1.0 - q))
+
+
+def cloud(n: int = 20_000, d: int = 5, seed: int = 0) -> Floats:
+    """Normal rows that are not centered."""
+    shift = np.array([3.0, 0.0, 0.0, -2.0, 1.0])[:d]
+    return np.random.default_rng(seed).standard_normal((n, d)) + shift
+
+
+def clipped_sum(ball: Ball, lattice: Lattice) -> _Contributions:
+    """A fold that adds up the rows in whole steps, clipped to the ball and multiplied by their masses."""
+
+    def contribution(rows: Floats, masses: Floats) -> IntArray:
+        return np.asarray(lattice.encode(rows * masses[:, None]).sum(axis=0))
+
+    return _Contributions(ball=ball, contribution=contribution)

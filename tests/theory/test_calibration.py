@@ -82,32 +82,6 @@ def test_sampling_for_free_keeps_the_noise_of_all_rows_and_drops_rows(
     assert largest_on_grid(free) <= 1.0 + 1e-12
 
 
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize(("profile", "delta"), PROFILES)
-def test_an_unreachable_size_names_the_largest_reachable_one(
-    sampling: str, profile: pais.LinearProfile, delta: float
-) -> None:
-    with pytest.raises(pais.UnreachableError) as caught:
-        pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=10 * NORMS.n_rows)
-    reachable = caught.value.reachable * (1 - 1e-9)
-    answer = pais.calibrate(sampling, profile, NORMS, epsilon=1.0, delta=delta, sample_size=reachable)
-    assert answer.sample_size == pytest.approx(reachable, rel=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sampling", SAMPLINGS)
-@pytest.mark.parametrize(("profile", "delta"), PROFILES)
-def test_an_unreachable_epsilon_names_the_smallest_reachable_one(
-    sampling: str, profile: pais.LinearProfile, delta: float
-) -> None:
-    with pytest.raises(pais.UnreachableError) as caught:
-        pais.calibrate(sampling, profile, NORMS, epsilon=1e-4, delta=delta, noise=3.0)
-    reachable = caught.value.reachable * (1 + 1e-6)
-    assert reachable > 1e-4
-    answer = pais.calibrate(sampling, profile, NORMS, epsilon=reachable, delta=delta, noise=3.0)
-    assert largest_on_grid(answer) <= reachable * (1 + 1e-12)
-
-
 @pytest.mark.slow
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(
@@ -154,19 +128,6 @@ def test_private_norms_split_between_knots_give_exact_sums_of_a_tabulated_rule()
     direct = rule.probability(np.minimum(norms, 1.5)).sum()
     assert known.expected_size(rule) == pytest.approx(direct, rel=1e-12)
     assert known.n_rows == pytest.approx(10000, rel=1e-12)
-
-
-def test_the_wrong_number_of_fixed_values_or_a_wrong_delta_is_refused() -> None:
-    linear, gaussian = PROFILES[0][0], PROFILES[3][0]
-    with pytest.raises(pais.ArgumentError):
-        pais.calibrate("constrained", linear, NORMS)
-    with pytest.raises(pais.ArgumentError):
-        pais.calibrate("constrained", linear, NORMS, epsilon=1.0, noise=1.0, sample_size=3.0)
-    with pytest.raises(pais.MismatchError):
-        pais.calibrate("constrained", linear, NORMS, epsilon=1.0, delta=1e-6)
-    with pytest.raises(pais.MismatchError):
-        pais.calibrate("constrained", gaussian, NORMS, epsilon=1.0)
-    assert math.isfinite(pais.calibrate("uniform", linear, NORMS, noise=1.0, sample_size=3.0).epsilon)
 
 
 def test_custom_rule_leaves_only_the_noise_to_solve() -> None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
@@ -91,19 +87,6 @@ def test_a_row_changes_the_sum_of_a_column_by_at_most_one_in_every_range(step: f
         assert not change[~np.isfinite(rows[0])].any()
         largest = max(largest, float(np.abs(change).max()))
     assert largest == 1.0
-
-
-def test_sums_of_octaves_give_the_clipped_sum_of_the_cells() -> None:
-    # In exact arithmetic, from the cells themselves. A cell is truncated by less than a step of its octave.
-    lattice, unit = Lattice(step=2.0**-20), Fraction(2) ** (1 - 100)
-    for seed in range(30):
-        rows = messy(40, 2, seed)
-        for cells, totals in zip(rows.T, totals_of(source(rows), lattice), strict=True):
-            exact = [Fraction(cell) / unit for cell in cells[np.isfinite(cells)].tolist()]
-            for (low, high), total in zip(ENDS, totals, strict=True):
-                center, half = Fraction(high - low, 2), Fraction(high + low, 2)
-                clipped = sum(max(Fraction(-1), min(Fraction(1), (cell - center) / half)) for cell in exact)
-                assert abs(total * Fraction(lattice.step) - clipped) <= len(exact) * Fraction(2) ** -22 + 2.0**-20
 
 
 def people(seed: int, n_people: int = 6) -> pa.Table:
@@ -217,7 +200,7 @@ def found(rows: Floats, noise: SurveyNoise, seed: int = 0) -> tuple[ColumnRange,
 
 
 @pytest.mark.parametrize("noise", [GAUSSIAN, PURE], ids=["gaussian", "pure"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(1))
 def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, seed: int) -> None:
     rng, n = np.random.default_rng(seed), 50_000
     rows = np.column_stack(
@@ -239,12 +222,6 @@ def test_bounds_contain_most_cells_and_are_not_much_wider(noise: SurveyNoise, se
         assert column.high - column.low < 1.9 * (high - low)
     assert ranges[0].low >= 0.0
     assert ranges[2].high <= 0.0
-
-
-def test_nothing_above_the_noise_gives_bounds_of_unit_size() -> None:
-    for rows in (np.zeros((0, 3)), np.full((5, 3), 1e9), np.zeros((50_000, 3)), np.full((9, 3), np.nan)):
-        nothing = ColumnRange(low=-1.0, high=1.0, seen=False, clear=False)
-        assert [replace(column, deviation=1.0) for column in found(rows, GAUSSIAN)] == [nothing] * 3
 
 
 def test_bounds_from_few_cells_are_not_clear() -> None:
@@ -282,38 +259,10 @@ def test_few_far_cells_do_not_move_bounds() -> None:
         assert 2.0 < column.high < 6.0
 
 
-def test_bounds_are_the_same_in_memory_and_from_a_file(tmp_path: Path) -> None:
-    table = pais.example_people(2000)
-    pq.write_table(table, tmp_path / "people.parquet", row_group_size=1000)
-    columns = {"age": "auto", "income": "auto", "premium": bool}
-    surveys = [
-        pais.survey(source(rows, columns=columns), epsilon=1.0, random_state=3)
-        for rows in (table, tmp_path / "people.parquet", table.to_pandas())
-    ]
-    assert surveys[0].schema is not None
-    assert surveys[0].schema.open == ()
-    assert surveys[0].schema == surveys[1].schema == surveys[2].schema
-    assert surveys[0].norms == surveys[1].norms == surveys[2].norms
-
-
 # ---------------------------------------------------------------- in a fit
 
 
-def test_fit_releases_centers_in_own_units_and_records_the_bounds() -> None:
-    table = pais.example_people(3000)
-    columns = {"age": "auto", "income": "auto", "premium": bool}
-    fit = pais.fit(source(table, columns=columns), pais.KMeansSettings(n_clusters=3, epsilon=1.0), random_state=0)
-    assert fit.schema is not None
-    assert fit.schema.open == ()
-    assert fit.schema == fit.survey.schema == fit.plan.schema
-    assert fit.certificate.schema == fit.schema.to_dict()
-    centers = fit.schema.decode(fit.value.centers)
-    assert np.all((centers[:, 0] > 18.0) & (centers[:, 0] < 95.0))
-    assert np.all((centers[:, 1] > 5e3) & (centers[:, 1] < 3e5))
-    assert pais.Survey.from_dict(fit.survey.to_dict()) == fit.survey
-
-
-@pytest.mark.parametrize("mechanism", ["gaussian", "laplace", "l2"])
+@pytest.mark.parametrize("mechanism", ["gaussian", "l2"])
 def test_a_column_that_is_not_seen_is_named_in_a_warning(mechanism: str) -> None:
     rng = np.random.default_rng(0)
     table = pa.table({"seen": rng.normal(50.0, 9.0, 30_000), "empty": np.zeros(30_000)})
@@ -324,19 +273,14 @@ def test_a_column_that_is_not_seen_is_named_in_a_warning(mechanism: str) -> None
     assert pais.Survey.from_dict(model.fit_.survey.to_dict()).unclear_columns == ("empty",)
 
 
-def test_stated_norms_are_refused_beside_open_columns() -> None:
-    norms = pais.NormDistribution.from_histogram([0.0, 1.0], [100.0])
-    rows = source(pa.table({"a": [1.0, 2.0]}), columns={"a": "auto"})
-    with pytest.raises(pais.ArgumentError, match="auto column 'a'"):
-        pais.DPKMeans(n_clusters=1, radius=1.0, norms=norms, random_state=0).fit(rows)
-
-
 def test_stated_facts_are_refused_beside_open_columns() -> None:
     norms = pais.NormDistribution.from_histogram([0.0, 1.0], [100.0])
     facts = pais.Facts(ball=pais.Ball(radius=1.0), norms=norms)
     rows = source(pa.table({"a": [1.0, 2.0]}), columns={"a": "auto"})
     with pytest.raises(pais.MismatchError, match="no bounds yet"):
         pais.fit(rows, pais.KMeansSettings(n_clusters=1, epsilon=1.0), facts=facts, random_state=0)
+    with pytest.raises(pais.ArgumentError, match="auto column 'a'"):
+        pais.DPKMeans(n_clusters=1, radius=1.0, norms=norms, random_state=0).fit(rows)
 
 
 def test_bounds_of_all_columns_save_the_mean_of_the_survey() -> None:

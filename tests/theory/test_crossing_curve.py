@@ -48,14 +48,6 @@ def test_weights_are_those_of_a_search_without_the_curve(
     assert crossing.first_crossing_weight(at_one, epsilon, delta) == pytest.approx(expected, rel=5e-11)
 
 
-@pytest.mark.parametrize("limit", [2.0, 16.0, 40.0])
-def test_weights_up_to_a_limit_are_the_smaller_of_limit_and_crossing(limit: float) -> None:
-    at_one, most = shifts(1.0, 1e-6), largest_shift(limit, 1e-6)
-    with np.errstate(divide="ignore"):
-        expected = np.maximum(np.minimum(crossing.first_crossing_weight(at_one, 1.0, 1e-6), most / at_one), 1.0)
-    assert crossing.first_crossing_weight(at_one, 1.0, 1e-6, most) == pytest.approx(expected, rel=1e-10)
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

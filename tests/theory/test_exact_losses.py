@@ -18,8 +18,15 @@ import pytest
 import pais
 from pais._base.numerics import ULP, FloatArray, divide_down, divide_up, multiply_add_up, multiply_down, multiply_up
 from pais.accounting.part import certified_epsilon
-from pais.privacy.custom_profiles import joint_loss, joint_shift
-from pais.privacy.profiles import GaussianProfile, LinearProfile, PowerProfile, Profile, add_profiles
+from pais.privacy.profiles import (
+    GaussianProfile,
+    LinearProfile,
+    PowerProfile,
+    Profile,
+    add_profiles,
+    joint_loss,
+    joint_shift,
+)
 from tests.support.oracles import remove_delta
 
 DIGITS = 60

@@ -21,7 +21,7 @@ from pais._base.lattice import Lattice, Law, Tails, rounded_noise
 from pais._base.randomness import BitSource
 from pais.mechanisms import noise as noise_laws
 from pais.mechanisms.noise import NoiseLaw
-from tests.theory.noise_cases import seeded
+from tests.support.lattice_cases import seeded
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

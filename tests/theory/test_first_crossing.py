@@ -74,19 +74,3 @@ def test_lemma_of_the_single_maximum() -> None:
         lift = 1 - mp.exp(-log_ratio)
         area = mp.quad(lambda s, a=log_ratio, e=lift: mp.exp(-a * s**2 + e * s * (1 - s)), [0, 0.1, 0.5, 1])
         assert area <= 1
-
-
-def test_free_sampling_shares_are_those_of_a_direct_solution() -> None:
-    """At (1, 1e-6), with the noise all rows need, a record of half the radius may carry this weight."""
-    profile = pais.GaussianProfile(float("inf"), 1.0)
-    norms = pais.NormDistribution(norms=np.array([0.5]), masses=np.array([1.0]), radius=1.0)
-    free = pais.calibrate("constrained", profile, norms, epsilon=1.0, delta=1e-6)
-    mu = float(free.profile(1.0, 0.5))
-    with mp.workdps(40):
-        root = mp.findroot(
-            lambda w: mp.log(remove_delta(1.0, mu * w, 1 / w)) - mp.log(mp.mpf("1e-6")), (2, 4), solver="anderson"
-        )
-    assert 1 / float(pais.constrained_weight(free.profile, 0.5, epsilon=1.0, delta=1e-6)) == pytest.approx(
-        1 / float(root), rel=1e-9
-    )
-    assert free.sample_size == pytest.approx(1 / float(root), rel=1e-3)

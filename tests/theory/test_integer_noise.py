@@ -13,7 +13,7 @@ from scipy import stats
 
 import pais
 from pais._base.lattice import Lattice
-from tests.theory.noise_cases import seeded
+from tests.support.lattice_cases import seeded
 from tests.theory.test_exact_noise import ACCEPT, REJECT, Scripted
 
 SCALES = [1.0, 0.3, 1 / 3, 10.0, 1.7, 0.05, 1000.0]

@@ -15,10 +15,11 @@ import pais
 from pais import GaussianNoise, KMeansSettings, Plan, Survey
 from pais._base.lattice import IntArray, Lattice
 from pais._base.randomness import BitSource
+from pais.accounting.ledger import accounts
 from pais.planning.survey import SurveyNoise
 from pais.privacy.amplification import largest_shift
 from pais.privacy.joint import delta_after, joint_delta, kept_limit_of_rounds
-from tests.support.survey_cases import cloud
+from tests.support.sampler_cases import cloud
 
 DELTA = 1e-6
 RULES = ["none", "uniform"]
@@ -73,7 +74,7 @@ def test_an_independent_accountant_finds_survey_and_rounds_within_the_price(epsi
 @pytest.mark.parametrize("sampling", RULES)
 def test_rounds_at_the_delta_of_the_fit_are_caught(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The accountant sees a plan that calibrates its rounds as if there were no survey."""
-    for module in ("accounting.price", "planning.settings"):
+    for module in ("accounting.part", "planning.settings"):
         monkeypatch.setattr(f"pais.{module}.delta_after", lambda epsilon, delta, survey_shift: delta)
     plan = planned(1.0, sampling, share=0.4)
     assert plan.release_delta == DELTA
@@ -247,7 +248,7 @@ def test_a_gaussian_survey_has_no_price_of_its_own() -> None:
     with pytest.raises(pais.ArgumentError, match="not both"):
         replace(made, epsilon=0.1)
     ledger = pais.Ledger(epsilon=9.0, delta=1e-5)
-    for act in (pais.accounting.accounts(ledger).check, pais.accounting.accounts(ledger).spend):
+    for act in (accounts(ledger).check, accounts(ledger).spend):
         with pytest.raises(pais.MismatchError, match="no price of its own"):
             act(made.price)
     assert ledger.entries == ()

@@ -75,7 +75,7 @@ def exact_gaussian_delta(epsilon: mp.mpf, mu: mp.mpf) -> mp.mpf:
 
 @pytest.mark.parametrize(
     ("epsilon", "delta"),
-    list(itertools.product([1e-9, 0.01, 1.0, 16.0, 200.0], [0.9999, 0.3, 1e-3, 1e-6, 1e-13, 1e-30])),
+    list(itertools.product([1e-9, 1.0, 200.0], [0.9999, 0.3, 1e-6, 1e-30])),
 )
 def test_largest_shift_is_feasible_and_tight_in_high_precision(epsilon: float, delta: float) -> None:
     mu = largest_shift(epsilon, delta)
@@ -192,23 +192,9 @@ def test_earlier_releases_count_within_a_stated_limit() -> None:
         planned(0.5)
 
 
-@pytest.mark.parametrize("limit", [0.0, -1.0, math.nan, math.inf, "15", True])
-def test_invalid_limits_on_kept_records_are_refused(limit: object) -> None:
-    with pytest.raises(pais.ArgumentError, match="max_epsilon_if_kept"):
-        pais.calibrate(
-            "uniform",
-            pais.GaussianProfile(1.0, 1.0),
-            NORMS,
-            epsilon=1.0,
-            delta=1e-6,
-            sample_size=10.0,
-            max_epsilon_if_kept=limit,  # type: ignore[arg-type]
-        )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
-@pytest.mark.parametrize(("sample_size", "limit"), [(2.0, None), (2.0, 4.0), (2e3, 4.0), (1e5, None)])
+@pytest.mark.parametrize(("sample_size", "limit"), [(2.0, None), (2e3, 4.0)])
 @pytest.mark.parametrize("kind", ["gaussian", "linear"])
 def test_calibrated_rules_meet_guarantee_and_limit_at_every_size(
     sampling: str, sample_size: float, limit: float | None, kind: str
@@ -235,11 +221,6 @@ def test_calibrated_rules_meet_guarantee_and_limit_at_every_size(
     assert sample_size * (1 - 1e-3) <= answer.sample_size <= sample_size * (1 + 1e-9)
 
 
-def test_solving_epsilon_for_hidden_losses_is_refused() -> None:
-    with pytest.raises(pais.UnreachableError, match="Raise the noise or sample_size"):
-        pais.calibrate("uniform", PROFILES["gaussian"], NORMS, delta=1e-5, noise=1e-3, sample_size=5.0)
-
-
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 def test_pure_weights_end_exactly_at_the_limit(epsilon: float) -> None:
     profile = pais.LinearProfile(intercept=1e-11, slope=0.0)
@@ -259,26 +240,6 @@ def test_algorithm_one_ends_at_the_limit_of_kept_records() -> None:
     weight = pais.constrained_weight(profile, 0.0, epsilon=1.0, max_epsilon_if_kept=1e-4)
     assert profile(weight, 0.0) <= 1e-4
     assert weight == pytest.approx(1e10, rel=1e-6)
-
-
-def test_constrained_rule_of_a_trillion_rows_meets_both_limits() -> None:
-    norms = pais.NormDistribution.from_quantiles(
-        lambda level: np.interp(level, [0.0, 0.5, 0.9, 1.0], [0.0, 1.0, 2.0, 8.0]), n_rows=1e12, radius=8.0
-    )
-    plan = pais.plan_kmeans(
-        n_clusters=25, n_features=16, epsilon=1.0, delta=1e-6, ball=pais.Ball(radius=8.0), norms=norms, sample_size=1e6
-    )
-    assert norms.expected_size(plan.rule) == pytest.approx(1e6, rel=2e-3)
-    assert 15.0 < plan.price.epsilon_if_kept <= 16.0
-
-
-def test_small_sample_of_a_large_table_is_protected_by_noise() -> None:
-    """Five rows of a million at delta = 1e-5: every probability is below delta, and the noise grows instead."""
-    norms = pais.NormDistribution(norms=[1.0], masses=[1e6], radius=RADIUS)
-    plan = pais.plan_kmeans(
-        n_clusters=3, n_features=2, epsilon=1.0, delta=1e-5, ball=BALL, norms=norms, sample_size=5.0
-    )
-    assert plan.price.epsilon_if_kept <= 16.0
 
 
 def test_every_probability_is_at_least_1e_12() -> None:

@@ -15,7 +15,7 @@ from pais._base.lattice import Lattice
 from pais.data.engines.base import WeightedRows
 from pais.mechanisms.base import Extent
 from pais.mechanisms.noise import NoiseLaw
-from tests.theory.noise_cases import content, seeded
+from tests.support.lattice_cases import random_content, seeded
 
 # ---------------------------------------------------------------- contributions
 
@@ -42,15 +42,6 @@ def test_truncation_toward_zero_never_raises_a_norm(row: list[float], exponent: 
         assert x * y >= 0.0
 
 
-@settings(max_examples=150, deadline=None)
-@given(row=st.lists(finite, min_size=1, max_size=6), exponent=st.integers(-20, 20))
-def test_a_decoded_contribution_is_within_one_step_of_the_encoded_one(row: list[float], exponent: int) -> None:
-    lattice = Lattice(step=2.0**exponent)
-    released = lattice.decode(lattice.encode(np.array([row])))[0].tolist()
-    for x, y in zip(released, row, strict=True):
-        assert abs(Fraction(x) - Fraction(y)) < Fraction(lattice.step)
-
-
 @pytest.mark.parametrize("scale", [1e-200, 3e-7, 0.7, 1.0, 5e9, 1e200])
 def test_the_lattice_of_a_scale_has_a_power_of_two_for_a_step_and_at_least_two_to_the_22_steps(scale: float) -> None:
     lattice = Lattice.for_scale(scale)
@@ -73,7 +64,7 @@ def taken(rows: WeightedRows, index: NDArray[np.intp]) -> WeightedRows:
 
 @pytest.mark.parametrize("noise", [GaussianNoise(scale=0.3), LpNoise(scale=0.3, p=2.0), laplace_noise(0.3)], ids=str)
 def test_a_release_does_not_depend_on_the_order_of_the_rows_in_a_single_bit(noise: NoiseLaw) -> None:
-    rows, ball = content(3000, 5, seed=1), Ball(radius=1e5, order=noise.order)
+    rows, ball = random_content(3000, 5, seed=1), Ball(radius=1e5, order=noise.order)
     total = WeightedSum(noise=noise).measure(rows, ball, seeded(7))
     count = WeightedCount(noise=noise).measure(rows, ball, seeded(7))
     naive = set()
@@ -85,19 +76,3 @@ def test_a_release_does_not_depend_on_the_order_of_the_rows_in_a_single_bit(nois
         naive.add(sum((shuffled.rows[:, 0] * shuffled.weights).tolist()))
     # Sums of doubles do depend on it, so the test can tell.
     assert len(naive) > 1
-
-
-def test_a_release_is_the_integer_sum_of_the_parts_of_any_partition() -> None:
-    noise = GaussianNoise(scale=0.3)
-    rows, ball, lattice = content(1000, 4, seed=2), Ball(radius=1e5), Lattice.for_scale(0.3)
-    total = WeightedSum(noise=noise).measure(rows, ball, seeded(3))
-    drawn = noise.draw_steps((1, 4), lattice, seeded(3))[0]
-    for cuts in ([500], [1, 2, 999], sorted(np.random.default_rng(4).choice(1000, 20, replace=False).tolist())):
-        parts = [taken(rows, part) for part in np.split(np.arange(1000), cuts)]
-        steps = sum((lattice.encode(part.rows * part.weights[:, None]).sum(axis=0) for part in parts), start=drawn)
-        assert lattice.decode(steps).tobytes() == total.tobytes()
-    brute = [
-        sum(math.trunc(Fraction(value) / Fraction(lattice.step)) for value in column)
-        for column in (rows.rows * rows.weights[:, None]).T.tolist()
-    ]
-    assert (np.array(brute) + drawn).tolist() == [int(x / lattice.step) for x in total.tolist()]

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 import pais
 from pais import Ball, GaussianNoise, WeightedCount, WeightedMean, WeightedSum, laplace_noise
 from pais._base.lattice import IntArray, Lattice
-from pais.kmeans.mechanism import LloydSample, Round, count_lattice, sum_lattice
-from pais.kmeans.sums import ResidualSample, SecondMoment, Steps
+from pais.kmeans.rounds import LloydSample, ResidualSample, Round, SecondMoment, Steps, count_lattice, sum_lattice
+from tests.support.lattice_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 from tests.support.residual_cases import MECHANISMS, round_of
-from tests.theory.attack_cases import NOISES, SMALLEST, OneWord, content, noises, on_lattice, seeded
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +78,7 @@ def test_counts_and_sums_of_plain_k_means_are_whole_multiples_of_public_steps(no
 def test_residuals_and_moments_of_k_means_are_whole_multiples_of_public_steps(mechanism: str) -> None:
     round_ = round_of(mechanism, radius=8.0)
     centers, clip = np.array([[1.0 / 3.0, 0.0], [-1.0, math.e]]), np.array([0.3, 4.0])
-    moment = SecondMoment(noise=GaussianNoise(scale=7.0), radius=3.0, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=7.0), radius=3.0, flat_share=0.2)
     # The steps follow from radius, noise, largest weight and number of rows.
     side = max(3.0 * math.sqrt(5.0) / 2.0**18, math.sqrt(7.0 / 2.0**38))
     sizes = Steps.of((round_,), 2, 100.0, 5.0)
@@ -183,20 +182,3 @@ def test_neighbours_reach_the_same_doubles(other: float) -> None:
     out_of_reach += [0.25 + 2.0**-54]
     assert all(naive_reaches(value, 0.0) for value in out_of_reach)
     assert not any(naive_reaches(value, 1.0) for value in out_of_reach)
-
-
-def test_noisy_counts_of_a_survey_take_the_same_whole_values_for_neighbouring_data(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    spy = Spy(monkeypatch)
-    for rows in (np.full((400, 1), 0.3), np.full((401, 1), 0.3)):
-        pais.survey(rows, epsilon=2.0, center=(0.0,), random_state=9)
-    # Two histograms of each table. The bits are the same, so all bins differ by nothing, but for the one of the row, by
-    # one.
-    for first, second in ((0, 2), (1, 3)):
-        gap = np.abs(spy.seen[first][1] - spy.seen[second][1])
-        assert gap.sum() == gap.max() == 1.0
-        assert set(spy.seen[first][1].tolist()) >= {-1.0, 0.0, 1.0}
-        assert set(spy.seen[second][1].tolist()) >= {-1.0, 0.0, 1.0}
-    naive = 400.0 + np.random.default_rng(0).laplace(size=5)
-    assert not on_lattice(naive, 1.0)

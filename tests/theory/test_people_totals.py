@@ -14,8 +14,8 @@ import pytest
 import pais
 from pais._base.lattice import IntArray
 from pais.data.ball import Ball
+from pais.data.engines.base import PeopleTable
 from pais.data.engines.local import Members
-from pais.data.engines.people import PeopleTable
 from pais.data.schema import Schema
 from pais.data.sources import cells
 from pais.mechanisms.base import exact_epsilon

@@ -22,7 +22,7 @@ from pais.data.engines.base import WeightedRows
 from pais.mechanisms import selection
 from pais.mechanisms.selection import _Exponential, permute_and_flip, selection_scale, uniform_below
 from pais.statistics import quantile as quantiles
-from tests.theory.noise_cases import seeded
+from tests.support.lattice_cases import seeded
 from tests.theory.test_exact_noise import ACCEPT, REJECT, Scripted
 
 POINTS = 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ import pytest
 
 import pais
 from pais import Facts, KMeansSettings, MismatchError, NormDistribution, Plan, Survey
-from pais.planning.radius import best_radius, radius_at, square_noise
+from pais.kmeans.planning import best_radius, square_noise
+from pais.planning.choices import radius_at
 from pais.privacy.amplification import largest_shift
 
 
@@ -26,8 +26,8 @@ def random_norms(seed: int) -> NormDistribution:
     return NormDistribution.from_histogram(edges, counts)
 
 
-@pytest.mark.parametrize("seed", range(20))
-@pytest.mark.parametrize("factor", [1e-3, 1.0, 1e3, 1e6, 1e9])
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("factor", [1e-3, 1e3, 1e9])
 @pytest.mark.parametrize("clipping", [1.0, 0.3])
 def test_best_radius_minimises_noise_plus_clipping(seed: int, factor: float, clipping: float) -> None:
     norms = random_norms(seed)
@@ -102,16 +102,6 @@ def test_a_plan_from_a_saved_survey_chooses_the_same_radius_and_says_how(mechani
     assert Plan.from_dict(json.loads(json.dumps(plans[0].to_dict()))) == plans[0]
 
 
-def test_a_larger_epsilon_gives_a_larger_radius() -> None:
-    survey = pais.survey(heavy_rows(), epsilon=0.5, random_state=1)
-    radii = [
-        settings(epsilon=0.5 + epsilon, n_clusters=50).plan(Facts.from_own(survey), 4).ball.radius
-        for epsilon in (0.01, 0.1, 1.0, 5.0)
-    ]
-    assert radii == sorted(radii)
-    assert radii[0] < radii[-1]
-
-
 def test_a_stated_quantile_fixes_the_radius() -> None:
     rows = heavy_rows()
     survey = pais.survey(rows, epsilon=0.5, center=(1.6,) * 4, random_state=1)
@@ -125,14 +115,6 @@ def test_a_stated_quantile_fixes_the_radius() -> None:
         settings(quantile=0.9).plan(Facts.from_own(again), 4)
     fitted = pais.fit(rows, settings(quantile=0.9), random_state=1)
     assert fitted.plan.radius_choice is None
-
-
-def test_a_stated_radius_is_kept() -> None:
-    fitted = pais.fit(heavy_rows(), settings(radius=math.pi), random_state=1)
-    assert fitted.plan.ball.radius == math.pi
-    assert fitted.plan.radius_choice is None
-    with pytest.raises(pais.ArgumentError, match="quantile"):
-        settings(radius=math.pi, quantile=0.9).require()
 
 
 def test_the_algorithm_of_the_paper_keeps_a_fixed_quantile() -> None:

@@ -12,32 +12,26 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-import pais
 from pais import (
     Ball,
     ConstrainedRule,
     CoresetRule,
     FunctionRule,
     GaussianNoise,
-    GaussianProfile,
     Joint,
     LinearProfile,
     LpNoise,
-    NormDistribution,
-    Plan,
     Rule,
     UniformRule,
     WeightedCount,
     WeightedMean,
     WeightedSum,
     laplace_noise,
-    run,
     sample,
     worst_case,
 )
-from pais._base.lattice import Lattice
 from pais.accounting.part import certified_epsilon
-from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, on_lattice, seeded
+from tests.support.lattice_cases import SMALLEST
 
 Floats = NDArray[np.float64]
 quick = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -191,77 +185,6 @@ def test_more_noise_never_costs_more_and_a_larger_budget_never_keeps_more(
 
 
 @quick
-@given(radius=radii, scale=st.floats(1.0, 30.0), more=st.floats(1.001, 10.0), rate=st.floats(0.01, 1.0))
-def test_more_delta_and_more_normal_noise_never_cost_more_epsilon(
-    radius: float, scale: float, more: float, rate: float
-) -> None:
-    rule, ball = UniformRule(rate=rate), Ball(radius=radius)
-
-    def cost(noise: float, delta: float) -> float:
-        mechanism = WeightedSum(noise=GaussianNoise(scale=noise * radius))
-        return certified_epsilon(mechanism, rule, ball, delta=delta)
-
-    known = cost(scale, 1e-6)
-    assert cost(scale * more, 1e-6) <= known * (1.0 + 1e-9)
-    assert cost(scale, min(1e-6 * more, 0.5)) <= known * (1.0 + 1e-9)
-
-
-@quick
-@given(exponent=st.integers(-40, 40), noise_name=st.sampled_from(list(NOISES)), seed=st.integers(0, 2**31))
-def test_scaling_rows_radius_and_noise_scales_sums_in_every_bit(exponent: int, noise_name: str, seed: int) -> None:
-    factor = 2.0**exponent
-    rows = np.random.default_rng(seed).normal(size=(40, 3))
-
-    def total(by: float) -> Floats:
-        noise = NOISES[noise_name](0.2 * by)
-        ball, bits = Ball(radius=2.0 * by, order=noise.order), seeded(seed)
-        kept = sample(rows * by, ball=ball, rule=UniformRule(rate=0.7), random_state=bits).spend("a test")
-        return WeightedSum(noise=noise).measure(kept, ball, bits)
-
-    assert total(factor).tobytes() == (total(1.0) * factor).tobytes()
-
-
-@settings(max_examples=6, deadline=None)
-@given(exponent=st.integers(-20, 20), mechanism=st.sampled_from(["gaussian", "l2", "laplace"]))
-def test_scaling_rows_and_radius_scales_the_centers_of_k_means(exponent: int, mechanism: Any) -> None:
-    factor = 2.0**exponent
-    rows = np.random.default_rng(0).normal(size=(600, 2)) + np.repeat([[3.0, 0.0], [-3.0, 0.0]], 300, axis=0)
-
-    def centers(by: float) -> Floats:
-        norms = NormDistribution(norms=np.array([1.0, 3.0]) * by, masses=np.full(2, 300.0), radius=6.0 * by)
-        wanted = pais.KMeansSettings(
-            n_clusters=2,
-            epsilon=3.0,
-            delta=1e-5 if mechanism == "gaussian" else 0.0,
-            radius=6.0 * by,
-            norms=norms,
-            mechanism=mechanism,
-        )
-        return pais.fit(rows * by, wanted, random_state=3).value.centers
-
-    np.testing.assert_allclose(centers(factor) / factor, centers(1.0), rtol=1e-6, atol=1e-6)
-
-
-@quick
-@given(
-    rows=st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=30),
-    noise_name=st.sampled_from(list(NOISES)),
-    seed=st.integers(0, 2**31),
-)
-def test_a_row_of_weight_two_is_the_row_twice_in_every_bit(rows: list[int], noise_name: str, seed: int) -> None:
-    noise = NOISES[noise_name](1e-6)
-    ball = Ball(radius=10.0, order=noise.order)
-    table = np.array(rows, dtype=float)[:, None] * 2.0**-18
-    mechanism = WeightedMean(count_noise=noise, sum_noise=noise)
-    once = mechanism.measure(content(table, np.full(len(rows), 2.0)), ball, seeded(seed))
-    twice = mechanism.measure(content(np.vstack([table, table])), ball, seeded(seed))
-    assert once.noisy_sum.tobytes() == twice.noisy_sum.tobytes()
-    assert once.noisy_count == twice.noisy_count
-    single = mechanism.measure(content(table), ball, seeded(seed))
-    assert single.noisy_count != once.noisy_count
-
-
-@quick
 @example(radius=17.0, first=16.5, second=21.02370810910205, third=25.0)
 @given(radius=radii, first=scales, second=scales, third=scales)
 def test_a_joint_costs_the_sum_of_its_parts_and_not_less(
@@ -280,31 +203,3 @@ def test_a_joint_costs_the_sum_of_its_parts_and_not_less(
     exact = 1 / Fraction(first) + 1 / Fraction(third) + sums
     assert Fraction(together) >= exact
     assert together == pytest.approx(apart, rel=1e-10)
-
-
-@quick
-@given(radius=radii, first=st.floats(1.0, 30.0), second=st.floats(1.0, 30.0))
-def test_squared_shifts_of_a_gaussian_joint_add_up_and_not_to_less(radius: float, first: float, second: float) -> None:
-    joint = Joint(
-        parts=(
-            WeightedCount(noise=GaussianNoise(scale=first)),
-            WeightedSum(noise=GaussianNoise(scale=second * radius)),
-        )
-    )
-    assert isinstance(joint.profile, GaussianProfile)
-    shift = joint.profile.loss(np.ones(1), np.full(1, radius))[0]
-    exact = 1 / Fraction(first) ** 2 + Fraction(radius) ** 2 / Fraction(second * radius) ** 2
-    assert Fraction(float(shift)) ** 2 >= exact
-    assert shift == pytest.approx(math.sqrt(float(exact)), rel=1e-12)
-
-
-def test_a_plan_run_on_awkward_rows_gives_what_its_whole_numbers_say() -> None:
-    rows = awkward_rows(100, seed=3)
-    plan = Plan(
-        ball=Ball(radius=2.0**40, order=2.0),
-        rule=UniformRule(rate=1.0),
-        mechanism=WeightedSum(noise=LpNoise(scale=2.0**41, p=2.0)),
-        epsilon=1.0,
-    )
-    for shuffled in (rows, rows[::-1]):
-        assert on_lattice(run(plan, shuffled).value, Lattice.for_scale(2.0**41).step)

@@ -21,8 +21,7 @@ from pais._base.tape import TAPE
 from pais.auditing import replay as replays
 from pais.auditing.replay import Move, replay
 from pais.data.engines.base import WeightedRows
-from pais.kmeans.mechanism import Round
-from pais.kmeans.sums import ResidualRound, SecondMoment
+from pais.kmeans.rounds import ResidualRound, Round, SecondMoment
 from pais.mechanisms.blocks import Split
 from pais.planning.column_survey import column_ranges, octave_totals
 from pais.planning.survey import SurveyNoise
@@ -270,7 +269,7 @@ class Added:
 
 
 L2, GAUSS = pais.LpNoise(scale=3.0, p=2.0), pais.GaussianNoise(scale=3.0)
-FIRST_MOMENT = SecondMoment(noise=GAUSS, radius=1.0, flat=0.5)
+FIRST_MOMENT = SecondMoment(noise=GAUSS, radius=1.0, flat_share=0.5)
 RADIUS = 2.0
 LOUD = pais.GaussianNoise(scale=300.0)
 CLUSTERS: dict[str, Any] = {
@@ -295,8 +294,8 @@ MECHANISMS: dict[str, Any] = {
     # The noise of the rounds is large, so that the first moment has most of the price.
     "k-means": pais.KMeans(
         rounds=(
-            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat=0.5),
-            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat=0.5),
+            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat_share=0.5),
+            ResidualRound(count_noise=LOUD, distance_noise=LOUD, residual_noise=LOUD, radius=RADIUS, flat_share=0.5),
         ),
         explore=1,
         moment=FIRST_MOMENT,

@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 import pais
 from pais import GaussianNoise, LpNoise, laplace_noise
 from pais._base.lattice import Tails, rounded_noise
-from pais._base.randomness import SeededBits, bit_source
-from pais.data.engines.base import WeightedRows
-from pais.kmeans import sums as residual
-from pais.kmeans.sums import ResidualRound, ResidualSample, SecondMoment
+from pais._base.randomness import SeededBits
+from pais.kmeans import rounds as residual
+from pais.kmeans.rounds import ResidualRound, ResidualSample, SecondMoment
 from pais.mechanisms.noise import NoiseLaw
 from tests.support.residual_cases import (
     MECHANISMS,
@@ -28,7 +27,6 @@ from tests.support.residual_cases import (
     loss_of,
     norm_of,
     round_of,
-    without_noise,
 )
 
 Floats = NDArray[np.float64]
@@ -134,8 +132,8 @@ def flat_left_out(round_: ResidualRound) -> Any:
 
 
 def distance_left_out(round_: ResidualRound) -> Any:
-    parts = [round_.count_noise.count_profile(), round_._residual_noise_over(round_.flat).count_profile()]
-    parts.append(round_._residual_noise_over(1.0 - round_.flat, unit=round_.radius).sum_profile())
+    parts = [round_.count_noise.count_profile(), round_._residual_noise_over(round_.flat_share).count_profile()]
+    parts.append(round_._residual_noise_over(1.0 - round_.flat_share, unit=round_.radius).sum_profile())
     return parts[0] + parts[1] + parts[2]  # type: ignore[operator]  # profiles of one kind
 
 
@@ -205,7 +203,7 @@ def test_residual_sums_are_those_of_rational_arithmetic(mechanism: str, d: int) 
             squares = [sum(gap * gap for gap in one) for one in gaps]
             j = squares.index(min(squares))
             z = norm_of(point, round_.order) / mp.mpf(2) ** sizes.grid_bits
-            flat = mp.mpf(round_.flat)
+            flat = mp.mpf(round_.flat_share)
             reach = mp.sqrt(flat + (1 - flat) * z * z) if mechanism == "gaussian" else flat + (1 - flat) * z
             ratio = norm_of(gaps[j], round_.order) / (mp.mpf(cells.clip[j]) * per_unit.numerator / per_unit.denominator)
             ratio /= reach
@@ -252,13 +250,6 @@ def test_a_round_is_the_sum_of_the_rounds_of_single_rows(mechanism: str, d: int)
     several = exact_steps(rows[few], weights[few], round_, cells, largest_weight=LARGEST)
     for number in range(3):
         assert np.array_equal(several.values[number], sum(one.values[number] for one in alone))
-
-
-def test_an_empty_sample_releases_noise_alone() -> None:
-    round_ = round_of("l2")
-    cells = cells_of(round_, 3, 4, np.random.default_rng(0))
-    steps = exact_steps(np.zeros((0, 3)), np.zeros(0), round_, cells, largest_weight=1.0)
-    assert all(not np.any(values) for values in steps.values)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
@@ -311,7 +302,7 @@ def test_a_round_does_not_mix_pure_and_gaussian_noise() -> None:
     with pytest.raises(pais.MismatchError, match="mixes"):
         round_of("l2", count_noise=GaussianNoise(scale=1.0))
     settings: dict[str, Any] = {"n_clusters": 1, "n_features": 2, "radius": 1.0, "cells": 2, "explore": 1}
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat_share=0.2)
     pais.KMeans(rounds=(round_of("gaussian"),), moment=moment, **settings)
     with pytest.raises(pais.MismatchError, match="mixes"):
         pais.KMeans(rounds=(round_of("l2"),), moment=moment, **settings)
@@ -361,7 +352,7 @@ def test_the_reach_is_below_its_formula_and_never_below_the_share_of_the_radius(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_round_is_read_back_from_its_description(mechanism: str) -> None:
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat=0.2)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=0.4, flat_share=0.2)
     made = pais.KMeans(
         n_clusters=3,
         n_features=2,
@@ -396,10 +387,10 @@ def planned(scale: float, mechanism: str = "gaussian") -> ResidualRound:
 
 
 @pytest.mark.parametrize("mechanism", ["gaussian", "l2"])
-@pytest.mark.parametrize("scale", [1e-9, 1e-2, 1.0, 300.0, 1e6, 1e9])
-@pytest.mark.parametrize("n_rows", [1.0, 1e3, 1e9, 1e12])
-@pytest.mark.parametrize("largest", [1.0, 1e3, 1e9])
-@pytest.mark.parametrize("d", [1, 100, 10_000])
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e6, 1e9])
+@pytest.mark.parametrize("n_rows", [1.0, 1e12])
+@pytest.mark.parametrize("largest", [1.0, 1e9])
+@pytest.mark.parametrize("d", [1, 10_000])
 def test_contributions_totals_and_noise_fit_into_integers(
     mechanism: str, scale: float, n_rows: float, largest: float, d: int
 ) -> None:
@@ -417,18 +408,6 @@ def test_contributions_totals_and_noise_fit_into_integers(
         assert sizes.weight_bits >= 4
 
 
-@pytest.mark.parametrize("n_rows", [1e3, 1e6, 1e8])
-def test_weights_lose_less_than_a_thousandth(n_rows: float) -> None:
-    """Noisy counts are below the true ones by what truncation takes from the weights."""
-    assert residual.Steps.of((planned(30.0),), 20, n_rows, 5.0).weight_bits == 10
-
-
-def test_a_trillion_rows_keep_the_places_of_their_weights() -> None:
-    sizes = residual.Steps.of((planned(0.5),), 2, 1e12, 1.0)
-    assert sizes.weight_bits == 4
-    assert sizes.grid_bits >= 14
-
-
 @pytest.mark.parametrize("law", [GaussianNoise(scale=1.0), laplace_noise(1.0), LpNoise(scale=1.0, p=2.0)], ids=repr)
 def test_noise_of_more_than_64_bits_is_exact_modulo_their_number(law: NoiseLaw) -> None:
     """Beyond 2**63 steps a conversion gives one and the same number, which would show the sum behind it."""
@@ -442,20 +421,6 @@ def test_noise_of_more_than_64_bits_is_exact_modulo_their_number(law: NoiseLaw) 
             middle = [(mp.mpf(word) + mp.mpf(0.5)) / mp.mpf(2) ** 192 for word in words]
             exact = [int(mp.floor(scale * v + 0.5)) for v in law.evaluate_exactly(middle, tails.signs[row].tolist())]
         assert [(int(value) - e) % 2**64 for value, e in zip(steps[row], exact, strict=True)] == [0, 0]
-
-
-def test_large_noise_has_its_deviation() -> None:
-    """Noise far beyond the sums has the deviation it should have."""
-    round_ = planned(2.0**50)
-    sample = ResidualSample(
-        WeightedRows(rows=np.array([[0.5]]), weights=np.ones(1)), (round_,), n_rows=10.0, largest_weight=1.0
-    )
-    cells = (np.zeros((1, 1)), np.ones(1), np.ones(1, dtype=bool))
-    noisy = [sample.summarise(*cells, round_, bit_source(seed)).noisy_residuals[0, 0] for seed in range(200)]
-    assert 0.8 < float(np.std(noisy)) / 2.0**50 < 1.2
-    with without_noise() as (_, scales):
-        sample.summarise(*cells, round_, bit_source(0))
-    assert scales[2][0] < 2.0**60
 
 
 def test_the_price_is_that_of_the_rounds_at_hand() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 from pathlib import Path
@@ -13,13 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
 
-from pais import Ball, UniformRule, WeightedSum, laplace_noise, sample
+from pais import Ball, UniformRule, sample
 from pais._base.lattice import Lattice
-from pais.data.engines import memory as memory_engine
+from pais.data.engines import local as memory_engine
 from pais.data.engines.blocks import ColumnBlock, RowBlock
 from pais.data.sources import source
-from tests.support.clipped_sums import clipped_sum
-from tests.theory.attack_cases import NOISES, SMALLEST, awkward_rows, content, naive_total, noises, seeded
+from tests.support.lattice_cases import NOISES, SMALLEST, awkward_rows, naive_total, noises
+from tests.support.sampler_cases import clipped_sum
 
 Floats = NDArray[np.float64]
 ULP = 2.0**-52
@@ -56,19 +55,6 @@ def test_permuting_blocks_threads_files_and_layouts_leave_every_bit_of_a_sum(
         columns = [np.ascontiguousarray(column) for column in shuffled.T]
         assert fold.of(ColumnBlock(columns, identity)).tolist() == exact
     assert len(naive) > 1
-
-
-@noises
-def test_cancelling_rows_do_not_change_a_release(noise_name: str) -> None:
-    noise = NOISES[noise_name](0.3)
-    ball, rows = Ball(radius=2.0**30, order=noise.order), np.full((10, 2), 0.1)
-    more = np.vstack([rows, [[2.0**29, -0.3]], [[-(2.0**29), 0.3]]])
-    first = np.vstack([more[-2:-1], rows, more[-1:]])
-    mechanism = WeightedSum(noise=noise)
-    plain = mechanism.measure(content(rows), ball, seeded(4)).tobytes()
-    assert mechanism.measure(content(more), ball, seeded(4)).tobytes() == plain
-    assert mechanism.measure(content(first), ball, seeded(4)).tobytes() == plain
-    assert naive_total(first) != naive_total(rows)
 
 
 def p_norm_at_most(values: list[Fraction], p: float, bound: Fraction) -> bool:
@@ -145,36 +131,3 @@ def test_a_clipped_row_is_within_the_radius_as_a_real_number_and_a_naively_clipp
     norm = np.linalg.norm(rows, ord=order, axis=1)
     # In the largest of coordinates nothing is added up, and a product may happen to round well.
     assert beyond(rows * (radius / norm)[:, None]) > (0 if math.isinf(order) else 10)
-
-
-@pytest.mark.parametrize("value", [0.1, 1.0 / 3.0, 0.7, math.pi / 4.0])
-def test_equal_rows_add_the_same_amount_and_to_a_naive_sum_more_than_is_charged(
-    value: float,
-) -> None:
-    noise, ball = laplace_noise(1.0), Ball(radius=1.0, order=1.0)
-    lattice, mechanism = Lattice.for_scale(1.0), WeightedSum(noise=noise)
-    drawn = int(noise.draw_steps((1, 1), lattice, seeded(1))[0, 0])
-    one = int(lattice.encode(np.array([value]))[0])
-    paid = Fraction(float(noise.sum_profile().loss(np.ones(1), np.full(1, value))[0]))
-    assert one * Fraction(lattice.step) <= paid
-    for n in (1, 2, 999, 1000, 1001):
-        released = mechanism.measure(content(np.full((n, 1), value)), ball, seeded(1))[0]
-        assert released / lattice.step == n * one + drawn
-    naive = np.cumsum(np.full(1001, value))
-    grows = [Fraction(after) - Fraction(before) for before, after in itertools.pairwise(naive)]
-    assert max(grows) > paid
-
-
-def test_order_of_rows_changes_a_naive_sum_by_more_than_a_row_may() -> None:
-    """Casacuberta et al.: the order of summation is data too."""
-    up, down, tiny = np.full((300, 1), 0.9), np.full((300, 1), -0.9), np.full((400, 1), 1e-13)
-    orders = [np.vstack(parts) for parts in ([up, tiny, down], [tiny, up, down], [up, down, tiny])]
-    noise, ball = laplace_noise(1e-10), Ball(radius=1.0, order=1.0)
-    lattice = Lattice.for_scale(1e-10)
-    mechanism = WeightedSum(noise=noise)
-    released = {float(mechanism.measure(content(rows), ball, seeded(3))[0]) for rows in orders}
-    drawn = int(noise.draw_steps((1, 1), lattice, seeded(3))[0, 0])
-    assert released == {(exact_steps(orders[0], lattice.step)[0] + drawn) * lattice.step}
-    naive = [naive_total(rows)[0] for rows in orders]
-    # A row of 1e-13 is to add no more than that.
-    assert max(naive) - min(naive) > 10 * 1e-13

@@ -20,13 +20,13 @@ from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplac
 from pais._base.octaves import WIDEST
 from pais._base.randomness import bit_source
 from pais.accounting.ledger import Prepaid, accounts
-from pais.data.engines.local import UnitThinning
+from pais.data.engines.local import UnitSampling
 from pais.data.units import Unit
-from pais.kmeans.sums import ResidualSample, SecondMoment
+from pais.kmeans.rounds import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
 from pais.planning.norm_survey import _NormCounts, survey_of, survey_stages
 from pais.planning.survey import SurveyNoise
-from tests.conformance.mechanism_cases import MECHANISMS, NOISES, order_of
+from tests.support.mechanism_cases import MECHANISMS, NOISES, order_of
 from tests.support.residual_cases import round_of
 from tests.support.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened, table_of
 
@@ -59,7 +59,7 @@ def units(order: float) -> Iterator[Floats]:
     yield along([5.0 * RADIUS] * 7, order)
     yield along([0.0], order)
     yield along([1e-9, 3.0 * RADIUS], order)
-    for seed, m in enumerate((2, 5, 49, 98, 199)):
+    for seed, m in enumerate((5, 98)):
         yield along(np.random.default_rng(seed).uniform(0.0, 1.2 * RADIUS, m), order, seed)
         yield along(np.random.default_rng(seed).uniform(0.0, 1.2 * RADIUS, m), order)
 
@@ -126,9 +126,7 @@ def test_counts_sums_and_means_change_by_no_more_than_the_price(
     mechanism = MECHANISMS[mechanism_name](NOISES[noise_name], 6.0)
     order, rule = order_of(noise_name), rule_of(mechanism, kind)
     shares = [
-        share_of_price(mechanism, unit, rule, order, max_rows=max_rows)
-        for unit in units(order)
-        for max_rows in (1, 3, 50)
+        share_of_price(mechanism, unit, rule, order, max_rows=max_rows) for unit in units(order) for max_rows in (1, 50)
     ]
     assert max(shares) <= 1.0 + ROOM
     # The price is not far above the loss of the unit with one row at the radius.
@@ -139,7 +137,7 @@ def test_counts_sums_and_means_change_by_no_more_than_the_price(
 def test_units_of_any_number_of_rows_count_at_most_once(noise_name: str) -> None:
     mechanism = MECHANISMS["mean"](NOISES[noise_name], 6.0)
     order, rule = order_of(noise_name), rule_of(mechanism, "constrained")
-    for m in range(1, 200):
+    for m in [*range(1, 50), 98, 103, 197, 199]:
         share = share_of_price(mechanism, along([2.0 * RADIUS] * m, order), rule, order)
         assert 0.999 < share <= 1.0 + ROOM
 
@@ -186,13 +184,6 @@ def test_all_rounds_of_k_means_change_by_no_more_than_the_price(mechanism: str, 
     assert largest > 0.5
 
 
-def test_refined_plans_have_a_second_moment_or_sectors() -> None:
-    """So the test above runs both of them."""
-    starts = {mechanism: kmeans_plan(mechanism, "refined").mechanism.moment for mechanism in ("gaussian", "l2")}  # type: ignore[attr-defined]
-    assert starts["gaussian"] is not None
-    assert starts["l2"] is None
-
-
 def round_share(mechanism: str, flat: float, unit: Floats, *, center: float = 0.0, **changes: Any) -> float:
     """Loss of a unit in one residual round with a small clip, over its price."""
     round_ = round_of(mechanism, radius=RADIUS, flat=flat, **changes)
@@ -215,7 +206,7 @@ def round_share(mechanism: str, flat: float, unit: Floats, *, center: float = 0.
 
 def moment_share(unit: Floats, flat: float) -> float:
     """Loss of a unit in the second moment, over its price."""
-    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=RADIUS, flat=flat)
+    moment = SecondMoment(noise=GaussianNoise(scale=3.0), radius=RADIUS, flat_share=flat)
     ball = Ball(radius=RADIUS)
     rule = CoresetRule(sample_size=30.0, n_rows=1000.0, mean_square_norm=1.0, radius=RADIUS, uniform_share=0.1)
     names = [f"other {number}" for number in range(12)]
@@ -251,18 +242,18 @@ def test_a_second_moment_changes_by_no_more_than_the_price(flat: float) -> None:
 def mean_of_norms() -> Iterator[None]:
     """The sum of a |x| instead of the root of the sum of a |x|^2. It is enough for counts and sums alone."""
 
-    def measured(self: UnitThinning, block: Any) -> None:
-        norm = block.all_norms(self.thinning.ball)
+    def measured(self: UnitSampling, block: Any) -> None:
+        norm = block.all_norms(self.sampling.ball)
         numbers = self.members.numbers(block)
         if not hasattr(self, "totals"):
             self.totals = np.zeros(self.members.size)  # type: ignore[attr-defined]
         np.add.at(self.totals, numbers, norm)  # type: ignore[attr-defined]
 
-    def norms(self: UnitThinning, piece: slice) -> Floats:
+    def norms(self: UnitSampling, piece: slice) -> Floats:
         rows = np.maximum(self.members.n_rows[piece], self.members.unit.max_rows)
         return np.asarray(self.totals[piece] / rows)  # type: ignore[attr-defined]
 
-    with patch.object(UnitThinning, "measure", measured), patch.object(UnitThinning, "norms", norms):
+    with patch.object(UnitSampling, "measure", measured), patch.object(UnitSampling, "norms", norms):
         yield
 
 
@@ -309,7 +300,7 @@ SURVEYS = [(SurveyNoise(epsilon=0.5), 1.0), (SurveyNoise(epsilon=0.5), 2.0), (Su
 
 @pytest.mark.parametrize(("noise", "order"), SURVEYS, ids=["pure, l1", "pure, l2", "Gaussian"])
 @pytest.mark.parametrize("center", [None, (0.0,) * D], ids=["no center", "a stated center"])
-@pytest.mark.parametrize("max_rows", [1, 5, 1 << 20])
+@pytest.mark.parametrize("max_rows", [1, 1 << 20])
 def test_all_stages_of_a_survey_together_change_by_no_more_than_the_price(
     noise: SurveyNoise, order: float, center: tuple[float, ...] | None, max_rows: int
 ) -> None:
@@ -326,7 +317,7 @@ def test_all_stages_of_a_survey_together_change_by_no_more_than_the_price(
         survey_of(stages.run(engine, charged, 0))
 
     shares = []
-    for seed, m in enumerate((1, 3, 49, 199)):
+    for seed, m in enumerate((1, 49)):
         for unit in (
             along([1.0] * m, order),
             along(10.0 ** rng.uniform(-3.0, 3.0, m), order, seed),

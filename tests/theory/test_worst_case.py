@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -111,28 +109,6 @@ def test_bound_is_valid_when_the_cell_limit_is_reached(monkeypatch: pytest.Monke
     worst = pais.worst_case(coreset(10), STEEP, radius=RADIUS, tolerance=1e-12)
     assert worst.upper >= grid_losses(coreset(10), STEEP, 10**5).max()
     assert worst.gap > 1e-3
-
-
-def test_a_step_downward_in_a_user_rule_is_not_missed() -> None:
-    """A rule that drops to a tiny probability inside one cell: the interpolation is what is certified and used."""
-    spike = pais.FunctionRule(function=lambda norm: np.where(np.abs(norm - 1.0) < 1e-4, 0.02, 0.5), radius=RADIUS)
-    worst = pais.worst_case(spike, LINEAR, radius=RADIUS)
-    assert worst.at_norm == pytest.approx(1.0, abs=1e-3)
-    assert worst.upper >= grid_losses(spike, LINEAR, 10**6).max()
-
-
-def test_gaussian_profiles_need_exactly_one_of_epsilon_and_delta() -> None:
-    rule = pais.UniformRule(rate=0.1)
-    for both in ({}, {"epsilon": 1.0, "delta": 1e-6}):
-        with pytest.raises(pais.ArgumentError):
-            pais.worst_case(rule, GAUSSIAN, radius=RADIUS, **both)
-    with pytest.raises(pais.MismatchError):
-        pais.worst_case(rule, GAUSSIAN, radius=RADIUS, delta=0.0)
-    with pytest.raises(pais.ArgumentError):
-        pais.worst_case(rule, LINEAR, radius=RADIUS, epsilon=1.0)
-    with pytest.raises(pais.MismatchError):
-        pais.worst_case(coreset(10), LINEAR, radius=2 * RADIUS)
-    assert math.isfinite(pais.worst_case(rule, LINEAR, radius=100.0).upper)
 
 
 class CappedProfile(pais.LinearProfile):

@@ -40,7 +40,7 @@ from pais import (
     sample,
     worst_case,
 )
-from tests.unit.bad_values import BALL, CANARY, EVERY, GAUSSIAN, LINEAR, NORMS, each_refused, kept, refused
+from tests.support.bad_values import BALL, CANARY, EVERY, GAUSSIAN, LINEAR, NORMS, each_refused, kept, refused
 
 # -- configured numbers ----------------------------------------------------------------------------------------
 
@@ -97,6 +97,10 @@ CONFIGURED: dict[str, tuple[dict[str, object], Callable[[object], object]]] = {
     "epsilon of calibrate": (
         {name: bad for name, bad in NOT_POSITIVE.items() if name != "None"},
         lambda bad: calibrate("uniform", LINEAR, NORMS, epsilon=bad, noise=1.0),
+    ),
+    "max_epsilon_if_kept of calibrate": (
+        {name: bad for name, bad in NOT_POSITIVE.items() if name != "None"},
+        lambda bad: calibrate("uniform", LINEAR, NORMS, epsilon=1.0, sample_size=10.0, max_epsilon_if_kept=bad),
     ),
     "epsilon of check": (NOT_POSITIVE, lambda bad: LINEAR.check(radius=1.0, epsilon=bad)),
     "epsilon of a Gaussian check": (NOT_POSITIVE, lambda bad: GAUSSIAN.check(radius=1.0, epsilon=bad, delta=1e-6)),

@@ -1,7 +1,8 @@
-"""A weighted sample is spent once: by one thread, and only in the process that drew it."""
+"""A weighted sample serves one release: it cannot be copied, and one thread of the process that drew it spends it."""
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import os
 import pickle
@@ -15,7 +16,6 @@ import numpy as np
 import pytest
 
 import pais
-from pais._base import threads as process
 
 BALL = pais.Ball(radius=1.0)
 MECHANISM = pais.WeightedCount(noise=pais.GaussianNoise(scale=20.0))
@@ -26,6 +26,57 @@ quiet_fork = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarni
 
 def drawn() -> pais.WeightedSample:
     return pais.sample(np.ones((4, 2)), ball=BALL, rule=pais.UniformRule(rate=0.5))
+
+
+def test_a_sample_is_released_once_and_a_refused_release_leaves_it_unspent() -> None:
+    sample, count = drawn(), pais.WeightedCount(noise=pais.laplace_noise(1.0))
+    for mechanism, delta, error in (
+        (pais.WeightedSum(noise=pais.laplace_noise(1.0)), 0.0, "norm"),
+        (count, 1e-6, "delta"),
+        (MECHANISM, 0.0, "delta"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            pais.release(mechanism, sample, delta=delta)
+        assert not sample.spent
+    pais.release(count, sample)
+    assert sample.spent
+    with pytest.raises(pais.SpentError, match="already spent"):
+        pais.release(MECHANISM, sample, delta=1e-6)
+
+
+def test_a_sample_cannot_be_copied_or_pickled_before_or_after_it_is_spent() -> None:
+    sample = drawn()
+    for _ in range(2):
+        for duplicate in (copy.copy, copy.deepcopy, pickle.dumps, lambda value: copy.deepcopy({"inside": [value]})):
+            with pytest.raises(pais.SpentError, match="copied"):
+                duplicate(sample)
+        if not sample.spent:
+            # The attempts took nothing away.
+            assert sample.spend("a test").weights.ndim == 1
+
+
+def test_attributes_of_a_sample_are_read_only_and_it_is_not_made_again() -> None:
+    sample = drawn()
+    for name, value in (("rule", pais.UniformRule(rate=1.0)), ("private", True), ("ball", pais.Ball(radius=2.0))):
+        with pytest.raises(AttributeError):
+            setattr(sample, name, value)
+    content = sample.spend("a test")
+    with pytest.raises(pais.SpentError):
+        sample.__init__(content, rule=sample.rule, ball=sample.ball, private=True)  # type: ignore[misc]  # the attack
+    with pytest.raises(pais.SpentError):
+        sample.__getstate__()
+
+
+def test_the_repr_of_a_sample_shows_no_row_and_no_size() -> None:
+    ball, rule = pais.Ball(radius=5000.0), pais.UniformRule(rate=1.0)
+    few = pais.sample(np.full((3, 2), 1234.5678), ball=ball, rule=rule, random_state=44)
+    many = pais.sample(np.full((7777, 2), 0.25), ball=ball, rule=rule, random_state=44)
+    assert repr(few) == repr(many) == str(few)
+    content = few.spend("a test")
+    assert not [text for text in ("1234", "5678", "7777") if text in f"{few!r}{many!r}{content!r}"]
+    # What is public is shown: the rule, the ball, whether it was spent and whether the draws were secure.
+    for public in ("UniformRule", "5000.0", "spent=True", "private=False"):
+        assert public in repr(few)
 
 
 def in_fork(work: Any) -> str:
@@ -76,18 +127,11 @@ def test_forked_children_cannot_spend_the_sample_of_their_parent(tmp_path: Any) 
 
 @needs_fork
 @quiet_fork
-def test_a_refusal_in_a_child_says_what_to_do() -> None:
+def test_a_child_is_refused_before_and_after_its_parent_spends() -> None:
     sample = drawn()
     answer = in_fork(lambda: sample.spend("a count"))
     assert answer.startswith("SpentError: this sample was drawn in another process")
     assert "Draw a sample in this process" in answer
-
-
-@needs_fork
-@quiet_fork
-def test_a_child_is_refused_before_and_after_its_parent_spends() -> None:
-    sample = drawn()
-    assert in_fork(lambda: sample.spend("a count")).startswith("SpentError")
     sample.spend("a count")
     assert in_fork(lambda: sample.spend("a count")).startswith("SpentError")
 
@@ -143,15 +187,6 @@ def test_a_child_forked_inside_a_mechanism_releases_nothing() -> None:
         assert (answer, pipe.read()) == ("released", "refused")
 
 
-def test_process_is_identified_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    sample = drawn()
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(pais.SpentError, match="drawn in another process"):
-        sample.spend("a count")
-    monkeypatch.undo()
-    sample.spend("a count")
-
-
 def test_a_spawned_process_cannot_be_sent_a_sample() -> None:
     with pytest.raises(pais.SpentError, match="cannot be copied or pickled"):
         pickle.dumps(drawn())
@@ -184,11 +219,6 @@ def test_of_many_threads_exactly_one_spends_the_sample() -> None:
                 assert all(winner in answer for answer in answers if answer != "spent")
     finally:
         sys.setswitchinterval(switch)
-
-
-def test_the_identity_of_a_process_stays_the_same_within_it() -> None:
-    with ThreadPoolExecutor(1) as pool:
-        assert pool.submit(process.identity).result() == process.identity()
 
 
 def test_a_thread_waits_while_another_one_spends() -> None:

@@ -1,4 +1,8 @@
-"""The whole price of a fit, charged before the first of its releases."""
+"""Ledgers, and the accounts of a release: which ledgers pay, what they pay, and when.
+
+A `Ledger` holds the budget of one set of rows. `accounts` collects the ledgers that a release is charged to, and
+`Prepaid` charges the price of a whole fit before the noise of its survey is drawn.
+"""
 
 from __future__ import annotations
 
@@ -6,93 +10,24 @@ import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pais._base import validate
 from pais._base.cards import Card
 from pais._base.numerics import exact, lowered, raised
 from pais._base.tape import current_tape
 from pais.accounting.composition import RecordLosses, losses_of_rows, tight_epsilon
-from pais.accounting.part import Budget, Part, amount, down, require_one_unit, require_prices, sum_up, total, up
+from pais.accounting.part import Budget, Part, down, require_one_unit, require_prices, sum_up, total, up
 from pais.accounting.stores import SECURE, SEEDED, Entry, FileStore, LostStore, MemoryStore, Store, new_entry, parts_of
 from pais.errors import ArgumentError, BudgetError, MismatchError
 
 # Number of entries that a notebook shows.
 _SHOWN = 8
 
-
-class _Book(Protocol):
-    """The public properties of a ledger."""
-
-    @property
-    def budget(self) -> Budget: ...
-    @property
-    def spent(self) -> Budget: ...
-    @property
-    def remaining(self) -> Budget: ...
-    @property
-    def entries(self) -> tuple[Entry, ...]: ...
-    @property
-    def path(self) -> Path | None: ...
-
-
-class DescribedLedger:
-    """The card and the description of a ledger."""
-
-    def explain(self: _Book) -> str:
-        """Describe the ledger in words: the budget, what was spent on what, and what remains."""
-        entries = self.entries
-        number = f"{len(entries)} release{'s' * (len(entries) != 1)}"
-        lines = [
-            f"This ledger holds a budget of {_left(self.budget)} for one set of rows.",
-            f"{number} spent {_price(self.spent)} together; {_left(self.remaining)} remain.",
-            *(f"  {_time(entry)}  {entry.what}: {_price(entry)} ({entry.note})" for entry in entries),
-            "Prices add up. A release that would exceed the budget is refused before anything is drawn.",
-        ]
-        return "\n".join(lines)
-
-    def __str__(self: _Book) -> str:
-        budget, spent, left, n = self.budget, self.spent, self.remaining, len(self.entries)
-        lines = [
-            f"Ledger of {n} release{'s' * (n != 1)}" + ("" if self.path is None else f" in {self.path}"),
-            f"  epsilon: {raised(spent.epsilon)} of {lowered(budget.epsilon)} spent, {lowered(left.epsilon)} left",
-            f"  delta:   {raised(spent.delta, 3)} of {lowered(budget.delta, 3)} spent, {lowered(left.delta, 3)} left",
-        ]
-        return "\n".join(lines)
-
-    def _repr_html_(self: _Book) -> str:
-        entries = self.entries
-        return Card(
-            kind="Ledger",
-            summary=f"{_left(self.remaining)} of {_left(self.budget)} remain",
-            facts=(
-                *([("earlier entries", str(len(entries) - _SHOWN))] if len(entries) > _SHOWN else []),
-                *((entry.what, f"{_price(entry)}, {entry.note}, {_time(entry)}") for entry in entries[-_SHOWN:]),
-                ("spent", _price(self.spent)),
-                ("remaining", _left(self.remaining)),
-                ("file", "none: in the memory of this process" if self.path is None else str(self.path)),
-            ),
-        ).html()
-
-
-def _time(entry: Entry) -> str:
-    return entry.when.replace("T", " ").replace("+00:00", " UTC")
-
-
-def _price(price: Budget | Entry) -> str:
-    """An amount that was spent, rounded up."""
-    return f"epsilon {raised(price.epsilon)}, delta {raised(price.delta, 3)}"
-
-
-def _left(price: Budget) -> str:
-    """An amount that is left, rounded down."""
-    return f"epsilon {lowered(price.epsilon)}, delta {lowered(price.delta, 3)}"
-
-
 _BY_HAND = "stated by hand"
 
 
-class Ledger(DescribedLedger):
+class Ledger:
     """The budget of one set of rows: every release from them is checked against it and recorded in it.
 
     Parameters
@@ -132,7 +67,7 @@ class Ledger(DescribedLedger):
     """
 
     def __init__(self, *, epsilon: float | None = None, delta: float = 0.0, path: str | Path | None = None) -> None:
-        stated = None if epsilon is None else amount(validate.positive("epsilon", epsilon), delta)
+        stated = None if epsilon is None else Budget(epsilon=validate.positive("epsilon", epsilon), delta=delta)
         if stated is None and delta != 0.0:
             raise ArgumentError(f"delta={delta!r} is stated without an epsilon. State both, or none.")
         self._store: Store
@@ -175,7 +110,7 @@ class Ledger(DescribedLedger):
 
     def check(self, *, epsilon: float, delta: float = 0.0) -> None:
         """Raise `BudgetError` if less than this amount is left. Nothing is recorded."""
-        self._require(self.entries, amount(epsilon, delta))
+        self._require(self.entries, Budget(epsilon=epsilon, delta=delta))
 
     def spend(
         self,
@@ -202,7 +137,7 @@ class Ledger(DescribedLedger):
         release : str
             A unique name, for a release that later releases depend on: see `holds`.
         """
-        price, known = amount(epsilon, delta), tuple(parts)
+        price, known = Budget(epsilon=epsilon, delta=delta), tuple(parts)
         whole = Part(what=what, epsilon=price.epsilon, delta=price.delta, release=release)
         entry = new_entry(whole, note=note, parts=known)
 
@@ -296,6 +231,41 @@ class Ledger(DescribedLedger):
             # Remove the innermost occurrence of this ledger: other ledgers may have been entered or left meanwhile.
             del _active[len(_active) - 1 - _active[::-1].index(self)]
 
+    def explain(self) -> str:
+        """Describe the ledger in words: the budget, what was spent on what, and what remains."""
+        entries = self.entries
+        number = f"{len(entries)} release{'s' * (len(entries) != 1)}"
+        lines = [
+            f"This ledger holds a budget of {_left(self.budget)} for one set of rows.",
+            f"{number} spent {_price(self.spent)} together; {_left(self.remaining)} remain.",
+            *(f"  {_time(entry)}  {entry.what}: {_price(entry)} ({entry.note})" for entry in entries),
+            "Prices add up. A release that would exceed the budget is refused before anything is drawn.",
+        ]
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        budget, spent, left, n = self.budget, self.spent, self.remaining, len(self.entries)
+        lines = [
+            f"Ledger of {n} release{'s' * (n != 1)}" + ("" if self.path is None else f" in {self.path}"),
+            f"  epsilon: {raised(spent.epsilon)} of {lowered(budget.epsilon)} spent, {lowered(left.epsilon)} left",
+            f"  delta:   {raised(spent.delta, 3)} of {lowered(budget.delta, 3)} spent, {lowered(left.delta, 3)} left",
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        entries = self.entries
+        return Card(
+            kind="Ledger",
+            summary=f"{_left(self.remaining)} of {_left(self.budget)} remain",
+            facts=(
+                *([("earlier entries", str(len(entries) - _SHOWN))] if len(entries) > _SHOWN else []),
+                *((entry.what, f"{_price(entry)}, {entry.note}, {_time(entry)}") for entry in entries[-_SHOWN:]),
+                ("spent", _price(self.spent)),
+                ("remaining", _left(self.remaining)),
+                ("file", "none: in the memory of this process" if self.path is None else str(self.path)),
+            ),
+        ).html()
+
     def __repr__(self) -> str:
         path = "" if self._path is None else f", path={str(self._path)!r}"
         return f"Ledger(epsilon={self._budget.epsilon!r}, delta={self._budget.delta!r}{path})"
@@ -331,6 +301,20 @@ class LeftBehind:
     def __reduce__(self) -> tuple[Any, ...]:
         path = self.ledger.path
         return _reopened, (None if path is None else str(path), self.ledger.budget)
+
+
+def _time(entry: Entry) -> str:
+    return entry.when.replace("T", " ").replace("+00:00", " UTC")
+
+
+def _price(price: Budget | Entry) -> str:
+    """An amount that was spent, rounded up."""
+    return f"epsilon {raised(price.epsilon)}, delta {raised(price.delta, 3)}"
+
+
+def _left(price: Budget) -> str:
+    """An amount that is left, rounded down."""
+    return f"epsilon {lowered(price.epsilon)}, delta {lowered(price.delta, 3)}"
 
 
 def _reopened(path: str | None, budget: Budget) -> Ledger:

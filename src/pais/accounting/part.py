@@ -1,4 +1,7 @@
-"""The certified price of a mechanism on a sample: an upper bound on the loss of any record in the ball."""
+"""Prices: amounts of privacy and their exact sums, the parts of a release, and the certified price of a mechanism.
+
+A certified price is an upper bound on the loss of any record in the ball. Nothing here reads a row.
+"""
 
 from __future__ import annotations
 
@@ -35,11 +38,6 @@ class Budget:
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", validate.price_epsilon(self.epsilon))
         object.__setattr__(self, "delta", validate.price_delta(self.delta))
-
-
-def amount(epsilon: object, delta: object) -> Budget:
-    """Validate an amount: both numbers finite, epsilon in [0, 1e6], delta in [0, 1)."""
-    return Budget(epsilon=epsilon, delta=delta)  # type: ignore[arg-type]  # checked there
 
 
 def total(values: Iterable[float]) -> Fraction:
@@ -85,7 +83,8 @@ def what_is_left(budget: float, spent: float) -> float:
     return left
 
 
-_UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, PaisError)
+#: What a damaged description raises where it is rebuilt.
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, PaisError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +186,7 @@ class Part:
         if "rule" not in described:
             return cls(**known)
         columns = described["n_features"]
-        with contextlib.suppress(*_UNREADABLE):
+        with contextlib.suppress(*UNREADABLE):
             known |= {
                 "rule": Rule.from_dict(described["rule"]),
                 "profile": Profile.from_dict(described["profile"]),

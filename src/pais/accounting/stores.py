@@ -1,4 +1,7 @@
-"""Storage of a ledger's entries: in this process, or in a file that several processes change one at a time."""
+"""The entries of a ledger, and their storage: in this process, or in a file that several processes share.
+
+A file is changed by one process at a time, under a lock, and replaced as a whole.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +24,14 @@ from typing import Any, NoReturn
 from pais._base import threads, validate
 from pais._base.files import parse_json
 from pais._version import __version__
-from pais.accounting.part import Budget, Part, amount
+from pais.accounting.part import UNREADABLE, Budget, Part
 from pais.errors import ArgumentError, MismatchError, PaisError
+
+try:
+    import fcntl
+except ImportError:
+    # Windows has no fcntl; there, a lock file that exists only while the lock is held is used instead.
+    fcntl = None  # type: ignore[assignment]  # stands for a missing module
 
 SECURE, SEEDED = "secure randomness", "seeded, not private"
 
@@ -74,7 +83,7 @@ class Entry:
         """Parse an entry from a file; raise if it is not in the form that a ledger writes."""
         if not isinstance(described, Mapping) or set(described) != set(cls.__dataclass_fields__):
             raise ArgumentError("an entry has missing or unknown fields. Restore the file from a copy.")
-        price = amount(described["epsilon"], described["delta"])
+        price = Budget(epsilon=described["epsilon"], delta=described["delta"])
         parts = described["parts"]
         if not isinstance(parts, list) or not all(isinstance(part, dict) for part in parts):
             raise ArgumentError("the parts of an entry are not a list of objects. Restore the file from a copy.")
@@ -82,7 +91,8 @@ class Entry:
         are_texts = all(isinstance(text, str) and text for text in [*texts.values(), described["release"] or "-"])
         if not are_texts or not validate.is_text(texts["what"]):
             raise ArgumentError("an entry has a field that is not text. Restore the file from a copy.")
-        if parts and not _adds_up([amount(part.get("epsilon"), part.get("delta")) for part in parts], price):
+        prices = [Budget(epsilon=part.get("epsilon"), delta=part.get("delta")) for part in parts]
+        if parts and not _adds_up(prices, price):
             raise ArgumentError("the parts of an entry do not add up to its price. Restore the file from a copy.")
         return cls(**texts, epsilon=price.epsilon, delta=price.delta, parts=tuple(parts), release=described["release"])
 
@@ -117,7 +127,7 @@ def parts_of(entry: Entry) -> tuple[Part, ...]:
     whole = Part(what=entry.what, epsilon=entry.epsilon, delta=entry.delta)
     try:
         parts = tuple(Part.from_dict(described) for described in entry.parts)
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError, PaisError):
+    except UNREADABLE:
         return (whole,)
     return parts if parts and _adds_up(parts, whole) else (whole,)
 
@@ -129,12 +139,6 @@ def _adds_up(parts: Sequence[Part | Budget], whole: Part | Budget) -> bool:
         for name in ("epsilon", "delta")
     )
 
-
-try:
-    import fcntl
-except ImportError:
-    # Windows has no fcntl; there, a lock file that exists only while the lock is held is used instead.
-    fcntl = None  # type: ignore[assignment]  # stands for a missing module
 
 # How long the fallback waits for a lock file, in seconds, before it assumes that the owner is dead.
 _PATIENCE = 60.0
@@ -315,7 +319,7 @@ def _checked(content: Any) -> tuple[Budget, tuple[Entry, ...]]:
     entries = tuple(Entry.from_dict(described) for described in content["entries"])
     if len({entry.id for entry in entries}) != len(entries):
         raise TypeError
-    return amount(content["epsilon"], content["delta"]), entries
+    return Budget(epsilon=content["epsilon"], delta=content["delta"]), entries
 
 
 @contextlib.contextmanager

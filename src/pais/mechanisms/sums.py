@@ -17,8 +17,16 @@ from pais.data.engines.base import WeightedRows
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism, added, exact_epsilon
 from pais.mechanisms.noise import NoiseLaw, exact_quotient
-from pais.privacy.custom_profiles import joint_loss, joint_shift
-from pais.privacy.profiles import GaussianProfile, LinearProfile, Profile, PureProfile, ShiftProfile, add_profiles
+from pais.privacy.profiles import (
+    GaussianProfile,
+    LinearProfile,
+    Profile,
+    PureProfile,
+    ShiftProfile,
+    add_profiles,
+    joint_loss,
+    joint_shift,
+)
 from pais.privacy.rules import UniformRule
 
 _NOISE_HINT = "Pass laplace_noise(b), an LpNoise, a GeometricNoise or a GaussianNoise."

@@ -21,8 +21,7 @@ from pais.data.ball import Ball, norm_order
 from pais.errors import ArgumentError, AssumptionError, MismatchError
 from pais.mechanisms.base import Extent, Mechanism
 from pais.mechanisms.noise import NoiseLaw, exact_quotient
-from pais.privacy.custom_profiles import CustomProfile, CustomShiftProfile, NormFunction
-from pais.privacy.profiles import Profile, ShiftProfile
+from pais.privacy.profiles import CustomProfile, CustomShiftProfile, NormFunction, Profile, ShiftProfile
 
 #: Takes rows of shape (n, n_features) and returns vectors of shape (n, width).
 RowFunction = Callable[[FloatArray], FloatArray]

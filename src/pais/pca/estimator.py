@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from pais._base import validate
 from pais._base.numerics import FloatArray
 from pais._base.validate import without_sizes
-from pais.accounting.ledger import accounts
 from pais.errors import ArgumentError
 from pais.estimator import PrivateEstimator
 from pais.pca.components import PCAFit, components_frame
@@ -181,18 +179,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator)
             are streamed and never held in memory. A row with NaN, infinity or a missing value contributes nothing.
         y : ignored
         """
-        # Look up the active ledgers once, before reading a row, as `DPKMeans` does.
-        charged = accounts(self.ledger)
         validate.flag("whiten", self.whiten)
-        self._fit(X, self._settings(), charged)
+        self._fit(X)
         return self
 
     def _settings(self) -> PCASettings:
-        names = {field.name for field in fields(PCASettings)}
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name in names}
-        if self.center is not None:
-            parameters["center"] = tuple(validate.flat("center", self.center).tolist())
-        return PCASettings(**parameters)
+        return self._settings_of(PCASettings)
 
     def _keep(self, fitted: Fit) -> None:
         names = getattr(self, "feature_names_in_", None)

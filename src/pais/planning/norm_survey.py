@@ -21,16 +21,16 @@ from pais._base.randomness import BitSource, RandomState, bit_source
 from pais.accounting.ledger import Ledger, accounts
 from pais.accounting.part import Part
 from pais.data.ball import Ball, norm_order
-from pais.data.engines.base import Engine, Fold, Thinning
+from pais.data.engines.base import Engine, Fold, Sampling
 from pais.data.engines.blocks import Block, RowBlock
 from pais.data.engines.local import MOST_WHOLE
 from pais.data.sources import source
 from pais.errors import SurveyWarning
 from pais.mechanisms.noise import NoiseLaw
+from pais.planning.choices import radius_at
 from pais.planning.column_survey import ColumnBounds, ColumnRange
 from pais.planning.facts import Survey
 from pais.planning.norm_counts import NoisyCounts, NormCounts, combined
-from pais.planning.radius import radius_at
 from pais.planning.survey import Findings, Stage, Stages, SurveyNoise
 from pais.privacy.guarantee import warn
 from pais.privacy.norms import NormDistribution
@@ -175,14 +175,14 @@ class NormStage(Stage):
     random_state: RandomState | BitSource
 
     def read(self, engine: Engine, noise: SurveyNoise, bits: BitSource) -> tuple[Engine, IntArray, IntArray]:
-        engine = engine.sifting(self.random_state, stream=_SAMPLE_STREAM)
+        engine = engine.collecting(self.random_state, stream=_SAMPLE_STREAM)
         return engine, *_first_pass(engine, self.origin, bits)
 
     def release(
         self, totals: tuple[Engine, IntArray, IntArray], engine: Engine, noise: SurveyNoise, bits: BitSource
     ) -> tuple[Engine, FoundNorms]:
         # The candidates that the first pass collected are for the sample of this stage alone.
-        sifting, counts, sums = totals
+        collecting, counts, sums = totals
         # A record changes one bin by one row. With units, a unit changes the bins by masses that add up to at most one.
         lattice = Lattice(step=1.0 if engine.unit is None else 2.0**-engine.unit.mass_bits)  # [note: survey-2]
         coarse = _noisy_counts(counts, noise.on_counts(noise.scale_share), lattice, bits, bins_per_octave=1).estimate()
@@ -194,8 +194,8 @@ class NormStage(Stage):
                 left -= noise.center_share  # [note: survey-3]
                 draws = bit_source(self.random_state, stream=_SAMPLE_STREAM)
                 # In a seeded run, which is to be the same for every engine, all rows are counted.
-                share = _sampled_share(sifting, coarse.n_rows) if sifting.sifts and bits.private else 1.0
-                counts = _norm_counts(sifting, replace(self.origin, center=center), bits, share, draws)
+                share = _sampled_share(collecting, coarse.n_rows) if collecting.collects and bits.private else 1.0
+                counts = _norm_counts(collecting, replace(self.origin, center=center), bits, share, draws)
         n_rows = 0.0 if coarse is None else coarse.n_rows
         rest = noise.on_counts(left)
         bins = _bins_for(share * n_rows / rest.deviation(1))
@@ -242,8 +242,10 @@ class _OctaveSums(Fold):
 def _first_pass(engine: Engine, origin: Ball, bits: BitSource) -> tuple[IntArray, IntArray]:
     """Number of rows in each bin of norms, and sums of rows by octave if no center is stated. Secret; one pass."""
     if origin.center is not None:
-        return engine.sift(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
-    counts, sums = np.split(engine.sift(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES])
+        return engine.fold_and_collect(_NormCounts(ball=origin), seeded=not bits.private), np.empty(0, dtype=np.int64)
+    counts, sums = np.split(
+        engine.fold_and_collect(_OctaveSums(ball=origin), seeded=not bits.private), [HALVES * N_OCTAVES]
+    )
     return counts, sums.reshape(N_OCTAVES, -1)
 
 
@@ -251,7 +253,7 @@ def _norm_counts(engine: Engine, ball: Ball, bits: BitSource, share: float, draw
     """Number of rows in each bin of norms, of all rows or of a sample with this share. Secret; one pass."""
     if share == 1.0:
         return engine.fold_again(_NormCounts(ball=ball), seeded=not bits.private)
-    sample = engine.thin(Thinning(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
+    sample = engine.sample(Sampling(ball=ball, rule=UniformRule(rate=share)), draws)  # [note: survey-10]
     block = RowBlock(sample.rows, np.zeros(len(sample.rows), dtype=np.uint64))
     return _NormCounts(ball=replace(ball, center=None)).over(block)
 

@@ -31,9 +31,8 @@ from pais.data.schema import Schema
 from pais.data.units import Unit, about_units
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Mechanism
+from pais.planning.choices import RadiusChoice, SampleChoice
 from pais.planning.explain import explain, losses_if_kept, named_unit, plan_card, record_losses
-from pais.planning.radius import RadiusChoice
-from pais.planning.sample_choice import SampleChoice
 from pais.privacy.amplification import kept_limit
 from pais.privacy.guarantee import STATED, DeltaChoice
 from pais.privacy.norms import NormDistribution

@@ -35,284 +35,19 @@ _TOLERANCE = 1e-9
 
 # Larger than the rounding errors of epsilon(delta) and of a shift, so that weight 1 is feasible at the radius.
 _EPSILON_SLACK = 1e-12
+
 _SHIFT_SLACK = 1e-11
 
 # A search gives up beyond this multiple of its starting value.
 _FARTHEST = 1e30
 
 # Quick search for the noise of a tabulated rule: number of knots, relative distance below the requested size that
-# it aims for, and largest relative distance that it accepts.
+# it aims for, and largest relative distance that it accepts, which the docstring of `calibrate` promises (eb7e1e6).
 _SEARCH_KNOTS = 256
+
 _AIM = 4e-4
+
 _NEAR = 1e-3
-
-
-@dataclass(frozen=True, kw_only=True)
-class Solver(ABC):
-    """The fixed inputs of one calibration, with one method for each quantity to solve for."""
-
-    profile: Profile
-    norms: NormDistribution
-    delta: float
-    limit: float | None
-    #: Relative room that `free_noise` leaves for the gap of a numerical certificate.
-    room: ClassVar[float] = 0.0
-
-    @abstractmethod
-    def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
-        """The smallest epsilon at this noise and expected size, and its rule."""
-
-    @abstractmethod
-    def solve_noise(self, epsilon: float, sample_size: float) -> tuple[float, Rule]:
-        """The smallest noise for this epsilon and expected size, and its rule."""
-
-    @abstractmethod
-    def solve_rule(self, epsilon: float, noise: float) -> Rule:
-        """The rule that keeps the fewest rows for this epsilon and noise."""
-
-    @property
-    def radius(self) -> float:
-        return self.norms.radius
-
-    def noise_of_all_rows(self, epsilon: float) -> float:
-        """Smallest noise that meets the guarantee if all rows are used."""
-        if not isinstance(self.profile, ShiftProfile):
-            # Pure losses are inversely proportional to the noise. The factor covers the rounding of the division.
-            least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
-            return _representable(least, "noise")
-        at_one = float(self.profile(1.0, self.radius))
-        return _representable(at_one / largest_shift(epsilon, self.delta) * (1.0 + _SHIFT_SLACK), "noise")
-
-    def free_noise(self, epsilon: float) -> float:
-        """The noise for `solve_rule` at which sampling needs no more noise than all rows."""
-        return self.noise_of_all_rows(epsilon) * (1.0 + self.room)
-
-    def epsilon_of_all_rows(self, noise: float) -> float:
-        return epsilon_without_sampling(self.profile.with_noise(noise), self.radius, self.delta, n_knots=64)
-
-    def epsilon_if_kept(self, rule: Rule, noise: float) -> float:
-        profile = self.profile.with_noise(noise)
-        return worst_case_if_kept(rule, profile, radius=self.radius, delta=self.delta).upper
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConstrainedSolver(Solver):
-    """Every rule it returns meets its epsilon by construction, so the searches only look at expected sizes."""
-
-    def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
-        least = self.epsilon_of_all_rows(noise) * (1.0 + _EPSILON_SLACK)
-        _require_size(sample_size, self._size(least, noise))
-        epsilon = _smallest(
-            lambda value: self._size(value, noise) / sample_size - 1.0, start=least, floor=least, name="epsilon"
-        )
-        return epsilon, self.solve_rule(epsilon, noise)
-
-    def solve_noise(self, epsilon: float, sample_size: float) -> tuple[float, Rule]:
-        least, linear = self.noise_of_all_rows(epsilon), isinstance(self.profile, LinearProfile)
-        # The table of a linear profile is quick to build. Other tables need one search per knot.
-        most_rows = self._size(epsilon, least) if linear else self._interpolated_size(epsilon, least)
-        _require_size(sample_size, most_rows)
-        if sample_size >= most_rows * (1.0 - _TOLERANCE):
-            return least, self.solve_rule(epsilon, least)
-        if not linear:
-            # Search on few knots and aim slightly low.
-            noise = _smallest(
-                lambda value: self._interpolated_size(epsilon, value) / (sample_size * (1.0 - _AIM)) - 1.0,
-                start=least,
-                floor=least,
-                name="noise",
-                tolerance=0.25 * _AIM,
-            )
-            rule = self.solve_rule(epsilon, noise)
-            # Few knots can be inaccurate where the loss of a profile bends sharply.
-            if sample_size * (1.0 - _NEAR) <= self.norms.expected_size(rule) <= sample_size:
-                return noise, rule
-        noise = _smallest(
-            lambda value: self._size(epsilon, value) / sample_size - 1.0, start=least, floor=least, name="noise"
-        )
-        return noise, self.solve_rule(epsilon, noise)
-
-    def solve_rule(self, epsilon: float, noise: float) -> Rule:
-        # [note: calibrate-3]
-        return ConstrainedRule(
-            profile=self.profile.with_noise(noise),
-            radius=self.radius,
-            epsilon=epsilon,
-            delta=self.delta,
-            max_epsilon_if_kept=kept_limit(epsilon, self.limit),
-        )
-
-    def _size(self, epsilon: float, noise: float) -> float:
-        """Expected number of rows, computed on the table that the sampler will use."""
-        return self.norms.expected_size(self.solve_rule(epsilon, noise))
-
-    def _interpolated_size(self, epsilon: float, noise: float) -> float:
-        """Expected number of rows by interpolation between a few knots, accurate to 0.1 % for smooth profiles."""
-        knots, at_one = self._search_shifts
-        limit = kept_limit(epsilon, self.limit)
-        if at_one is None:
-            weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta, limit)
-        else:
-            weights = rough_crossing_weight(at_one / noise, epsilon, self.delta, limit)
-        return float(self.norms.masses @ np.interp(self.norms.norms, knots, 1.0 / weights))
-
-    @functools.cached_property
-    def _search_shifts(self) -> tuple[FloatArray, FloatArray | None]:
-        """A few knots, and the Gaussian shifts there at weight 1 and noise factor 1; None for pure losses."""
-        knots = knot_norms(self.radius, _SEARCH_KNOTS)
-        return knots, self.profile.shift(knots) if isinstance(self.profile, ShiftProfile) else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class FixedShapeSolver(Solver):
-    """Uniform and coreset rules, and a rule of the user: their loss is certified numerically.
-
-    A rule of the user has a fixed size, so only `solve_noise` applies to it.
-    """
-
-    sampling: Literal["coreset", "uniform"] | Rule
-    uniform_share: float
-    room = 4 * CERTIFIED_TOLERANCE
-
-    def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
-        rule = self._rule_of_size(sample_size)
-        epsilon = worst_case(
-            rule,
-            self.profile.with_noise(noise),
-            radius=self.radius,
-            delta=self.delta if self.delta > 0.0 else None,
-            tolerance=CERTIFIED_TOLERANCE,
-        ).upper
-        # Small probabilities would otherwise hide a large loss of the records in the sample.
-        kept, limit = self.epsilon_if_kept(rule, noise), kept_limit(epsilon, self.limit)
-        if kept > limit:
-            raise UnreachableError(
-                f"a record in the sample would have epsilon {kept:.6g}, above max_epsilon_if_kept={limit:.6g}. "
-                "Raise the noise or sample_size, or pass a larger max_epsilon_if_kept.",
-                reachable=kept,
-            )
-        return epsilon, rule
-
-    def solve_noise(self, epsilon: float, sample_size: float) -> tuple[float, Rule]:
-        least, rule = self.noise_of_all_rows(epsilon), self._rule_of_size(sample_size)
-        noise = _smallest(lambda value: self._excess(rule, epsilon, value), start=least, name="noise")
-        return noise, rule
-
-    def solve_rule(self, epsilon: float, noise: float) -> Rule:
-        largest = self._largest_size()
-        if self._excess(self._rule_of_size(largest), epsilon, noise) > 0.0:
-            reachable, _ = self.solve_epsilon(noise, largest)
-            raise UnreachableError(
-                f"epsilon={epsilon!r} is too small for the {self.sampling} rule at noise={noise:.10g}, which reaches "
-                f"{raised(reachable, 10)}. Pass a larger epsilon or noise, pass sample_size instead of noise, or use "
-                "sampling='constrained'.",
-                reachable=reachable,
-            )
-        # Fewer rows mean larger weights, so search downward from the largest size to the first size that fails.
-        size = _smallest(
-            lambda value: self._excess(self._rule_of_size(value), epsilon, noise),
-            start=largest,
-            floor=largest / WEIGHT_CAP,
-            name="sample_size",
-        )
-        return self._rule_of_size(size)
-
-    def _rule_of_size(self, sample_size: float) -> Rule:
-        if isinstance(self.sampling, Rule):
-            return self.sampling
-        if self.sampling == "uniform":
-            return UniformRule.of_size(sample_size, n_rows=self.norms.n_rows)
-        return CoresetRule(
-            sample_size=sample_size,
-            n_rows=self.norms.n_rows,
-            mean_square_norm=self.norms.mean_square_norm,
-            radius=self.radius,
-            uniform_share=self.uniform_share,
-        )
-
-    def _largest_size(self) -> float:
-        if self.sampling == "uniform":
-            return self.norms.n_rows
-        return largest_coreset_size(self.norms.n_rows, self.norms.mean_square_norm, self.radius, self.uniform_share)
-
-    def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""
-        excess = self._guarantee_excess(rule, epsilon, noise)
-        if excess > 0.0:
-            return excess
-        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
-        return excess if kept <= 0.0 else kept
-
-    def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
-        """Amount by which a rule exceeds the guarantee. Gaussian noise is compared by delta, which needs no inverse."""
-        gaussian = isinstance(self.profile, ShiftProfile)
-        worst = worst_case(
-            rule,
-            self.profile.with_noise(noise),
-            radius=self.radius,
-            epsilon=epsilon if gaussian else None,
-            tolerance=CERTIFIED_TOLERANCE,
-            enough=0.5 * (self.delta if gaussian else epsilon),
-        ).upper
-        if not gaussian:
-            return worst / epsilon - 1.0  # [note: calibrate-4]
-        gap = float(np.log(worst) - np.log(self.delta))
-        # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
-        return gap if worst <= self.delta else max(gap, ULP)
-
-
-def _smallest(
-    excess: Callable[[float], float], *, start: float, name: str, floor: float = 0.0, tolerance: float = _TOLERANCE
-) -> float:
-    """Smallest value >= `floor` with `excess` <= 0, found by stepping from `start` to the first change of sign.
-
-    `excess` decreases as the value grows. The function has evaluated `excess` at the returned value.
-    """
-    high = _representable(start, name)
-    value_high = excess(high)
-    low, value_low = high, value_high
-    while value_high > 0.0:
-        low, value_low = high, value_high
-        high *= 2.0
-        if high > _FARTHEST * start:
-            raise UnreachableError(f"no {name} fits the other two values. Relax one of them.", reachable=math.inf)
-        value_high = excess(high)
-    while value_low <= 0.0:
-        high, value_high = low, value_low
-        if low <= floor:
-            return low
-        low = _representable(max(0.5 * low, floor), name)
-        value_low = excess(low)
-    # Search over x with value = high * e^-x, so that x = 0 is exactly the value that is known to be feasible.
-    anchor = high
-    x, _ = shrink_bracket(
-        lambda point, _: np.array([excess(anchor * float(np.exp(-point[0])))]),
-        np.zeros(1),
-        np.log(np.array([anchor / low])),
-        value_low=np.array([value_high]),
-        value_high=np.array([value_low]),
-        tolerance=tolerance,
-    )
-    return anchor * float(np.exp(-x[0]))  # [note: calibrate-5]
-
-
-def _representable(value: float, name: str) -> float:
-    if not value >= sys.float_info.min:
-        raise ArgumentError(
-            f"the {name} that meets the target is too small for a double. Pass a smaller epsilon, or rescale the rows "
-            "and the profile."
-        )
-    return value
-
-
-def _require_size(sample_size: float, most_rows: float) -> None:
-    if sample_size > most_rows:
-        raise UnreachableError(
-            f"sample_size={sample_size!r} is more than the constrained rule keeps here. "
-            f"Pass at most {lowered(most_rows, 10)}.",
-            reachable=most_rows,
-        )
-
 
 Sampling = Literal["constrained", "coreset", "uniform", "none"]
 
@@ -473,3 +208,270 @@ def _solved(solver: Solver, epsilon: float | None, noise: float | None, sample_s
         profile=solver.profile.with_noise(noise),
         radius=solver.radius,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solver(ABC):
+    """The fixed inputs of one calibration, with one method for each quantity to solve for."""
+
+    profile: Profile
+    norms: NormDistribution
+    delta: float
+    limit: float | None
+    #: Relative room that `free_noise` leaves for the gap of a numerical certificate.
+    room: ClassVar[float] = 0.0
+
+    @abstractmethod
+    def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
+        """The smallest epsilon at this noise and expected size, and its rule."""
+
+    @abstractmethod
+    def solve_noise(self, epsilon: float, sample_size: float) -> tuple[float, Rule]:
+        """The smallest noise for this epsilon and expected size, and its rule."""
+
+    @abstractmethod
+    def solve_rule(self, epsilon: float, noise: float) -> Rule:
+        """The rule that keeps the fewest rows for this epsilon and noise."""
+
+    @property
+    def radius(self) -> float:
+        return self.norms.radius
+
+    def noise_of_all_rows(self, epsilon: float) -> float:
+        """Smallest noise that meets the guarantee if all rows are used."""
+        if not isinstance(self.profile, ShiftProfile):
+            # Pure losses are inversely proportional to the noise. The factor covers the rounding of the division.
+            least = self.epsilon_of_all_rows(1.0) / epsilon * (1.0 + 16 * ULP)  # [note: calibrate-1]
+            return _representable(least, "noise")
+        at_one = float(self.profile(1.0, self.radius))
+        return _representable(at_one / largest_shift(epsilon, self.delta) * (1.0 + _SHIFT_SLACK), "noise")
+
+    def free_noise(self, epsilon: float) -> float:
+        """The noise for `solve_rule` at which sampling needs no more noise than all rows."""
+        return self.noise_of_all_rows(epsilon) * (1.0 + self.room)
+
+    def epsilon_of_all_rows(self, noise: float) -> float:
+        return epsilon_without_sampling(self.profile.with_noise(noise), self.radius, self.delta, n_knots=64)
+
+    def epsilon_if_kept(self, rule: Rule, noise: float) -> float:
+        profile = self.profile.with_noise(noise)
+        return worst_case_if_kept(rule, profile, radius=self.radius, delta=self.delta).upper
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstrainedSolver(Solver):
+    """Every rule it returns meets its epsilon by construction, so the searches only look at expected sizes."""
+
+    def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
+        least = self.epsilon_of_all_rows(noise) * (1.0 + _EPSILON_SLACK)
+        _require_size(sample_size, self._size(least, noise))
+        epsilon = _smallest(
+            lambda value: self._size(value, noise) / sample_size - 1.0, start=least, floor=least, name="epsilon"
+        )
+        return epsilon, self.solve_rule(epsilon, noise)
+
+    def solve_noise(self, epsilon: float, sample_size: float) -> tuple[float, Rule]:
+        least, linear = self.noise_of_all_rows(epsilon), isinstance(self.profile, LinearProfile)
+        # The table of a linear profile is quick to build. Other tables need one search per knot.
+        most_rows = self._size(epsilon, least) if linear else self._interpolated_size(epsilon, least)
+        _require_size(sample_size, most_rows)
+        if sample_size >= most_rows * (1.0 - _TOLERANCE):
+            return least, self.solve_rule(epsilon, least)
+        if not linear:
+            # Search on few knots and aim slightly low.
+            noise = _smallest(
+                lambda value: self._interpolated_size(epsilon, value) / (sample_size * (1.0 - _AIM)) - 1.0,
+                start=least,
+                floor=least,
+                name="noise",
+                tolerance=0.25 * _AIM,
+            )
+            rule = self.solve_rule(epsilon, noise)
+            # Few knots can be inaccurate where the loss of a profile bends sharply.
+            if sample_size * (1.0 - _NEAR) <= self.norms.expected_size(rule) <= sample_size:
+                return noise, rule
+        noise = _smallest(
+            lambda value: self._size(epsilon, value) / sample_size - 1.0, start=least, floor=least, name="noise"
+        )
+        return noise, self.solve_rule(epsilon, noise)
+
+    def solve_rule(self, epsilon: float, noise: float) -> Rule:
+        # [note: calibrate-3]
+        return ConstrainedRule(
+            profile=self.profile.with_noise(noise),
+            radius=self.radius,
+            epsilon=epsilon,
+            delta=self.delta,
+            max_epsilon_if_kept=kept_limit(epsilon, self.limit),
+        )
+
+    def _size(self, epsilon: float, noise: float) -> float:
+        """Expected number of rows, computed on the table that the sampler will use."""
+        return self.norms.expected_size(self.solve_rule(epsilon, noise))
+
+    def _interpolated_size(self, epsilon: float, noise: float) -> float:
+        """Expected number of rows by interpolation between a few knots, accurate to 0.1 % for smooth profiles."""
+        knots, at_one = self._search_shifts
+        limit = kept_limit(epsilon, self.limit)
+        if at_one is None:
+            weights = solve_weights(self.profile.with_noise(noise), knots, epsilon, self.delta, limit)
+        else:
+            weights = rough_crossing_weight(at_one / noise, epsilon, self.delta, limit)
+        return float(self.norms.masses @ np.interp(self.norms.norms, knots, 1.0 / weights))
+
+    @functools.cached_property
+    def _search_shifts(self) -> tuple[FloatArray, FloatArray | None]:
+        """A few knots, and the Gaussian shifts there at weight 1 and noise factor 1; None for pure losses."""
+        knots = knot_norms(self.radius, _SEARCH_KNOTS)
+        return knots, self.profile.shift(knots) if isinstance(self.profile, ShiftProfile) else None
+
+
+def _require_size(sample_size: float, most_rows: float) -> None:
+    if sample_size > most_rows:
+        raise UnreachableError(
+            f"sample_size={sample_size!r} is more than the constrained rule keeps here. "
+            f"Pass at most {lowered(most_rows, 10)}.",
+            reachable=most_rows,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedShapeSolver(Solver):
+    """Uniform and coreset rules, and a rule of the user: their loss is certified numerically.
+
+    A rule of the user has a fixed size, so only `solve_noise` applies to it.
+    """
+
+    sampling: Literal["coreset", "uniform"] | Rule
+    uniform_share: float
+    room = 4 * CERTIFIED_TOLERANCE
+
+    def solve_epsilon(self, noise: float, sample_size: float) -> tuple[float, Rule]:
+        rule = self._rule_of_size(sample_size)
+        epsilon = worst_case(
+            rule,
+            self.profile.with_noise(noise),
+            radius=self.radius,
+            delta=self.delta if self.delta > 0.0 else None,
+            tolerance=CERTIFIED_TOLERANCE,
+        ).upper
+        # Small probabilities would otherwise hide a large loss of the records in the sample.
+        kept, limit = self.epsilon_if_kept(rule, noise), kept_limit(epsilon, self.limit)
+        if kept > limit:
+            raise UnreachableError(
+                f"a record in the sample would have epsilon {kept:.6g}, above max_epsilon_if_kept={limit:.6g}. "
+                "Raise the noise or sample_size, or pass a larger max_epsilon_if_kept.",
+                reachable=kept,
+            )
+        return epsilon, rule
+
+    def solve_noise(self, epsilon: float, sample_size: float) -> tuple[float, Rule]:
+        least, rule = self.noise_of_all_rows(epsilon), self._rule_of_size(sample_size)
+        noise = _smallest(lambda value: self._excess(rule, epsilon, value), start=least, name="noise")
+        return noise, rule
+
+    def solve_rule(self, epsilon: float, noise: float) -> Rule:
+        largest = self._largest_size()
+        if self._excess(self._rule_of_size(largest), epsilon, noise) > 0.0:
+            reachable, _ = self.solve_epsilon(noise, largest)
+            raise UnreachableError(
+                f"epsilon={epsilon!r} is too small for the {self.sampling} rule at noise={noise:.10g}, which reaches "
+                f"{raised(reachable, 10)}. Pass a larger epsilon or noise, pass sample_size instead of noise, or use "
+                "sampling='constrained'.",
+                reachable=reachable,
+            )
+        # Fewer rows mean larger weights, so search downward from the largest size to the first size that fails.
+        size = _smallest(
+            lambda value: self._excess(self._rule_of_size(value), epsilon, noise),
+            start=largest,
+            floor=largest / WEIGHT_CAP,
+            name="sample_size",
+        )
+        return self._rule_of_size(size)
+
+    def _rule_of_size(self, sample_size: float) -> Rule:
+        if isinstance(self.sampling, Rule):
+            return self.sampling
+        if self.sampling == "uniform":
+            return UniformRule.of_size(sample_size, n_rows=self.norms.n_rows)
+        return CoresetRule(
+            sample_size=sample_size,
+            n_rows=self.norms.n_rows,
+            mean_square_norm=self.norms.mean_square_norm,
+            radius=self.radius,
+            uniform_share=self.uniform_share,
+        )
+
+    def _largest_size(self) -> float:
+        if self.sampling == "uniform":
+            return self.norms.n_rows
+        return largest_coreset_size(self.norms.n_rows, self.norms.mean_square_norm, self.radius, self.uniform_share)
+
+    def _excess(self, rule: Rule, epsilon: float, noise: float) -> float:
+        """Amount by which a rule exceeds the guarantee or the limit for kept records; <= 0 means certified."""
+        excess = self._guarantee_excess(rule, epsilon, noise)
+        if excess > 0.0:
+            return excess
+        kept = self.epsilon_if_kept(rule, noise) / kept_limit(epsilon, self.limit) - 1.0  # [note: calibrate-2]
+        return excess if kept <= 0.0 else kept
+
+    def _guarantee_excess(self, rule: Rule, epsilon: float, noise: float) -> float:
+        """Amount by which a rule exceeds the guarantee. Gaussian noise is compared by delta, which needs no inverse."""
+        gaussian = isinstance(self.profile, ShiftProfile)
+        worst = worst_case(
+            rule,
+            self.profile.with_noise(noise),
+            radius=self.radius,
+            epsilon=epsilon if gaussian else None,
+            tolerance=CERTIFIED_TOLERANCE,
+            enough=0.5 * (self.delta if gaussian else epsilon),
+        ).upper
+        if not gaussian:
+            return worst / epsilon - 1.0  # [note: calibrate-4]
+        gap = float(np.log(worst) - np.log(self.delta))
+        # Logarithms can be equal for numbers that differ in the last bits, so compare the numbers themselves.
+        return gap if worst <= self.delta else max(gap, ULP)
+
+
+def _smallest(
+    excess: Callable[[float], float], *, start: float, name: str, floor: float = 0.0, tolerance: float = _TOLERANCE
+) -> float:
+    """Smallest value >= `floor` with `excess` <= 0, found by stepping from `start` to the first change of sign.
+
+    `excess` decreases as the value grows. The function has evaluated `excess` at the returned value.
+    """
+    high = _representable(start, name)
+    value_high = excess(high)
+    low, value_low = high, value_high
+    while value_high > 0.0:
+        low, value_low = high, value_high
+        high *= 2.0
+        if high > _FARTHEST * start:
+            raise UnreachableError(f"no {name} fits the other two values. Relax one of them.", reachable=math.inf)
+        value_high = excess(high)
+    while value_low <= 0.0:
+        high, value_high = low, value_low
+        if low <= floor:
+            return low
+        low = _representable(max(0.5 * low, floor), name)
+        value_low = excess(low)
+    # Search over x with value = high * e^-x, so that x = 0 is exactly the value that is known to be feasible.
+    anchor = high
+    x, _ = shrink_bracket(
+        lambda point, _: np.array([excess(anchor * float(np.exp(-point[0])))]),
+        np.zeros(1),
+        np.log(np.array([anchor / low])),
+        value_low=np.array([value_high]),
+        value_high=np.array([value_low]),
+        tolerance=tolerance,
+    )
+    return anchor * float(np.exp(-x[0]))  # [note: calibrate-5]
+
+
+def _representable(value: float, name: str) -> float:
+    if not value >= sys.float_info.min:
+        raise ArgumentError(
+            f"the {name} that meets the target is too small for a double. Pass a smaller epsilon, or rescale the rows "
+            "and the profile."
+        )
+    return value

@@ -13,17 +13,25 @@ import numpy as np
 from pais._base import validate
 from pais._base.numerics import FloatArray, round_down, round_up
 from pais.errors import ArgumentError, ConvergenceError, MismatchError
-from pais.privacy.amplification import amplify_epsilon, invert_delta, log_amplified_delta
-from pais.privacy.custom_profiles import CustomProfile, CustomShiftProfile
-from pais.privacy.profiles import LinearProfile, Profile, PureProfile, ShiftProfile
+from pais.privacy.amplification import amplify_epsilon, gaussian_delta, invert_delta, log_amplified_delta
+from pais.privacy.profiles import (
+    CustomProfile,
+    CustomShiftProfile,
+    LinearProfile,
+    Profile,
+    PureProfile,
+    ShiftProfile,
+)
 from pais.privacy.rules import ConstrainedRule, Rule
 
 # Called with (q_low, q_high, z): loss of a record with probability <= q_high, weight <= 1/q_low and norm <= z.
 _Bound = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
+# Memory is the limit: some arrays of this many doubles. Smooth rules and profiles need a few thousand cells.
 _MOST_CELLS = 2**18
 
-#: Tolerance of calibration and of certificates. Both must use the same value to agree to the last bit.
+#: Tolerance of calibration and of certificates: the noise is at most this share larger than it must be. Both must use
+#: the same value to agree to the last bit.
 CERTIFIED_TOLERANCE = 1e-7
 
 #: Tolerance for the loss of kept records, which is only compared with a limit and needs fewer digits.
@@ -135,8 +143,8 @@ def worst_case_if_kept(
     """
     _require(rule, profile, radius)
     gaussian = isinstance(profile, ShiftProfile)
-    if gaussian and validate.target_delta(delta) == 0.0:
-        raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
+    if gaussian:
+        gaussian_delta(delta)
     upper, attained, at_norm = _supremum(
         rule, profile, lambda low, _, norm: profile.loss(1.0 / low, norm), radius, tolerance
     )
@@ -185,9 +193,7 @@ def _bound(profile: Profile, epsilon: float | None, delta: float | None) -> tupl
         if (epsilon is None) == (delta is None):
             raise ArgumentError("a ShiftProfile needs exactly one of epsilon and delta. Pass the one that is fixed.")
         if delta is not None:
-            fixed_delta = validate.target_delta(delta)
-            if fixed_delta == 0.0:
-                raise MismatchError("delta=0.0 gives no guarantee with Gaussian noise. Pass delta > 0.")
+            fixed_delta = gaussian_delta(delta)
             return "epsilon", lambda low, high, norm: invert_delta(
                 np.full_like(norm, fixed_delta), profile.loss(1.0 / low, norm), high
             )

@@ -13,10 +13,10 @@ from pais._base import validate
 from pais._base.numerics import exact, lowered, raised
 from pais.errors import ArgumentError, PrivacyWarning
 
-#: Upper limit on the default delta.
+#: Upper limit on the default delta. A customary value: at most a tenth of a row in 100,000 rows.
 LARGEST_DEFAULT_DELTA = 1e-6
 
-#: An epsilon above this value protects very little.
+#: An epsilon above this value protects very little: one row may change a probability 22,000 times. Chosen by eye.
 WEAK_EPSILON = 10.0
 
 # If delta times the number of rows is above this, publishing randomly chosen rows would satisfy the guarantee.
@@ -128,7 +128,7 @@ def reuse_concern(shift: float) -> str | None:
     )
 
 
-#: Predicted cost over that of k-means without noise from which a fit warns.
+#: Predicted cost over that of k-means without noise from which a fit warns. Chosen by eye (80c6e7b).
 POOR_RATIO = 2.0
 
 

@@ -1,4 +1,8 @@
-"""Tabulated sampling rules: values at the knots of a public grid of norms, looked up on the safe side."""
+"""Sampling rules: the inclusion probability of a record as a public function of its norm.
+
+`UniformRule` and `CoresetRule` are formulas. `ConstrainedRule` and `FunctionRule` are tables: values at the knots of a
+public grid of norms, looked up on the safe side.
+"""
 
 from __future__ import annotations
 
@@ -222,89 +226,14 @@ def largest_coreset_size(n_rows: float, mean_square_norm: float, radius: float, 
     return n_rows / (uniform_share + (1.0 - uniform_share) * radius**2 / mean_square_norm)  # [note: coreset-3]
 
 
-def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> FloatArray:
-    """Probabilities proportional to the l2 norm, capped at 1, that sum to `sample_size`. NOT PRIVATE.
-
-    These probabilities minimise the sampling variance of a sum at a given expected size (water-filling). They depend on
-    all norms at once, so they give no differential privacy guarantee of any kind. They are not a `Rule`, and no sampler
-    of this package accepts them. Use them as a lower bound in a plot.
-    """
-    norms = validate.non_empty("norm", validate.norms(norm).ravel())
-    size = validate.positive("sample_size", sample_size)
-    positive = int(np.count_nonzero(norms))
-    if size > positive:
-        raise UnreachableError(
-            f"sample_size={size!r} exceeds the number of positive norms. Pass a smaller size.",
-            reachable=float("nan"),
-        )
-    order = np.argsort(-norms)
-    ranked = norms[order]
-    # If the j largest probabilities are capped at 1, the others sum to size - j in proportion to the norm.
-    tail = np.cumsum(ranked[::-1])[::-1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scale = (size - np.arange(norms.size)) / tail
-    fits = (scale > 0.0) & (scale * ranked <= 1.0)
-    capped = int(np.argmax(fits)) if np.any(fits) else norms.size
-    result = np.ones_like(norms)
-    if capped < norms.size:
-        result[order[capped:]] = np.minimum(scale[capped] * ranked[capped:], 1.0)
-    return result
-
-
+#: Steps of a table, chosen by eye. For smooth profiles, 256 steps give the expected size to 0.1 % (`calibration`).
 N_KNOTS = 4096
-
-# Number of norms looked up at a time.
-_PIECE = 1 << 14
 
 # A table with more knots gains no accuracy and takes gigabytes.
 _MOST_KNOTS = 2**20
 
-
-def _checked_knots(value: object) -> int:
-    n_knots = validate.count("n_knots", value)
-    if n_knots > _MOST_KNOTS:
-        raise ArgumentError(f"n_knots={n_knots} is more than {_MOST_KNOTS}. Pass fewer: the table is held in memory.")
-    return n_knots
-
-
-def knot_norms(radius: float, n_knots: int) -> FloatArray:
-    """The public grid: `n_knots` equal steps from 0 to the radius, with both ends exact."""
-    norms = radius * (np.arange(n_knots + 1) / n_knots)
-    norms[-1] = radius
-    return norms
-
-
-def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArray) -> FloatArray:
-    """Linear interpolation that is exact at the knots, monotone between them, and rounded toward the upper knot.
-
-    The cell is found by exact comparison, so that a norm next to a knot never uses the wrong cell.
-    """
-    result = np.empty_like(norm)
-    last = knots.size - 2
-    rise, width = values[1:] - values[:-1], knots[1:] - knots[:-1]
-    # Work in pieces that fit into the cache.
-    for start in range(0, norm.size, _PIECE):
-        piece = norm[start : start + _PIECE]
-        cell = np.minimum((piece * ((last + 1) / radius)).astype(np.int32), last)
-        cell -= knots.take(cell) > piece  # [note: table-1]
-        cell += (cell < last) & (knots.take(cell + 1) <= piece)
-        share = (piece - knots.take(cell)) / width.take(cell)
-        share *= 1.0 + 8 * ULP  # [note: table-2]
-        np.minimum(share, 1.0, out=share)
-        # At a share of 1 the sum below may differ from the upper knot by an ulp, but the knot value was certified.
-        interpolated = values.take(cell) + share * rise.take(cell)
-        result[start : start + _PIECE] = np.where(share < 1.0, interpolated, values.take(cell + 1))
-    return result
-
-
-def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.int32]:
-    """Index of the first knot at or above each norm, by exact comparison."""
-    last = knots.size - 1
-    index = np.minimum(np.ceil(norm * (last / radius)).astype(np.int32), last)
-    index += knots.take(index) < norm
-    index = np.minimum(index, last)
-    index -= (index > 0) & (knots.take(np.maximum(index - 1, 0)) >= norm)
-    return index
+# Number of norms looked up at a time: these arrays fit into the cache.
+_PIECE = 1 << 14
 
 
 @stored("rule", "constrained")
@@ -402,6 +331,27 @@ class ConstrainedRule(Rule):
         return np.append(self._knots[self._knots < radius], radius)
 
 
+def _rising(probabilities: FloatArray) -> FloatArray:
+    """Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
+
+    A decrease larger than rounding error happens only if the feasible weights of a custom profile are not one interval.
+    A raised probability might then be infeasible. From that knot on, use weight 1, which is always feasible.
+    """
+    risen = np.maximum.accumulate(probabilities)
+    fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
+    if fallen.size:
+        risen[fallen[0] :] = 1.0  # [note: table-6]
+    return risen
+
+
+def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
+    """Largest epsilon on the ball at weight 1; infinite for Gaussian noise at delta 0."""
+    if isinstance(profile, ShiftProfile):
+        return epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0) if delta > 0.0 else math.inf
+    knots = knot_norms(radius, n_knots)
+    return float(np.max(profile.loss(np.ones_like(knots), knots)))
+
+
 @dataclass(frozen=True, kw_only=True)
 class FunctionRule(Rule):
     """A rule defined by a user function, tabulated on a public grid.
@@ -459,22 +409,77 @@ class FunctionRule(Rule):
         }
 
 
-def _rising(probabilities: FloatArray) -> FloatArray:
-    """Make the probabilities exactly non-decreasing, so that the ends of a cell bound the rule on the cell.
+def _checked_knots(value: object) -> int:
+    n_knots = validate.count("n_knots", value)
+    if n_knots > _MOST_KNOTS:
+        raise ArgumentError(f"n_knots={n_knots} is more than {_MOST_KNOTS}. Pass fewer: the table is held in memory.")
+    return n_knots
 
-    A decrease larger than rounding error happens only if the feasible weights of a custom profile are not one interval.
-    A raised probability might then be infeasible. From that knot on, use weight 1, which is always feasible.
+
+def knot_norms(radius: float, n_knots: int) -> FloatArray:
+    """The public grid: `n_knots` equal steps from 0 to the radius, with both ends exact."""
+    norms = radius * (np.arange(n_knots + 1) / n_knots)
+    norms[-1] = radius
+    return norms
+
+
+def _chord(norm: FloatArray, radius: float, knots: FloatArray, values: FloatArray) -> FloatArray:
+    """Linear interpolation that is exact at the knots, monotone between them, and rounded toward the upper knot.
+
+    The cell is found by exact comparison, so that a norm next to a knot never uses the wrong cell.
     """
-    risen = np.maximum.accumulate(probabilities)
-    fallen = np.flatnonzero(probabilities < risen * (1.0 - 1e-10))
-    if fallen.size:
-        risen[fallen[0] :] = 1.0  # [note: table-6]
-    return risen
+    result = np.empty_like(norm)
+    last = knots.size - 2
+    rise, width = values[1:] - values[:-1], knots[1:] - knots[:-1]
+    # Work in pieces that fit into the cache.
+    for start in range(0, norm.size, _PIECE):
+        piece = norm[start : start + _PIECE]
+        cell = np.minimum((piece * ((last + 1) / radius)).astype(np.int32), last)
+        cell -= knots.take(cell) > piece  # [note: table-1]
+        cell += (cell < last) & (knots.take(cell + 1) <= piece)
+        share = (piece - knots.take(cell)) / width.take(cell)
+        share *= 1.0 + 8 * ULP  # [note: table-2]
+        np.minimum(share, 1.0, out=share)
+        # At a share of 1 the sum below may differ from the upper knot by an ulp, but the knot value was certified.
+        interpolated = values.take(cell) + share * rise.take(cell)
+        result[start : start + _PIECE] = np.where(share < 1.0, interpolated, values.take(cell + 1))
+    return result
 
 
-def epsilon_without_sampling(profile: Profile, radius: float, delta: float, n_knots: int = N_KNOTS) -> float:
-    """Largest epsilon on the ball at weight 1; infinite for Gaussian noise at delta 0."""
-    if isinstance(profile, ShiftProfile):
-        return epsilon_at_delta(delta, float(profile(1.0, radius)), 1.0) if delta > 0.0 else math.inf
-    knots = knot_norms(radius, n_knots)
-    return float(np.max(profile.loss(np.ones_like(knots), knots)))
+def _step_up(norm: FloatArray, radius: float, knots: FloatArray) -> NDArray[np.int32]:
+    """Index of the first knot at or above each norm, by exact comparison."""
+    last = knots.size - 1
+    index = np.minimum(np.ceil(norm * (last / radius)).astype(np.int32), last)
+    index += knots.take(index) < norm
+    index = np.minimum(index, last)
+    index -= (index > 0) & (knots.take(np.maximum(index - 1, 0)) >= norm)
+    return index
+
+
+def not_private_variance_optimal(norm: ArrayLike, *, sample_size: float) -> FloatArray:
+    """Probabilities proportional to the l2 norm, capped at 1, that sum to `sample_size`. NOT PRIVATE.
+
+    These probabilities minimise the sampling variance of a sum at a given expected size (water-filling). They depend on
+    all norms at once, so they give no differential privacy guarantee of any kind. They are not a `Rule`, and no sampler
+    of this package accepts them. Use them as a lower bound in a plot.
+    """
+    norms = validate.non_empty("norm", validate.norms(norm).ravel())
+    size = validate.positive("sample_size", sample_size)
+    positive = int(np.count_nonzero(norms))
+    if size > positive:
+        raise UnreachableError(
+            f"sample_size={size!r} exceeds the number of positive norms. Pass a smaller size.",
+            reachable=float("nan"),
+        )
+    order = np.argsort(-norms)
+    ranked = norms[order]
+    # If the j largest probabilities are capped at 1, the others sum to size - j in proportion to the norm.
+    tail = np.cumsum(ranked[::-1])[::-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = (size - np.arange(norms.size)) / tail
+    fits = (scale > 0.0) & (scale * ranked <= 1.0)
+    capped = int(np.argmax(fits)) if np.any(fits) else norms.size
+    result = np.ones_like(norms)
+    if capped < norms.size:
+        result[order[capped:]] = np.minimum(scale[capped] * ranked[capped:], 1.0)
+    return result

@@ -22,8 +22,7 @@ from pais._base.numerics import FloatArray
 from pais._base.octaves import BINS_PER_OCTAVE, OCTAVES, bin_of
 from pais._base.randomness import BitSource
 from pais.data.ball import Ball
-from pais.data.engines.base import AllRows
-from pais.data.engines.people import Contributions, PeopleFold, PeopleTable
+from pais.data.engines.base import AllRows, Contributions, PeopleFold, PeopleTable
 from pais.errors import ArgumentError, MismatchError
 from pais.mechanisms.base import Extent, added
 from pais.mechanisms.blocks import Block, Levels, VectorStatistic, grouped, stored_names

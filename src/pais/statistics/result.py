@@ -14,9 +14,9 @@ from pais._base import validate
 from pais._base.cards import Card, Carded
 from pais._base.numerics import FloatArray, raised
 from pais.accounting.certificate import Certificate
+from pais.data.cells import times_of_days
 from pais.data.checks import listed
 from pais.data.kinds import Boolean, Categories
-from pais.data.typed import times_of_days
 from pais.errors import ArgumentError
 from pais.planning.fit import Fit
 from pais.planning.plan import Plan

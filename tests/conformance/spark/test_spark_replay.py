@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.replay_cases import STORES, Case, arrow, plain
 from tests.conftest import SPARK
+from tests.support.replay_cases import STORES, Case, arrow, plain
 
 pytestmark = SPARK
 

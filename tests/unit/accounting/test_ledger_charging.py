@@ -10,7 +10,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ from pais._base.randomness import BitSource
 from pais._base.tape import TAPE
 from pais.accounting import stores
 from pais.accounting.part import what_is_left
-from tests.unit.accounting.ledger_cases import RADIUS, model, norms, plan, rows
+from tests.support.ledger_cases import RADIUS, model, norms, plan, rows
 
 
 def test_fits_runs_and_surveys_are_charged_once_each(make: Callable[..., pais.Ledger]) -> None:
@@ -247,16 +246,10 @@ def test_a_mechanism_without_noise_is_charged_too() -> None:
     assert len(ledger.entries) == 1
 
 
-@pytest.mark.parametrize(
-    "wish",
-    [
-        {"sampling": pais.UniformRule(rate=0.5, radius=1e-9)},
-    ],
-    ids=lambda wish: str(wish["sampling"])[:8],
-)
-def test_survey_is_charged_before_a_refusal_may_quote_it(wish: dict[str, Any]) -> None:
+def test_survey_is_charged_before_a_refusal_may_quote_it() -> None:
     ledger = pais.Ledger(epsilon=1.0, delta=1e-6)
-    demanding = pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, **wish)
+    narrow = pais.UniformRule(rate=0.5, radius=1e-9)
+    demanding = pais.DPKMeans(n_clusters=2, epsilon=1.0, delta=1e-6, ledger=ledger, sampling=narrow)
     with pytest.raises(pais.PaisError):
         demanding.fit(rows())
     assert [(entry.what, entry.epsilon) for entry in ledger.entries] == [("survey and k-means", 1.0)]
@@ -309,8 +302,7 @@ def test_the_spend_is_on_disk_before_the_value_is_returned(monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("way", ["passed", "active"])
+@pytest.mark.parametrize(("way", "n_jobs"), [("passed", 1), ("active", 2)])
 def test_a_grid_search_is_charged_for_every_fit_and_refused_when_the_budget_is_used_up(
     way: str, n_jobs: int, tmp_path: Path
 ) -> None:
@@ -336,13 +328,6 @@ def test_a_search_in_other_processes_is_refused_with_a_ledger_in_memory() -> Non
     with pais.Ledger(epsilon=9.0, delta=1e-5) as ledger, pytest.raises(Exception, match=r"path|pickle"):
         search.fit(rows())
     assert ledger.entries == ()
-
-
-def test_a_fitted_model_can_be_kept_inside_the_block_of_a_ledger() -> None:
-    with pais.Ledger(epsilon=9.0, delta=1e-5):
-        fitted = model().fit(rows())
-        again = pickle.loads(pickle.dumps(fitted))
-    assert np.array_equal(again.cluster_centers_, fitted.cluster_centers_)
 
 
 def test_a_release_by_hand_is_charged_too_and_a_refused_one_leaves_the_sample_unspent() -> None:
@@ -433,7 +418,7 @@ def test_a_survey_that_the_ledger_holds_at_another_price_is_refused(epsilon: flo
     assert ledger.spent.epsilon == 1.0
 
 
-@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float32, np.float64], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [Decimal, np.float32], ids=lambda kind: kind.__name__)
 def test_numbers_of_other_types_give_the_plan_and_certificate_of_floats(kind: type) -> None:
     stated = {"epsilon": 1.0, "delta": 2.0**-20, "max_epsilon_if_kept": 9.0}
     ledger = pais.Ledger(epsilon=10.0, delta=1e-5)
@@ -446,11 +431,3 @@ def test_numbers_of_other_types_give_the_plan_and_certificate_of_floats(kind: ty
     assert written["max_epsilon_if_kept"] == 9.0
     assert written["delta_used"] == stated["delta"]
     assert ledger.spent.epsilon <= 1.0
-
-
-def test_ledger_holds_a_survey_once_it_is_charged() -> None:
-    ledger = pais.Ledger(epsilon=1.0)
-    survey = pais.survey(rows(), epsilon=0.25, ledger=ledger)
-    assert ledger.holds(survey.name)
-    assert not ledger.holds("another name")
-    assert not ledger.holds("")

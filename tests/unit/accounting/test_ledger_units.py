@@ -13,7 +13,6 @@ import pytest
 
 import pais
 from pais import Ledger, MismatchError, Part
-from pais.accounting.stores import Entry
 
 FRAME = pd.DataFrame(np.random.default_rng(0).normal(size=(900, 2)), columns=["x", "y"]).assign(
     who=np.arange(900) // 3, household=np.arange(900) // 9
@@ -87,15 +86,6 @@ def test_entries_of_another_process_count(tmp_path: Path) -> None:
     with pytest.raises(MismatchError, match="'household'"):
         survey(WAYS["households"], Ledger(path=path))
     assert len(Ledger(path=path).entries) == 1
-
-
-def test_entries_of_earlier_versions_protect_rows() -> None:
-    described = {"what": "survey", "epsilon": 0.5, "delta": 0.0}
-    entry = Entry(
-        what="survey", epsilon=0.5, delta=0.0, when="2025-01-01", note="secure randomness", parts=(described,), id="1"
-    )
-    assert entry.units == {""}
-    assert Part.from_dict(described).unit == ""
 
 
 def test_parts_keep_their_unit() -> None:

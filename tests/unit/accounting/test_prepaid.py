@@ -49,19 +49,6 @@ def test_a_fit_is_one_entry_of_its_whole_price(facts: dict[str, Any], tmp_path: 
     assert file.remaining == pais.Budget(epsilon=0.0, delta=0.0)
 
 
-def test_stated_facts_need_no_survey_and_name_the_release_alone() -> None:
-    norms = pais.NormDistribution.from_histogram([0.0, 1.0, 3.0], [1000, 1000])
-    ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
-    pais.fit(rows(), settings(radius=3.0, norms=norms), ledger=ledger)
-    assert [entry.what for entry in ledger.entries] == ["k-means"]
-
-
-def test_seeded_fits_are_charged_and_marked() -> None:
-    ledger = pais.Ledger(epsilon=1.0, delta=DELTA)
-    pais.fit(rows(), settings(), ledger=ledger, random_state=1)
-    assert entries(ledger) == [(*WHOLE[:3], "seeded, not private")]
-
-
 def test_the_whole_price_is_on_disk_before_the_survey_draws_noise(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

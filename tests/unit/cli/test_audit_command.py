@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import pais
-from pais import audit as auditing
+from pais.auditing import auditor
 from pais.cli.app import app
 
 
@@ -71,14 +71,14 @@ def test_audit_uses_the_runs_finished_within_the_time_limit(plan: Path) -> None:
 
 @pytest.mark.parametrize("method", ["replay", "runs"])
 def test_a_refuted_plan_ends_with_code_1(plan: Path, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    run_audit = auditing.audit
+    run_audit = auditor.audit
 
     def refuted(made: pais.Plan, **options: Any) -> pais.AuditReport | pais.ReplayReport:
         if method == "replay":
             return replace(run_audit(made), used=2.0)
         return replace(run_audit(made, method="runs", runs=4, random_state=0), lower_bound=2.0)
 
-    monkeypatch.setattr(auditing, "audit", refuted)
+    monkeypatch.setattr(auditor, "audit", refuted)
     found = run("audit", plan, "--method", method)
     assert found.exit_code == 1
     assert "VIOLATED" in found.stdout

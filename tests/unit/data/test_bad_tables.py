@@ -10,7 +10,7 @@ import pytest
 
 import pais
 from pais import Ball, DataError, Plan, WeightedCount, laplace_noise, sample
-from tests.unit.bad_values import BALL, CANARY, EVERY, NO_NUMBERS, each_refused, refused
+from tests.support.bad_values import BALL, CANARY, EVERY, NO_NUMBERS, each_refused, refused
 
 # -- rows ----------------------------------------------------------------------------------------------------
 

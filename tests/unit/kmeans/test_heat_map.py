@@ -7,15 +7,19 @@ import re
 import numpy as np
 import pytest
 
-from pais.kmeans.page import heat_map as heat_map_of, standardised
-from pais.kmeans.view import DATE, NUMBER, SHARE, Sizes, View
+from pais.kmeans.page import centers_table, standardised
+from pais.kmeans.view import DATE, NUMBER, SHARE, Sizes
 from tests.unit.kmeans.views import view
+from tests.unit.show.pages import rendered
 
 LONG = "average_monthly_transaction_amount_in_euros_during_the_last_twelve_months_before_the_survey"
 
 
-def heat_map(shown: View, counts: np.ndarray) -> str:
-    return heat_map_of(shown, Sizes(counts=counts, errors=np.full(len(counts), 2.0)))
+def heat_map(values: object, counts: object = (), **changes: object) -> str:
+    """The table of made-up centers, the first of which is the largest if no counts are stated."""
+    counts = np.asarray(counts if len(counts) else np.arange(len(values), 0.0, -1.0))  # type: ignore[arg-type]
+    sizes = Sizes(counts=counts, errors=np.full(len(counts), 2.0))
+    return rendered("parts.html", "table", centers_table(view(values, **{"sizes": sizes, **changes})))
 
 
 def texts(page: str) -> list[str]:
@@ -42,21 +46,21 @@ def test_spread_is_that_of_readable_cells() -> None:
 
 def test_cells_within_two_standard_errors_are_grey() -> None:
     cells = np.array([[True, False], [True, True]])
-    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], cells=cells), np.array([5.0, 4.0]))
+    page = heat_map([[1.0, 2.0], [3.0, 4.0]], cells=cells)
     assert page.count('<td class="weak"') == 1
     assert "c1, segment 0: 2.00, within two standard errors" in page
     assert len(re.findall(r'<td class="heat-\d"', page)) == 3
 
 
 def test_drowned_features_are_marked_by_name() -> None:
-    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], features=(True, False)), np.array([5.0, 4.0]))
+    page = heat_map([[1.0, 2.0], [3.0, 4.0]], features=(True, False))
     assert page.count('class="drowned"') == 1
     assert "c1: no two segments differ by more than the noise" in page
 
 
 def test_readable_features_come_first_among_many() -> None:
     features = tuple(j % 3 == 1 for j in range(12))
-    page = heat_map(view(np.arange(24.0).reshape(2, 12), features=features), np.array([5.0, 4.0]))
+    page = heat_map(np.arange(24.0).reshape(2, 12), features=features)
     names = re.findall(r'<th scope="row"[^>]*><span>c(\d+)</span>', page)
     assert names == ["1", "4", "7", "10", "0", "2", "3", "5", "6", "8", "9", "11"]
 
@@ -64,21 +68,21 @@ def test_readable_features_come_first_among_many() -> None:
 def test_long_names_are_complete_and_may_break() -> None:
     for width in (3, 30):
         names = (LONG, *(f"c{j}" for j in range(1, width)))
-        page = heat_map(view(np.eye(2, width), names=names), np.array([5.0, 4.0]))
+        page = heat_map(np.eye(2, width), names=names)
         assert re.sub("<wbr>", "", page).count(f"<span>{LONG}</span>") >= 1
         assert "average_<wbr>monthly_<wbr>" in page
 
 
 def test_shares_are_in_percent_and_dates_are_dates() -> None:
     values = [[0.25, 20_000.0, 1234.5678], [0.5, 20_031.0, 4321.0]]
-    page = heat_map(view(values, kinds=(SHARE, DATE, NUMBER)), np.array([5.0, 4.0]))
+    page = heat_map(values, kinds=(SHARE, DATE, NUMBER))
     assert texts(page) == ["25.0%", "2024-10-04", "1,235", "50.0%", "2024-11-04", "4,321"]
 
 
 def test_errors_are_in_the_units_of_the_column() -> None:
     values, errors = [[0.25, 20_000.0, 1234.5], [0.5, 20_031.0, 4321.0]], [[0.013, 3.0, 41.0], [0.02, 4.0, 52.0]]
-    page = heat_map(view(values, errors=np.array(errors), kinds=(SHARE, DATE, NUMBER)), np.array([5.0, 4.0]))
-    shown = re.findall(r'<td class="(?:heat-\d|weak)"[^>]*>[^<]*<small>\u00b1([^<]*)</small>', page)
+    page = heat_map(values, errors=np.array(errors), kinds=(SHARE, DATE, NUMBER))
+    shown = re.findall(r'<td class="(?:heat-\d|weak)"[^>]*>[^<]*<small><span>\u00b1([^<]*)</span></small>', page)
     assert shown == ["1.3%", "3 days", "41", "2%", "4 days", "52"]
     assert texts(page) == ["25%", "2024-10-04", "1,234", "50%", "2024-11-04", "4,321"]
     # Each value has its error, so there is no further column about noise.
@@ -87,20 +91,20 @@ def test_errors_are_in_the_units_of_the_column() -> None:
 
 def test_one_error_for_all_features_is_shown_once() -> None:
     errors = np.array([[0.1, 0.1], [0.2, 0.2]])
-    page = heat_map(view([[1.0, 2.0], [3.0, 4.0]], errors=errors), np.array([5.0, 4.0]))
+    page = heat_map([[1.0, 2.0], [3.0, 4.0]], errors=errors)
     assert not re.search(r'<td class="(?:heat-\d|weak)"[^>]*>[^<]*<small>', page)
     assert re.findall(r'<td class="count">\u00b1([\d.]+)</td>', page) == ["0.1", "0.2"]
 
 
 def test_few_features_have_a_row_for_each_center() -> None:
-    page = heat_map(view(np.arange(50.0).reshape(25, 2)), np.arange(25.0))
+    page = heat_map(np.arange(50.0).reshape(25, 2), np.arange(25.0))
     assert re.findall(r'<th scope="row"><b>(\d+)</b>', page) == [str(j) for j in range(24, -1, -1)]
     assert "on-paper" not in page
 
 
 @pytest.mark.parametrize(("k", "d", "blocks"), [(3, 100, 0), (25, 12, 2), (40, 60, 4), (12, 10, 0), (6, 11, 0)])
 def test_wide_tables_turn_around_and_print_in_blocks(k: int, d: int, blocks: int) -> None:
-    page = heat_map(view(np.arange(float(k * d)).reshape(k, d)), np.arange(float(k)))
+    page = heat_map(np.arange(float(k * d)).reshape(k, d), np.arange(float(k)))
     screen, *paper = page.split('<div class="on-paper">')
     assert screen.count('<table class="heat') == 1
     assert len(texts(screen)) == k * d
@@ -113,23 +117,21 @@ def test_wide_tables_turn_around_and_print_in_blocks(k: int, d: int, blocks: int
 
 
 def test_centers_within_noise_are_marked() -> None:
-    page = heat_map(
-        view([[1.0, 2.0], [3.0, 4.0]], centers=(True, False), doubts=("", "within noise")), np.array([5.0, 4.0])
-    )
+    page = heat_map([[1.0, 2.0], [3.0, 4.0]], centers=(True, False), doubts=("", "within noise"))
     assert page.count("within noise") == 1
 
 
 def test_noisy_counts_are_whole_numbers_beside_shares() -> None:
     sizes = Sizes(counts=np.array([996.9, -0.2289, 17.09, 12_345.6]), errors=np.array([2.0, 3.1, 2.0, 2.0]))
-    page = heat_map_of(view(np.eye(4, 2)), sizes)
-    cells = re.findall(r'<td class="count">([^<]*)<small>\u00b1([^<]*)</small></td>', page)
+    page = heat_map(np.eye(4, 2), sizes=sizes)
+    cells = re.findall(r'<td class="count">([^<]*)<small><span>\u00b1([^<]*)</span></small></td>', page)
     assert cells[1::2] == [("12,346", "2"), ("997", "2"), ("17", "2"), ("0", "3.1")]
     assert [share for share, _ in cells[::2]] == ["92.41%", "7.46%", "0.13%", "0.00%"]
 
 
 def test_people_who_are_split_over_segments_are_shown_as_shares_alone() -> None:
     sizes = Sizes(counts=np.array([750.0, 250.0]), errors=np.array([4.0, 4.0]), noun="patients", split=True)
-    page = heat_map_of(view(np.eye(2)), sizes)
+    page = heat_map(np.eye(2), sizes=sizes)
     assert "Share of patients" in page
     assert "Noisy count" not in page
     assert re.findall(r'<td class="count">([^<]*)<small>', page) == ["75.0%", "25.0%"]
@@ -138,15 +140,15 @@ def test_people_who_are_split_over_segments_are_shown_as_shares_alone() -> None:
 def test_grey_values_say_why() -> None:
     cells = np.array([[False, False], [True, False], [False, False]])
     doubts = ("", "", "within noise")
-    page = heat_map(view(np.eye(3, 2), cells=cells, features=(True, False), doubts=doubts), np.array([5.0, 4.0, 0.1]))
+    page = heat_map(np.eye(3, 2), cells=cells, features=(True, False), doubts=doubts)
     assert "c0, segment 0: 1.00, within two standard errors of the average" in page
     assert "c0, segment 2: 0.00, and the size of the segment is within noise" in page
     assert page.count("and no two segments differ by more than the noise") == 3
 
 
 def test_only_tables_that_are_wide_on_a_phone_ask_to_scroll() -> None:
-    assert '<table class="heat">' in heat_map(view(np.eye(3, 2)), np.ones(3))
-    assert '<table class="heat wide">' in heat_map(view(np.eye(3, 6)), np.ones(3))
+    assert '<table class="heat">' in heat_map(np.eye(3, 2))
+    assert '<table class="heat wide">' in heat_map(np.eye(3, 6))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,20 @@ import re
 import numpy as np
 import pytest
 
-from pais.kmeans.pictures import centers_map, elbow_chart, project
-from pais.kmeans.value import Elbow, ElbowPoint
-from pais.show.charts import LineChart
+from pais.kmeans.pictures import CentersMap, elbow_chart, project
+from pais.kmeans.result import Elbow, ElbowPoint
+from pais.kmeans.view import Sizes
+from pais.show.charts import Chart
 from tests.unit.kmeans.views import view
+from tests.unit.show.pages import rendered
 
 RNG = np.random.default_rng(0)
+
+
+def centers_map(places: np.ndarray, counts: object, errors: np.ndarray | None = None, **changes: object) -> str:
+    counts = np.asarray(counts, dtype=np.float64)
+    shown = view(places, sizes=Sizes(counts=counts, errors=np.ones(len(counts))), **changes)
+    return rendered("kmeans/page.html", "centers_map", CentersMap.of(project(places, counts, errors), shown))
 
 
 def test_projection_keeps_distances_of_centers_in_a_plane() -> None:
@@ -65,15 +73,13 @@ def test_one_error_for_each_center_gives_circles() -> None:
 )
 def test_degenerate_centers_have_finite_pictures(centers: np.ndarray) -> None:
     counts = np.array([5.0, -2.0, 0.0, 1.0])[: len(centers)]
-    projection = project(centers, counts, np.full(centers.shape, 0.1))
-    picture = centers_map(projection, counts, view(centers))
+    picture = centers_map(centers, counts, np.full(centers.shape, 0.1))
     assert not re.search(r"nan|inf", picture)
     assert picture.count("<circle") == len(centers)
 
 
 def test_counts_that_are_all_negative_are_drawn() -> None:
-    projection = project(RNG.normal(size=(3, 2)), np.array([-1.0, -2.0, -3.0]))
-    assert not re.search(r"nan|inf", centers_map(projection, np.array([-1.0, -2.0, -3.0]), view(np.ones((3, 2)))))
+    assert not re.search(r"nan|inf", centers_map(RNG.normal(size=(3, 2)), [-1.0, -2.0, -3.0]))
 
 
 def test_words_name_the_columns_that_dominate_a_direction() -> None:
@@ -86,18 +92,14 @@ def test_words_name_the_columns_that_dominate_a_direction() -> None:
 
 
 def test_areas_of_circles_grow_with_the_counts() -> None:
-    counts = np.array([100.0, 400.0, 25.0])
-    projection = project(RNG.normal(size=(3, 2)), counts)
-    picture = centers_map(projection, counts, view(np.ones((3, 2)), centers=(True, True, False)))
+    picture = centers_map(RNG.normal(size=(3, 2)), [100.0, 400.0, 25.0], centers=(True, True, False))
     radii = [float(radius) for radius in re.findall(r'<circle cx="[\d.]+" cy="[\d.]+" r="([\d.]+)"', picture)]
     assert radii == [24.0, 12.0, 6.0]
     assert picture.count('class="center weak"') == 2
 
 
 def test_column_names_in_pictures_are_escaped() -> None:
-    picture = centers_map(
-        project(RNG.normal(size=(3, 2)), np.ones(3)), np.ones(3), view(np.ones((3, 2)), names=("<i>", "<i>x"))
-    )
+    picture = centers_map(RNG.normal(size=(3, 2)), np.ones(3), names=("<i>", "<i>x"))
     assert "<i>" not in picture
     assert "&lt;i&gt;" in picture
 
@@ -108,12 +110,12 @@ def elbow(n: int, *, stands_out: bool) -> Elbow:
 
 
 def test_elbow_chart_marks_the_chosen_number_of_clusters() -> None:
-    picture = elbow_chart(elbow(30, stands_out=True), 5)
+    picture = rendered("parts.html", "chart", elbow_chart(elbow(30, stands_out=True), 5))
     assert picture.count('class="mark"') == 1
     assert "0.2 at 5" in picture
     assert "The curve suggests 7 segments (dashed line)" in picture
     assert picture.count('class="limit"') == 1
-    outside = elbow_chart(elbow(30, stands_out=True), 40)
+    outside = rendered("parts.html", "chart", elbow_chart(elbow(30, stands_out=True), 40))
     assert 'class="mark"' not in outside
     assert "The dot" not in outside
     ticks = [float(text) for text in re.findall(r'text-anchor="middle">([\d.]+)<', picture)]
@@ -121,9 +123,12 @@ def test_elbow_chart_marks_the_chosen_number_of_clusters() -> None:
 
 
 def test_elbow_chart_says_if_no_number_stands_out() -> None:
-    assert "No number of segments stands out; the curve bends most at 7" in elbow_chart(elbow(9, stands_out=False), 1)
+    assert (
+        "No number of segments stands out; the curve bends most at 7" in elbow_chart(elbow(9, stands_out=False), 1).note
+    )
 
 
 def test_a_chart_of_one_point_is_finite() -> None:
-    chart = LineChart(name="n", title="t", description="d", x=np.ones(1), y=np.ones(1), x_ticks=(1.0,), mark=1.0)
-    assert not re.search(r"nan|inf", chart.svg())
+    points = {"x_range": (1.0, 1.0), "x_ticks": [(1.0, "1")], "curve": [(1.0, 1.0)], "mark": 1.0}
+    chart = Chart(name="n", title="t", description="d", x_name="x", **points)
+    assert not re.search(r"nan|inf", rendered("parts.html", "chart", chart))

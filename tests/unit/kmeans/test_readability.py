@@ -108,10 +108,11 @@ def test_a_good_fit_is_readable_and_a_hopeless_one_says_so() -> None:
     assert "the center is a guess" in (one.concern or "")
 
 
-def test_other_mechanisms_have_no_readability() -> None:
+def test_fits_of_other_mechanisms_have_no_verdict() -> None:
     mechanism = pais.WeightedSum(noise=pais.laplace_noise(4.0))
     ball, rule = pais.Ball(radius=1.0, order=1), pais.UniformRule(rate=0.5)
     plan = pais.Plan(ball=ball, rule=rule, mechanism=mechanism, epsilon=1.0)
     fit = pais.KMeansFit.of(plan, pais.run(plan, np.ones((10, 2)), random_state=0))
-    assert fit.readability is None
+    assert not isinstance(fit, pais.KMeansFit)
+    assert fit.verdict is None
     assert fit.concern is None

@@ -13,10 +13,9 @@ from scipy import stats
 
 import pais
 from pais.errors import ArgumentError
-from pais.kmeans.planning import KMeansSettings, Problem, schedule
-from pais.kmeans.quality import _HIDDEN_SHARE, LEAST_ROWS
+from pais.kmeans.planning import _HIDDEN_SHARE, LEAST_ROWS, KMeansSettings, ScheduleInputs, schedule
 from pais.planning import settings as sampled
-from pais.planning.sample_choice import TOLERANCE, SampleChoice
+from pais.planning.choices import TOLERANCE, SampleChoice
 from tests.support.kmeans_cases import DELTAS
 
 RADIUS = 6.5
@@ -141,7 +140,7 @@ def test_memory_bounds_the_sample(sampling: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("mechanism", DELTAS)
 @pytest.mark.parametrize("flat", [1.0, 0.6, 0.3, 0.1])
 def test_the_loss_that_the_prediction_assumes_is_that_of_the_rounds(mechanism: Any, flat: float) -> None:
-    problem = Problem(
+    problem = ScheduleInputs(
         mechanism=mechanism,
         n_clusters=7,
         n_features=16,
@@ -150,7 +149,7 @@ def test_the_loss_that_the_prediction_assumes_is_that_of_the_rounds(mechanism: A
         mean_square_norm=10.0,
         kept=1.0,
         epsilon=1.0,
-        flat=flat,
+        flat_share=flat,
     )
     rounds = schedule(problem, 3.0)
     predicted, share = rounds.predicted(), np.linspace(0.0, 1.0, 7)

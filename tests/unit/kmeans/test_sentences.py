@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 import pais
-from pais.kmeans.page import _from_average, sentences
-from pais.kmeans.view import DATE, NOT_DISTINCT, NUMBER, SHARE, WITHIN_NOISE, Sizes, View
+from pais.kmeans.view import DATE, NOT_DISTINCT, NUMBER, SHARE, WITHIN_NOISE, Sizes, _from_average, sentences
 from tests.unit.kmeans.views import view
 
 
@@ -16,10 +15,10 @@ def sizes(*counts: float) -> Sizes:
     return Sizes(counts=np.array(counts), errors=np.ones(len(counts)))
 
 
-def told(values: list[list[float]], error: float = 0.01, **changes: object) -> list[str]:
+def told(values: object, error: float = 0.01, **changes: object) -> list[str]:
     array = np.asarray(values, dtype=np.float64)
-    shown: View = view(array, errors=np.full(array.shape, error), **changes)
-    return sentences(shown, sizes(*[100.0] * len(array)))
+    stated = {"errors": np.full(array.shape, error), "sizes": sizes(*[100.0] * len(array))}
+    return sentences(view(array, **{**stated, **changes}))
 
 
 def test_the_error_of_a_difference_is_that_of_simulated_noise() -> None:
@@ -32,10 +31,9 @@ def test_the_error_of_a_difference_is_that_of_simulated_noise() -> None:
 
 
 def test_noise_alone_is_hardly_ever_told() -> None:
-    rng, claims = np.random.default_rng(1), 0
+    rng, claims, counts = np.random.default_rng(1), 0, sizes(400.0, 300.0, 200.0, 100.0)
     for _ in range(400):
-        noise = view(rng.normal(size=(4, 6)), errors=np.ones((4, 6)))
-        claims += any("average" not in text for text in sentences(noise, sizes(400.0, 300.0, 200.0, 100.0)))
+        claims += any("average" not in text for text in told(rng.normal(size=(4, 6)), error=1.0, sizes=counts))
     # At most 5 % of 400 fits, and three standard errors. With a threshold of two errors it is 267.
     assert claims <= 20 + 3 * 4.4
 
@@ -71,10 +69,8 @@ def test_a_share_with_a_large_error_is_described_with_less() -> None:
 
 
 def test_small_differences_and_drowned_features_are_left_out() -> None:
-    spread = np.array([10.0])
-    shown = view([[50.0], [51.0]], errors=np.full((2, 1), 1e-4))
-    assert sentences(shown, sizes(100.0, 100.0))[0] == "lower c0"
-    assert "average" in sentences(shown, sizes(100.0, 100.0), spread)[0]
+    assert told([[50.0], [51.0]], error=1e-4)[0] == "lower c0"
+    assert "average" in told([[50.0], [51.0]], error=1e-4, spread=np.array([10.0]))[0]
     assert "average" in told([[0.0], [9.0]], features=(False,))[0]
 
 
@@ -88,7 +84,7 @@ def test_a_segment_in_doubt_is_not_described_and_unknown_errors_say_nothing() ->
     texts = told([[0.0], [9.0]], doubts=(WITHIN_NOISE, NOT_DISTINCT))
     assert texts[0].startswith("its size is not above the noise")
     assert texts[1].startswith("no column separates it")
-    assert sentences(view([[0.0], [9.0]]), sizes(1.0, 1.0)) == ["", ""]
+    assert told([[0.0], [9.0]], errors=None) == ["", ""]
 
 
 def test_shares_add_up_and_their_errors_are_those_of_simulated_noise() -> None:
@@ -101,7 +97,19 @@ def test_shares_add_up_and_their_errors_are_those_of_simulated_noise() -> None:
     assert found.share_texts() == [("50%", "1%"), ("30%", "1%"), ("20.0%", "0.6%")]
     assert found.count_texts() == [("500", "10"), ("300", "20"), ("200", "5")]
     assert Sizes(counts=counts, errors=errors, noun="patients", split=True).count_texts() == []
-    assert Sizes(counts=np.array([-3.0, -1.0]), errors=np.ones(2)).shares.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("error", [1.0, 1e7, 1e16])
+def test_nothing_is_known_of_shares_if_no_count_is_positive(error: float) -> None:
+    found = Sizes(counts=np.array([-3.0, 0.0]), errors=np.full(2, error))
+    assert found.shares.tolist() == [0.0, 0.0]
+    assert found.share_errors.tolist() == [1.0, 1.0]
+    assert found.share_texts() == [("0%", "100%")] * 2
+
+
+def test_the_error_of_a_share_is_at_most_all_rows() -> None:
+    assert sizes(0.01, -5.0).share_errors.tolist() == [1.0, 1.0]
+    assert sizes(0.01, 0.02).share_errors.tolist() == [1.0, 1.0]
 
 
 @pytest.fixture(scope="module")

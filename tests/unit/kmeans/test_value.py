@@ -10,7 +10,7 @@ import pytest
 
 import pais
 from pais.accounting.certificate import digest
-from pais.kmeans.geometry import nearest
+from pais.kmeans.lloyd import nearest
 from tests.support.kmeans_cases import ROWS, stated
 
 CASES = {

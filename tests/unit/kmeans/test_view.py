@@ -68,7 +68,7 @@ def test_errors_are_scaled_like_the_columns(fit: KMeansFit) -> None:
 def test_page_shows_percent_dates_and_stated_facts(fit: KMeansFit) -> None:
     page = report_html(fit)
     assert re.search(r'<td class="heat-\d"[^>]*>\d+(\.\d+)?%<small>', page)
-    assert re.search(r'<td class="heat-\d"[^>]*>202\d-\d\d-\d\d<small>±[\d.]+ days', page)
+    assert re.search(r'<td class="heat-\d"[^>]*>202\d-\d\d-\d\d<small><span>±[\d.]+ days', page)
     assert "Shares of categories and of true are in percent." in page
     assert "from 0 to 100; values beyond are clipped" in page
     assert "from 2020-01-01 to 2025-12-31; values beyond are clipped" in page

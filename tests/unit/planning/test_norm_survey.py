@@ -19,7 +19,7 @@ from pais.data.sources import source
 from pais.planning.facts import Survey
 from pais.planning.norm_survey import survey, survey_stages
 from pais.planning.survey import Stages, SurveyNoise
-from tests.support.survey_cases import cloud
+from tests.support.sampler_cases import cloud
 
 Floats = NDArray[np.float64]
 # Planted in rows; none of its digits may turn up in anything shown.

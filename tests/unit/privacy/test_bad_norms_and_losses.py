@@ -27,7 +27,7 @@ from pais import (
     epsilon_at_delta,
     not_private_variance_optimal,
 )
-from tests.unit.bad_values import CANARY, EVERY, GAUSSIAN, LINEAR, NO_NUMBERS, each_refused, refused
+from tests.support.bad_values import CANARY, EVERY, GAUSSIAN, LINEAR, NO_NUMBERS, each_refused, refused
 
 CORESET = CoresetRule(sample_size=10.0, n_rows=1000.0, mean_square_norm=1e7, radius=1e4)
 NO_NORMS: dict[str, object] = {

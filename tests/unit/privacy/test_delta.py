@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, strategies as st
-from sklearn.base import clone
 
 import pais
 from pais._base.numerics import exact
@@ -61,12 +60,6 @@ def test_default_delta_is_never_above_either_limit_and_hardly_below(n_rows: floa
     assert 0 < exact(delta) <= limit
     assert exact(delta) >= limit * (1 - Fraction(1, 10**15))
     assert guarantee.delta_concern(delta, n_rows) is None
-
-
-@given(st.floats(0.0, 1e12), st.floats(0.0, 1e12))
-def test_default_delta_never_rises_with_the_number_of_rows(one: float, other: float) -> None:
-    fewer, more = sorted((max(one, 1e-3), max(other, 1e-3)))
-    assert default_delta(more) <= default_delta(fewer)
 
 
 @pytest.mark.parametrize("of", [pais.DPKMeans, pais.KMeansSettings])
@@ -173,10 +166,6 @@ def test_plan_explains_how_delta_was_chosen() -> None:
     assert "the default for the stated number of rows" in plan.explain()
     plan = pais.plan_kmeans(n_clusters=2, n_features=2, epsilon=1.0, ball=BALL, norms=norms(1e9), delta=1e-7)
     assert "default" not in plan.explain()
-
-
-def test_a_clone_keeps_a_delta_that_is_left_out() -> None:
-    assert clone(pais.DPKMeans()).get_params()["delta"] is None
 
 
 @pytest.mark.parametrize("bad", [0.0, -1e-6, 1.0, math.nan, "1e-6", True])

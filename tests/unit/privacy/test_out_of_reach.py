@@ -20,7 +20,7 @@ from pais import (
     constrained_weight,
     not_private_variance_optimal,
 )
-from tests.unit.bad_values import CANARY, GAUSSIAN, LINEAR, NORMS, refused
+from tests.support.bad_values import CANARY, GAUSSIAN, LINEAR, NORMS, refused
 
 # -- targets out of reach: refused, never clipped ----------------------------------------------------------------
 
