@@ -10,7 +10,7 @@ from pais.accounting.words import person_of
 from pais.data.kinds import Categories
 from pais.kmeans.pictures import CentersMap, elbow_chart, project_centers
 from pais.kmeans.result import KMeansFit
-from pais.kmeans.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, WORTH, View, sentences
+from pais.kmeans.view import WITHIN_NOISE, WORTH, View, sentences
 from pais.kmeans.words import rows_of_page
 from pais.planning.fit import CLEAR
 from pais.show.charts import Chart
@@ -120,21 +120,8 @@ class Segments(Results):
         return schema is not None and any(isinstance(column, Categories) for column in schema.columns)
 
     @property
-    def has_shares(self) -> bool:
-        return SHARE in self.view.kinds
-
-    @property
     def table(self) -> Table:
         return centers_table(self.view)
-
-    @property
-    def doubts(self) -> dict[str, str]:
-        """What the doubts in the table mean."""
-        meanings = {
-            WITHIN_NOISE: "the size is not above its noise, so the segment is a guess",
-            NOT_DISTINCT: "no feature separates the segment from every other by more than the noise",
-        }
-        return {doubt: meaning for doubt, meaning in meanings.items() if doubt in self.view.doubts}
 
     @property
     def map(self) -> CentersMap | None:

@@ -23,7 +23,7 @@ from pais.show.text import around, as_sentence, percent, value_text
 #: What a table says in place of a coefficient whose interval rests on assumptions and not on the rows.
 HIDDEN = "hidden by noise"
 
-# A page shows at most this many classes with drawings.
+# A page shows at most this many classes with drawings. Chosen by eye.
 _MOST_CLASSES = 12
 
 _NEVER_ZERO = 1e-300
@@ -112,7 +112,7 @@ class RegressionResults(Results):
     """
 
     template = "linear/page.html"
-    #: At most this many coefficients are drawn for each class, or said in sentences.
+    #: At most this many coefficients are drawn for each class, or said in sentences. Chosen by eye.
     most_drawn = 6
     noun = "coefficients"
     cautions = (

@@ -15,7 +15,7 @@ from pais.show.page import Results
 from pais.show.tables import Cell, Head, Table
 from pais.show.text import around, direction_in_words, percent, value_text
 
-# A scree plot shows at most this many components, and this many are described in words.
+# A scree plot shows at most this many components, and this many are described in words. Chosen by eye.
 _MOST_BARS, _MOST_WORDS = 30, 6
 
 

@@ -162,11 +162,9 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     Parameters
     ----------
     fit : Fit
-        The result of `fit`, or of any other fit. If its value is a `Results`, such as `Coefficients`, the
-        page shows that.
+        The result of `fit`, or of any other fit. If its value is a `Results`, the page shows that.
     feature_names : sequence of str, optional
-        Names of the columns of k-means, public; default "feature 0", "feature 1", ... With a schema, its labels are
-        used.
+        Public names of the columns of k-means without a schema; default "feature 0", "feature 1", ...
     header : ReportHeader, optional
         Title, name of the data, owner and date, as the user states them.
 
@@ -179,31 +177,27 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     results = fit.value if isinstance(fit.value, Results) else fit.results(feature_names) or Plain(fit.value)
     stated = ReportHeader() if header is None else header
     validate.instance("header", stated, ReportHeader, "Pass ReportHeader(title=..., data_name=..., owner=...).")
-    certificate, plan, survey = fit.certificate, fit.plan, fit.survey
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            assumptions=[line for line in assumption_lines(plan) if line],
-            best_guess=best_guess(certificate.epsilon, certificate.delta),
-            certificate=certificate,
-            columns=[] if fit.schema is None else columns_in_words(fit.schema.to_dict()),
-            curves=Curves(plan) if results.by_norm else None,
-            factor=price(math.exp(certificate.epsilon), 3)
-            if certificate.epsilon < 700.0
-            else f"e^{price(certificate.epsilon)}",
-            header=stated,
-            person=person_of(certificate.neighbours),
-            plan=plan,
-            results=results,
-            sample=None if plan.norms is None else Sample(fit, results),
-            secure=certificate.secure_randomness and (survey is None or survey.secure_randomness),
-            survey=survey,
-            surveyed="radius and norms" if _has_surveyed_radius(fit) else "norms",
-            title=results.title if stated.title is None else stated.title,
-            unit=None if certificate.neighbours == ONE_ROW else unit_of(certificate.neighbours),
-            verdict=Verdict.of(results),
-        )
+    page, certificate, plan, survey = templates().get_template("page.html"), fit.certificate, fit.plan, fit.survey
+    return page.render(
+        assumptions=[line for line in assumption_lines(plan) if line],
+        best_guess=best_guess(certificate.epsilon, certificate.delta),
+        certificate=certificate,
+        columns=[] if fit.schema is None else columns_in_words(fit.schema.to_dict()),
+        curves=Curves(plan) if results.by_norm else None,
+        factor=price(math.exp(certificate.epsilon), 3)
+        if certificate.epsilon < 700.0
+        else f"e^{price(certificate.epsilon)}",
+        header=stated,
+        person=person_of(certificate.neighbours),
+        plan=plan,
+        results=results,
+        sample=None if plan.norms is None else Sample(fit, results),
+        secure=certificate.secure_randomness and (survey is None or survey.secure_randomness),
+        survey=survey,
+        surveyed="radius and norms" if _has_surveyed_radius(fit) else "norms",
+        title=results.title if stated.title is None else stated.title,
+        unit=None if certificate.neighbours == ONE_ROW else unit_of(certificate.neighbours),
+        verdict=Verdict.of(results),
     )
 
 
@@ -246,7 +240,7 @@ def templates() -> Environment:
 
     def breakable(name: object) -> Markup:
         """Text that may be broken after punctuation, as the names of columns often have no blanks."""
-        return Markup(re.sub(r"([_.:/=-]+)(?=\w)", r"\1<wbr>", str(escape(name))))  # escaped
+        return Markup(re.sub(r"([_.:/=-]+)(?=\w)", r"\1<wbr>", str(escape(name))))
 
     here = Path(__file__).parent
     environment = jinja2.Environment(

@@ -13,7 +13,8 @@ from pais.show.page import Results
 from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.text import as_sentence, date_text, value_text
 
-# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone.
+# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone. Chosen by
+# eye, as are the other numbers below.
 _MOST_COLUMNS, _FEW_ROWS = 4, 8
 
 # Values are rounded like the length of their interval, but no further than to whole numbers.
