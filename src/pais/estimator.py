@@ -43,7 +43,8 @@ from pais.pipeline import fit
 from pais.planning.fit import Fit
 from pais.planning.settings import Settings
 from pais.privacy.guarantee import warn
-from pais.show.page import ReportHeader, Results, today, write_report
+from pais.show.page import ReportHeader, today, write_report
+from pais.show.results import Results
 
 # Error messages of scikit-learn that contain only column counts and names. Others may quote values and row counts.
 _HARMLESS = re.compile(

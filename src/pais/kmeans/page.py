@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -10,11 +12,11 @@ from pais.accounting.words import person_of
 from pais.data.kinds import Categories
 from pais.kmeans.pictures import CentersMap, elbow_chart, project_centers
 from pais.kmeans.result import KMeansFit
-from pais.kmeans.view import NOT_DISTINCT, SHARE, WITHIN_NOISE, WORTH, View, sentences
+from pais.kmeans.view import WITHIN_NOISE, WORTH, View, segment_lines, sentences
 from pais.kmeans.words import rows_of_page
 from pais.planning.fit import CLEAR
 from pais.show.charts import Chart
-from pais.show.page import Results
+from pais.show.results import Results, TextTable
 from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.text import PLUS_MINUS, around, as_sentence, percent
 
@@ -45,6 +47,7 @@ class Segments(Results):
     template = "kmeans/page.html"
     title = "Segments"
     noun = "segments"
+    table = "centers"
     of_rows = "of"
     cautions = (
         (
@@ -120,21 +123,8 @@ class Segments(Results):
         return schema is not None and any(isinstance(column, Categories) for column in schema.columns)
 
     @property
-    def has_shares(self) -> bool:
-        return SHARE in self.view.kinds
-
-    @property
-    def table(self) -> Table:
+    def values_table(self) -> Table:
         return centers_table(self.view)
-
-    @property
-    def doubts(self) -> dict[str, str]:
-        """What the doubts in the table mean."""
-        meanings = {
-            WITHIN_NOISE: "the size is not above its noise, so the segment is a guess",
-            NOT_DISTINCT: "no feature separates the segment from every other by more than the noise",
-        }
-        return {doubt: meaning for doubt, meaning in meanings.items() if doubt in self.view.doubts}
 
     @property
     def map(self) -> CentersMap | None:
@@ -162,6 +152,30 @@ class Segments(Results):
     @property
     def rounds(self) -> list[tuple[str, ...]]:
         return rows_of_page(self.fit.mechanism)
+
+    def value_columns(self) -> dict[str, Any]:
+        value, schema = self.fit.value, self.fit.schema
+        plain = dict(zip(self.view.names, value.centers.T, strict=True))
+        columns: dict[str, Any] = plain if schema is None else schema.decode_frame(value.centers)
+        return {**columns, "noisy_count": value.noisy_counts}
+
+    def text_table(self, width: int) -> TextTable:
+        """Features are rows and centers are columns, unless there are many centers."""
+        view, sizes = self.view, self.view.sizes
+        columns = [(sizes.share_name.lower(), [text for text, _ in sizes.share_texts()])]
+        if not sizes.split:
+            columns.append(("noisy count", [text for text, _ in sizes.count_texts()]))
+        for feature, name in enumerate(view.names):
+            cells = zip(view.texts(feature)[0], view.cells[:, feature], strict=True)
+            columns.append((name, [text if clear else f"({text})" for text, clear in cells]))
+        table = [["segment", *map(str, range(len(view.values)))], *([name, *texts] for name, texts in columns)]
+        header, *rows = table if len(view.values) <= width else map(list, zip(*table, strict=True))
+        lines = segment_lines(self.fit, view.names)
+        if not view.cells.all():
+            lines.insert(
+                0, "In parentheses: within two standard errors of the average, or a feature that noise drowns."
+            )
+        return TextTable("Segments", header, rows, "\n".join(lines))
 
 
 def centers_table(view: View) -> Table:

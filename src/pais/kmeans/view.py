@@ -267,7 +267,7 @@ def sentences(view: View) -> list[str]:
     -----
     With a probability of about 95 %, no sentence mentions a difference between a center and the average that
     is due to noise alone: the threshold is that of all centers and columns together. Everything follows from released
-    values: `tests/unit/kmeans/test_sentences.py`.
+    values: `tests/unit/kmeans/test_view.py`.
     """
     if view.errors is None:
         return [""] * len(view.values)

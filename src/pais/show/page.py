@@ -10,20 +10,18 @@ import math
 import os
 import re
 import tempfile
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pais._base import validate
 from pais._base.cards import TIMES, number
 from pais._base.numerics import FloatArray
-from pais.accounting.certificate import value_in_words
 from pais.accounting.words import ONE_ROW, columns_in_words, person_of, unit_of, units_of
 from pais.data.checks import with_article
 from pais.errors import ArgumentError
@@ -31,6 +29,7 @@ from pais.planning.explain import assumption_lines, record_losses
 from pais.planning.fit import Fit
 from pais.planning.plan import Plan
 from pais.show.charts import N_COLOURS, Chart
+from pais.show.results import Plain, Results
 from pais.show.tables import N_STEPS
 from pais.show.text import PLUS_MINUS, as_sentence, full_sentence, percent, price, whole
 
@@ -51,77 +50,6 @@ _FLAT = 1e-3
 
 # The verdict is green from this share of readable values on, and red below the other. Chosen by eye.
 _GOOD, _POOR = 0.75, 0.25
-
-
-class Results(ABC):
-    """A released result as a reader of the page sees it. It holds public values only.
-
-    A fit with such a value can be written as a page: ``replace(fit, value=results)``. Cards and texts of that fit use
-    `in_words`, `verdict` and `concern`.
-    """
-
-    #: The template whose macro `sections(results)` renders the result itself. It may also have `quality(results)`, and
-    #: `noise(results)` where the plan in words is not enough.
-    template: ClassVar[str] = "value.html"
-    #: Heading of the page, if the user states none.
-    title: ClassVar[str] = "Private result"
-    #: What the page calls the released values.
-    noun: ClassVar[str] = "values"
-    #: The word between the result and the number of rows, in the line below the heading.
-    of_rows: ClassVar[str] = "from"
-    #: In which units the values are, as the end of a sentence.
-    units: ClassVar[str] = "and the {noun} are shown in the units of the columns."
-    #: Limits that only this kind of result has: a few words, and what they mean.
-    cautions: ClassVar[tuple[tuple[str, str], ...]] = ()
-    #: Whether the norm of a row decides about its probability and loss.
-    by_norm: ClassVar[bool] = True
-    #: The sentence that ends with `counted`.
-    count_in_words: ClassVar[str] = "The release itself counts about"
-    #: What the noise was, in a sentence for the appendix; empty if the plan says enough.
-    noise_in_words: str = ""
-    #: Text of a warning about the result; None if there is none.
-    caution: str | None = None
-    #: Number of rows according to the release itself, to compare with the survey; None if it has none.
-    counted: float | None = None
-
-    @abstractmethod
-    def in_words(self) -> str:
-        """The result in a few words, such as "3 centers in 4 features"."""
-
-    @property
-    def verdict(self) -> str | None:
-        """How far the result can be read above the noise, in one sentence; None if this is not known."""
-        return None
-
-    @property
-    def meaning(self) -> str:
-        """What the words of the verdict mean."""
-        return ""
-
-    @property
-    def readable(self) -> float:
-        """Share of the result that can be read above the noise, which decides the colour of the verdict."""
-        return 1.0
-
-    @property
-    def concern(self) -> str | None:
-        """The caution, under the name that a fit looks for."""
-        return self.caution
-
-    @property
-    def comparison(self) -> str | None:
-        """Sentences that name the reference of the values of categories; None if there are no categories."""
-        return None
-
-
-class Plain(Results):
-    """A released value that has no page of its own, such as that of a mechanism that the user wrote."""
-
-    def __init__(self, value: object) -> None:
-        self._value = value
-
-    def in_words(self) -> str:
-        return value_in_words(self._value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,11 +90,9 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     Parameters
     ----------
     fit : Fit
-        The result of `fit`, or of any other fit. If its value is a `Results`, such as `Coefficients`, the
-        page shows that.
+        The result of `fit`, or of any other fit. If its value is a `Results`, the page shows that.
     feature_names : sequence of str, optional
-        Names of the columns of k-means, public; default "feature 0", "feature 1", ... With a schema, its labels are
-        used.
+        Public names of the columns of k-means without a schema; default "feature 0", "feature 1", ...
     header : ReportHeader, optional
         Title, name of the data, owner and date, as the user states them.
 
@@ -179,31 +105,27 @@ def report_html(fit: Fit, *, feature_names: Sequence[str] | None = None, header:
     results = fit.value if isinstance(fit.value, Results) else fit.results(feature_names) or Plain(fit.value)
     stated = ReportHeader() if header is None else header
     validate.instance("header", stated, ReportHeader, "Pass ReportHeader(title=..., data_name=..., owner=...).")
-    certificate, plan, survey = fit.certificate, fit.plan, fit.survey
-    return (
-        templates()
-        .get_template("page.html")
-        .render(
-            assumptions=[line for line in assumption_lines(plan) if line],
-            best_guess=best_guess(certificate.epsilon, certificate.delta),
-            certificate=certificate,
-            columns=[] if fit.schema is None else columns_in_words(fit.schema.to_dict()),
-            curves=Curves(plan) if results.by_norm else None,
-            factor=price(math.exp(certificate.epsilon), 3)
-            if certificate.epsilon < 700.0
-            else f"e^{price(certificate.epsilon)}",
-            header=stated,
-            person=person_of(certificate.neighbours),
-            plan=plan,
-            results=results,
-            sample=None if plan.norms is None else Sample(fit, results),
-            secure=certificate.secure_randomness and (survey is None or survey.secure_randomness),
-            survey=survey,
-            surveyed="radius and norms" if _has_surveyed_radius(fit) else "norms",
-            title=results.title if stated.title is None else stated.title,
-            unit=None if certificate.neighbours == ONE_ROW else unit_of(certificate.neighbours),
-            verdict=Verdict.of(results),
-        )
+    page, certificate, plan, survey = templates().get_template("page.html"), fit.certificate, fit.plan, fit.survey
+    return page.render(
+        assumptions=[line for line in assumption_lines(plan) if line],
+        best_guess=best_guess(certificate.epsilon, certificate.delta),
+        certificate=certificate,
+        columns=[] if fit.schema is None else columns_in_words(fit.schema.to_dict()),
+        curves=Curves(plan) if results.by_norm else None,
+        factor=price(math.exp(certificate.epsilon), 3)
+        if certificate.epsilon < 700.0
+        else f"e^{price(certificate.epsilon)}",
+        header=stated,
+        person=person_of(certificate.neighbours),
+        plan=plan,
+        results=results,
+        sample=None if plan.norms is None else Sample(fit, results),
+        secure=certificate.secure_randomness and (survey is None or survey.secure_randomness),
+        survey=survey,
+        surveyed="radius and norms" if _has_surveyed_radius(fit) else "norms",
+        title=results.title if stated.title is None else stated.title,
+        unit=None if certificate.neighbours == ONE_ROW else unit_of(certificate.neighbours),
+        verdict=Verdict.of(results),
     )
 
 
@@ -246,7 +168,7 @@ def templates() -> Environment:
 
     def breakable(name: object) -> Markup:
         """Text that may be broken after punctuation, as the names of columns often have no blanks."""
-        return Markup(re.sub(r"([_.:/=-]+)(?=\w)", r"\1<wbr>", str(escape(name))))  # escaped
+        return Markup(re.sub(r"([_.:/=-]+)(?=\w)", r"\1<wbr>", str(escape(name))))
 
     here = Path(__file__).parent
     environment = jinja2.Environment(

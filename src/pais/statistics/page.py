@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pais._base.numerics import FloatArray
-from pais.show.page import Results
+from pais.show.results import Results
 from pais.show.tables import Axis, BarRow, BarTable, Cell, Head, Table
 from pais.show.text import as_sentence, date_text, value_text
 
-# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone.
+# A table with few rows and more columns than this is turned on its side, which is easier to read on a phone. Chosen by
+# eye, as are the other numbers below.
 _MOST_COLUMNS, _FEW_ROWS = 4, 8
 
 # Values are rounded like the length of their interval, but no further than to whole numbers.
@@ -157,7 +158,7 @@ class StatisticResults(Results):
         return (self._what, cell.text), ("95 % interval", " ".join(cell.small))
 
     @property
-    def table(self) -> Table | None:
+    def values_table(self) -> Table | None:
         """The values that are not drawn; None if there are none."""
         places = [column for column in range(self.values.shape[1]) if column not in self._drawn]
         if not places or self.single:

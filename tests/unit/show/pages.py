@@ -16,7 +16,8 @@ from pais.pca.page import ComponentResults
 from pais.pipeline import fit
 from pais.planning.fit import Fit
 from pais.planning.settings import MomentSettings
-from pais.show.page import ReportHeader, Results, report_html, templates
+from pais.show.page import ReportHeader, report_html, templates
+from pais.show.results import Results
 from pais.statistics.page import StatisticResults
 
 LONG = "average_monthly_transaction_amount_in_euros_during_the_last_12_months"

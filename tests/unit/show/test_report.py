@@ -7,6 +7,8 @@ import html
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,11 @@ def test_report_warns_about_a_survey_that_missed_most_rows(fit: KMeansFit) -> No
     plan = dataclasses.replace(fit.plan, norms=norms)
     assert words in report_html(dataclasses.replace(fit, plan=plan))
     assert words not in report_html(dataclasses.replace(fit, plan=plan, survey=None))
+
+
+def test_templates_are_loaded_only_when_a_page_is_written() -> None:
+    code = "import sys, pais, pais.cli; pais.DPKMeans, pais.mean, pais.run; sys.exit('jinja2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def luminance(colour: str) -> float:

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from pais.show.page import Results
+from pais.show.results import Results
 from tests.unit.show.pages import check, description, histogram, page_of
 
 

@@ -44,20 +44,6 @@ def test_spread_is_that_of_readable_cells() -> None:
     assert np.isfinite(standardised(centers, weights=weights, cells=~cells & ~cells)).all()
 
 
-def test_cells_within_two_standard_errors_are_grey() -> None:
-    cells = np.array([[True, False], [True, True]])
-    page = heat_map([[1.0, 2.0], [3.0, 4.0]], cells=cells)
-    assert page.count('<td class="weak"') == 1
-    assert "c1, segment 0: 2.00, within two standard errors" in page
-    assert len(re.findall(r'<td class="heat-\d"', page)) == 3
-
-
-def test_drowned_features_are_marked_by_name() -> None:
-    page = heat_map([[1.0, 2.0], [3.0, 4.0]], features=(True, False))
-    assert page.count('class="drowned"') == 1
-    assert "c1: no two segments differ by more than the noise" in page
-
-
 def test_readable_features_come_first_among_many() -> None:
     features = tuple(j % 3 == 1 for j in range(12))
     page = heat_map(np.arange(24.0).reshape(2, 12), features=features)
@@ -116,11 +102,6 @@ def test_wide_tables_turn_around_and_print_in_blocks(k: int, d: int, blocks: int
     assert rows == (d + 2 if d > 8 and d >= k else k)
 
 
-def test_centers_within_noise_are_marked() -> None:
-    page = heat_map([[1.0, 2.0], [3.0, 4.0]], centers=(True, False), doubts=("", "within noise"))
-    assert page.count("within noise") == 1
-
-
 def test_noisy_counts_are_whole_numbers_beside_shares() -> None:
     sizes = Sizes(counts=np.array([996.9, -0.2289, 17.09, 12_345.6]), errors=np.array([2.0, 3.1, 2.0, 2.0]))
     page = heat_map(np.eye(4, 2), sizes=sizes)
@@ -137,10 +118,14 @@ def test_people_who_are_split_over_segments_are_shown_as_shares_alone() -> None:
     assert re.findall(r'<td class="count">([^<]*)<small>', page) == ["75.0%", "25.0%"]
 
 
-def test_grey_values_say_why() -> None:
+def test_grey_values_and_drowned_features_say_why() -> None:
     cells = np.array([[False, False], [True, False], [False, False]])
     doubts = ("", "", "within noise")
     page = heat_map(np.eye(3, 2), cells=cells, features=(True, False), doubts=doubts)
+    assert page.count('<td class="weak"') == 5
+    assert len(re.findall(r'<td class="heat-\d"', page)) == 1
+    assert page.count('class="drowned"') == page.count("c1: no two segments differ by more than the noise") == 1
+    assert page.count('<span class="doubt">within noise</span>') == 1
     assert "c0, segment 0: 1.00, within two standard errors of the average" in page
     assert "c0, segment 2: 0.00, and the size of the segment is within noise" in page
     assert page.count("and no two segments differ by more than the noise") == 3
