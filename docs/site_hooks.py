@@ -46,7 +46,7 @@ GUIDES = [
     "audit",
     "reproduce-the-paper",
 ]
-THEORY = ["map", "errata", "gauss-sampled", "first-crossing", "safe-table", "lattice"]
+THEORY = ["map", "errata", "first-crossing"]
 
 
 # The reference begins with the room that most readers look for.
