@@ -167,7 +167,9 @@ class KMeansSettings(SampleSettings):
             epsilon=float(self.epsilon),
             delta=self._surveyed_delta(facts),
         )
-        radius, choice = best_radius(facts.norms, noise, clipping=_square_length(self.mechanism, n_features))
+        # A clipped row moves by a Euclidean length, which in l1 geometry lies between its norm / sqrt(d) and its norm.
+        square_length = 1.0 / math.sqrt(n_features) if self.mechanism == "laplace" else 1.0
+        radius, choice = best_radius(facts.norms, noise, clipping=square_length)
         return clipped_facts(facts, radius), choice
 
     def _for_units(self, mechanism: Mechanism) -> Mechanism:
@@ -210,6 +212,12 @@ class KMeansSettings(SampleSettings):
         return rounds.mechanism(noise, weights), calibration.rule, choice
 
     def _inputs(self, ball: Ball, norms: NormDistribution, d: int) -> ScheduleInputs:
+        # The noise is smallest if no part of the price depends on the norm, but then few rows can be left out. If the
+        # user states a small sample, the share is small, so that rows with small norms can be sampled rarely.
+        flat_share = 1.0
+        if self.stated_size is not None and self.sampling not in ("uniform", "none"):
+            least = 0.1 if self.mechanism == "gaussian" else 0.2
+            flat_share = float(min(1.0, max(least, self.stated_size / norms.n_rows)))
         return ScheduleInputs(
             mechanism=self.mechanism,
             n_clusters=self.most_clusters,
@@ -223,7 +231,7 @@ class KMeansSettings(SampleSettings):
             ),
             kept=1.0,
             epsilon=float(self.epsilon),
-            flat_share=self._flat_share(norms.n_rows),
+            flat_share=flat_share,
             choose=self.n_clusters == "auto",
         )
 
@@ -267,29 +275,12 @@ class KMeansSettings(SampleSettings):
             rounds = schedule(replace(inputs, flat_share=_FLAT_FOR_SPEED), noise)
         return rounds
 
-    def _flat_share(self, n_rows: float) -> float:
-        """Share of the price of the rounds that does not depend on the norm of a record.
-
-        The noise is smallest if it is 1, but then few rows can be left out. If the user states a small sample, the
-        share is small, so that rows with small norms can be sampled rarely.
-        """
-        if self.stated_size is None or self.sampling in ("uniform", "none"):
-            return 1.0
-        least = 0.1 if self.mechanism == "gaussian" else 0.2
-        return float(min(1.0, max(least, self.stated_size / n_rows)))
-
 
 def _with_room(calibration: Calibration, norms: NormDistribution) -> tuple[float, Weights]:
     """Noise with room for the rounding errors of a sum over rounds, and the weights of the rule."""
     rule = calibration.rule
     weights = Weights(largest=1.0 / rule.smallest_probability(norms.radius), mean=norms.mean_weight(rule))
     return calibration.noise * (1.0 + _ROOM), weights  # [note: plan-1]
-
-
-def _square_length(mechanism: MechanismName, d: int) -> float:
-    """Squared Euclidean length of a vector of norm 1 in the norm of the mechanism, as planning assumes it."""
-    # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
-    return 1.0 / math.sqrt(d) if mechanism == "laplace" else 1.0
 
 
 # Noise of the final centers over that of one release of all sums at the whole budget: rounds share the budget, and
@@ -669,22 +660,20 @@ class Schedule:
         share, flat = math.sqrt(inputs.mean_square_norm) / inputs.radius, inputs.flat_share
         gaussian = inputs.mechanism == "gaussian"
         reach = math.sqrt(flat + (1.0 - flat) * share**2) if gaussian else flat + (1.0 - flat) * share
+        # Precision of a residual sum after the polishing rounds, at noise 1 and per coordinate.
+        shares = np.array(self.shares[min(self.explore, len(self.shares) - 1) :]) * (1.0 - self.count - self.distance)
+        precision = float(shares.sum())
+        if not gaussian:
+            deviation = _sum_noise(inputs.mechanism, 1.0).deviation(inputs.n_features)
+            precision = float(np.sum(shares**2)) / deviation**2
         excess = noise_excess(
             n_clusters=inputs.n_clusters,
             n_features=inputs.n_features,
             rows_reached=inputs.n_rows * reach,
-            precision=self._precision,
+            precision=precision,
         )
         counts = self._round(self.explore - 1, self.shares[self.explore - 1], 1.0).count_noise.deviation(1)
         return RoundCosts(flat_share=flat, base=self.base, rest=1.0 - self.base, excess=excess, counts=counts)
-
-    @property
-    def _precision(self) -> float:
-        """Precision of a residual sum after the polishing rounds, at noise 1 and per coordinate."""
-        shares = np.array(self.shares[min(self.explore, len(self.shares) - 1) :]) * (1.0 - self.count - self.distance)
-        if self.inputs.mechanism == "gaussian":
-            return float(shares.sum())
-        return float(np.sum(shares**2)) / _sum_noise(self.inputs.mechanism, 1.0).deviation(self.inputs.n_features) ** 2
 
     @property
     def _moment_price(self) -> tuple[float, float, float]:

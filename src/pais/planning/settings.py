@@ -411,7 +411,11 @@ class SampleSettings(Settings):
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
-        limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
+        # Limit on the epsilon of a kept record in the rounds alone, at their own delta.
+        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
+        if shift > 0.0:
+            whole = kept_limit(float(self.epsilon), limit)
+            limit = kept_limit_of_rounds(whole, delta.used, survey_shift=shift, rounds_delta=rounds_delta)
         mechanism, rule, sample_choice = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
@@ -431,14 +435,6 @@ class SampleSettings(Settings):
             radius_choice=radius_choice,
             sample_choice=sample_choice,
         )
-
-    def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:
-        """Limit on the epsilon of a kept record in the rounds alone, at their own delta."""
-        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
-        if shift == 0.0:
-            return limit
-        whole = kept_limit(float(self.epsilon), limit)
-        return kept_limit_of_rounds(whole, delta, survey_shift=shift, rounds_delta=rounds_delta)
 
 
 def _norms_on(ball: Ball, norms: NormDistribution, d: int, settings: Settings) -> NormDistribution:
