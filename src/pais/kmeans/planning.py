@@ -6,6 +6,7 @@ prediction costs quality or time, and never privacy.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -24,11 +25,11 @@ from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_nois
 from pais.planning.choices import TOLERANCE, RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
-from pais.planning.settings import MOST_SAMPLE_NUMBERS, MechanismName, SampleSettings, calibrated as calibrated_sample
+from pais.planning.settings import MOST_SAMPLE_NUMBERS, MechanismName, SampleSettings
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration
 from pais.privacy.norms import NormDistribution
-from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.profiles import LinearProfile
 from pais.privacy.rules import Rule
 from pais.privacy.weights import WEIGHT_CAP, crossing_curve
 
@@ -186,11 +187,7 @@ class KMeansSettings(SampleSettings):
         is_free = choice is None or (choice.is_largest and self.sampling == "constrained")
         option = None if choice is None or is_free else choice.option
 
-        def calibrated(profile: GaussianProfile | LinearProfile) -> Calibration:
-            return calibrated_sample(
-                self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit, option=option
-            )
-
+        calibrated = functools.partial(self.calibrated, norms=norms, d=d, delta=delta, limit=limit, option=option)
         if self.algorithm == "paper":
             calibration = calibrated(unit_profile(self.mechanism, d, ball.radius))
             noise, weights = _with_room(calibration, norms)
