@@ -48,8 +48,8 @@ _PAPER_QUANTILE = 0.975
 # Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
 
-# From this number of planned rounds on, the noise no longer limits the result. Then less of the price is independent of
-# the norm, so that fewer rows are kept (commit 5dc59a3, for speed).
+# At the largest number of rounds with Gaussian noise, the noise no longer limits the result. Then less of the price is
+# independent of the norm, so that fewer rows are kept (commit 5dc59a3, for speed).
 _MANY_ROUNDS, _FLAT_FOR_SPEED = 11, 0.3
 
 # Shares of the price independent of the norm that are considered with each sample size. Chosen by eye (721a0ba).
@@ -186,7 +186,6 @@ class KMeansSettings(SampleSettings):
         # The largest sample is that of sampling without extra noise, which the solver finds by itself.
         is_free = choice is None or (choice.is_largest and self.sampling == "constrained")
         option = None if choice is None or is_free else choice.option
-
         calibrated = functools.partial(self.calibrated, norms=norms, d=d, delta=delta, limit=limit, option=option)
         if self.algorithm == "paper":
             calibration = calibrated(unit_profile(self.mechanism, d, ball.radius))
@@ -263,6 +262,8 @@ class KMeansSettings(SampleSettings):
         if self.mechanism != "gaussian":
             return schedule(inputs, 1.0)
         kept = 1.0 if self.stated_size is None else min(1.0, self.stated_size / inputs.n_rows)
+        # The noise grows as about this power of the share of the rows that is left out, by eye (commit 5dc59a3). A
+        # wrong guess costs a second calibration.
         growth = max(0.0, 0.4 + 0.3 * math.log10(inputs.epsilon))
         noise = kept**-growth / largest_shift(inputs.epsilon, delta)
         rounds = schedule(inputs, noise)
@@ -728,12 +729,16 @@ def _gaussian(inputs: ScheduleInputs, noise: float) -> Schedule:
     if inputs.choose:
         k = max(min(k, int(n / (_LEAST_CLUSTER * count))), 1)
         inputs = replace(inputs, n_clusters=k)
+    # 1.5 cells per cluster if a cluster of mean size has 15 deviations of the noise of a count, and more above that. A
+    # cell of mean size has at least 5 deviations.
     room = n / (15.0 * k * count)
     per_cluster = max(1.0, min(1.5 * room**0.2, 2.5))
     cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count))))
     signal = n * math.sqrt(inputs.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 11)))
+    # 6.5 rounds at a ratio of 12, and 1.5 more each time it doubles.
+    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, _MANY_ROUNDS)))
+    # A sum has d coordinates, and distance and count have one each.
     distance = min(0.2, 0.1 / math.sqrt(d))
     # Edge of the spectrum of its noise at the whole precision, over the trace of the second moment.
     edge = noise * math.sqrt(2.0 * d) * SecondMoment.price(_MOMENT_CLIP, 1.0)[0] / n
@@ -767,6 +772,7 @@ def _pure(inputs: ScheduleInputs) -> Schedule:
         2 * k * math.sqrt(d) * _sum_noise(inputs.mechanism, inputs.radius).deviation(d) / (budget * inputs.n_rows)
     )
     level = center_noise / math.sqrt(inputs.mean_square_norm)
+    # 5 rounds at a level of 0.1, and 1.5 more each time it halves.
     n_rounds = int(np.clip(round(5.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
     later = _PURE_GROWTH ** np.arange(n_rounds - 1)
     first = 0.3 if n_rounds == 2 else 0.6 / n_rounds
