@@ -25,7 +25,7 @@ from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_nois
 from pais.planning.choices import TOLERANCE, RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
-from pais.planning.settings import MOST_SAMPLE_NUMBERS, MechanismName, SampleSettings
+from pais.planning.settings import MechanismName, SampleSettings
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration
 from pais.privacy.norms import NormDistribution
@@ -252,7 +252,7 @@ class KMeansSettings(SampleSettings):
             epsilon=inputs.epsilon,
             delta=delta,
             limit=limit,
-            most_rows=MOST_SAMPLE_NUMBERS / inputs.n_features,
+            most_rows=self.most_rows(inputs.n_features),
             sampling=self.sampling,
             rounds=rounds,
         ).choice()

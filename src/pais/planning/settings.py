@@ -384,6 +384,11 @@ class SampleSettings(Settings):
             sample_choice=sample_choice,
         )
 
+    @staticmethod
+    def most_rows(d: int) -> float:
+        """Largest expected sample, if the user does not state a size."""
+        return MOST_SAMPLE_NUMBERS / d
+
     def calibrated(
         self,
         profile: GaussianProfile | LinearProfile,
@@ -395,7 +400,7 @@ class SampleSettings(Settings):
         option: SizeOption | None = None,
     ) -> Calibration:
         """Noise and rule for the price, and for the sample size that is stated, chosen in `option`, or the default."""
-        epsilon, most_rows = float(self.epsilon), MOST_SAMPLE_NUMBERS / d
+        epsilon, most_rows = float(self.epsilon), self.most_rows(d)
         sample_size = self.stated_size if option is None else option.size
         solve = functools.partial(
             calibrate, profile=profile, norms=norms, epsilon=epsilon, delta=delta, max_epsilon_if_kept=limit

@@ -14,7 +14,6 @@ from scipy import stats
 import pais
 from pais.errors import ArgumentError
 from pais.kmeans.planning import _HIDDEN_SHARE, LEAST_ROWS, KMeansSettings, ScheduleInputs, schedule
-from pais.planning import settings as sampled
 from pais.planning.choices import TOLERANCE, SampleChoice
 from tests.support.kmeans_cases import DELTAS
 
@@ -130,11 +129,11 @@ def test_free_keeps_as_few_rows_as_possible_without_extra_noise() -> None:
 
 @pytest.mark.parametrize("sampling", ["constrained", "uniform", "coreset"])
 def test_memory_bounds_the_sample(sampling: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pais.kmeans.planning.MOST_SAMPLE_NUMBERS", 16 * 12_000.0)
+    assert KMeansSettings.most_rows(1) == 2.0**26
+    monkeypatch.setattr("pais.planning.settings.MOST_SAMPLE_NUMBERS", 16 * 12_000.0)
     plan = planned(3e5, n_clusters=100, sampling=sampling)
     assert plan.expected_rows is not None
     assert plan.expected_rows <= 12_000.0 * (1.0 + 1e-9)
-    assert sampled.MOST_SAMPLE_NUMBERS == 2.0**26
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)
