@@ -36,7 +36,7 @@ from pais.data.engines.local import LocalEngine, MemoryEngine
 from pais.data.kinds import Column
 from pais.data.schema import Schema
 from pais.data.sources import is_streamed, names_of, source
-from pais.data.tables import Table, as_table, from_array, is_frame, read, require_table
+from pais.data.tables import as_table, from_array, is_frame, read, require_table
 from pais.data.units import id_concern, is_person, people_concern, unit_of
 from pais.errors import ArgumentError, DataError, QualityWarning, SurveyWarning
 from pais.pipeline import fit
@@ -56,7 +56,6 @@ _EMPTY_SURVEY = (
     "the survey found nothing above its noise, so columns of unit size were assumed. Raise epsilon, or state radius, "
     "center and norms. Check also that the columns hold what was stated: cells that cannot be read count as missing."
 )
-
 
 S = TypeVar("S", bound=Settings)
 
@@ -96,7 +95,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         rows = self._opened(X)
         if not isinstance(X, Engine):
             # The unit and the columns of an engine were chosen when it was opened.
-            self._warn_of_ids(X, rows)
+            self._warn_of_ids(names_of(X.X if isinstance(X, Labelled) else X), rows)
         # As in scikit-learn, a RandomState instance is a stream from which each fit draws its seed.
         seed = self.random_state
         if isinstance(seed, np.random.RandomState):
@@ -108,17 +107,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             warn(None if fitted.survey.above_noise else _EMPTY_SURVEY, SurveyWarning)
         warn(self.fit_.concern, QualityWarning)
 
-    def _warn_of_ids(self, X: Any, rows: Engine) -> None:
+    def _warn_of_ids(self, header: list[str], rows: Engine) -> None:
         """Warn of columns that look like ids, by their names: of people if `unit` is left out, and among features."""
         ids = list(rows.names or ()) if self.columns is None else []
         if self.unit is None:
-            warn(people_concern(self._header(X), _stated_names(self.columns)))
+            warn(people_concern(header, _stated_names(self.columns)))
             ids = [name for name in ids if not is_person(name)]
         warn(id_concern(ids), QualityWarning)
-
-    def _header(self, X: Any) -> list[str]:
-        """Names of the columns of the data."""
-        return names_of(X)
 
     def _keep(self, fitted: Fit) -> None:
         """Store all results of a fit, before a warning about it can be raised as an error."""
@@ -126,15 +121,22 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         self.plan_ = fitted.plan
         self.fit_ = fitted
 
+    # -- rows to fit and to predict
+
     def _opened(self, X: Any) -> Engine:
         """Open the rows as an engine, and record the names of the columns that `predict` takes."""
-        if isinstance(X, Engine) and self.columns is not None and X.schema != _schema_of(self.columns):
+        schema = Schema.of(self.columns) if isinstance(self.columns, (Mapping, Schema)) else None
+        if isinstance(X, Engine) and self.columns is not None and X.schema != schema:
             raise ArgumentError("columns is stated, but the source is open already. Pass columns to pais.source alone.")
         if isinstance(X, Engine) and self.unit is not None and X.unit != unit_of(self.unit, self.max_rows_per_unit):
             raise ArgumentError("unit is stated, but the source is open already. Pass unit to pais.source alone.")
         if self.columns is not None or self.unit is not None or is_streamed(X):
             return self._streamed(X)
-        engine = self._held(X)
+        table = table_of(self._rows(X, reset=True))
+        names = getattr(self, "feature_names_in_", None)
+        self._columns_in = None if names is None else tuple(map(str, names))
+        # Survey and plan record the names of the columns.
+        engine = MemoryEngine(table, names=self._columns_in)
         if self.missing != "drop":
             # Raises for an unknown value, and for midpoints of columns without bounds.
             Columns(missing=self.missing)
@@ -154,13 +156,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
         return engine
-
-    def _held(self, X: Any) -> Engine:
-        """Rows in memory as an engine that knows the names of its columns, which survey and plan record."""
-        table = table_of(self._rows(X, reset=True))
-        names = getattr(self, "feature_names_in_", None)
-        self._columns_in = None if names is None else tuple(map(str, names))
-        return MemoryEngine(table, names=self._columns_in)
 
     def _doubles(self, X: Any) -> FloatArray:
         """Rows as doubles, or as scaled vectors if the model has a schema.
@@ -195,7 +190,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         require_in_memory(X)
         require_table(X)
         if isinstance(X, (str, Path, CSVFile)) or (hasattr(X, "__arrow_c_stream__") and not is_frame(X, "pandas")):
-            return self._named_rows(read(X), reset=reset)
+            # scikit-learn does not check the names of the columns of files and Arrow tables.
+            table = read(X)
+            rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
+            if reset:
+                self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
+            seen = getattr(self, "feature_names_in_", names)
+            if rows.shape[1] != self.n_features_in_ or not np.array_equal(seen, names):
+                raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
+            return rows
         rows, message = _numbers(X), None
         try:
             # Check only names and width: the cells are already numbers. All versions of scikit-learn check the names of
@@ -210,16 +213,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
             raise _refusal(message)
         return rows
 
-    def _named_rows(self, table: Table, *, reset: bool) -> NDArray[np.generic]:
-        """Rows of a file or an Arrow table, whose column names scikit-learn does not check."""
-        rows, names = np.asarray(table.rows), np.asarray(table.names, dtype=object)
-        if not reset and (
-            rows.shape[1] != self.n_features_in_ or not np.array_equal(getattr(self, "feature_names_in_", names), names)
-        ):
-            raise DataError("The feature names are not those seen in fit. Pass the same columns in the same order.")
-        if reset:
-            self.n_features_in_, self.feature_names_in_ = rows.shape[1], names
-        return rows
+    # -- pickling and copying
 
     def __getstate__(self) -> Any:
         """State for pickling. An unfitted model carries the active ledger, so that fits elsewhere are charged to it.
@@ -246,6 +240,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
         memo[id(self)] = copied
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return copied
+
+    # -- what a fitted model shows
 
     def write_report(
         self,
@@ -316,10 +312,6 @@ def require_in_memory(X: Any) -> None:
         )
 
 
-def _schema_of(columns: Any) -> Schema | None:
-    return Schema.of(columns) if isinstance(columns, (Mapping, Schema)) else None
-
-
 def _stated_names(columns: Any) -> tuple[str, ...]:
     """The columns that the user states."""
     return columns.names if isinstance(columns, Schema) else tuple(map(str, columns or ()))
@@ -385,9 +377,6 @@ class SupervisedEstimator(PrivateEstimator):
     def _adapted(self, schema: Schema) -> Schema:
         """Return the schema for this estimator. The target is its last column."""
         return schema
-
-    def _header(self, X: Any) -> list[str]:
-        return super()._header(X.X)
 
     def _opened(self, X: Any) -> Engine:
         assert isinstance(X, Labelled)

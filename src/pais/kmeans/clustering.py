@@ -244,7 +244,10 @@ class Clustering:
             self._update(measured, exploring=exploring, relax=not exploring and t < last)
             if t == plan.explore - 1:
                 cells = self._released(measured.trusted, round_.count_noise.deviation(1))
-                counts = self._merge(measured.trusted, self._n_clusters(cells))
+                k, square = plan.n_clusters, plan.mean_square_norm if plan.order == 2.0 else None
+                if plan.choose:
+                    k = Elbow.of(CellModel(cells, plan.n_rows, square, plan.radius), most=k).suggested
+                counts = self._merge(measured.trusted, k)
             else:
                 counts = summary.noisy_counts
                 if t < last - 1 or exploring:
@@ -274,7 +277,12 @@ class Clustering:
         at their mean. If the number that was planned for is within that noise too, the rounds must show the rows more
         clearly. Otherwise nothing is known, and all centers are at the origin.
         """
-        cells, plan, (shown, noise) = self.cells, self.plan, self._shown_rows()
+        cells, plan = self.cells, self.plan
+        # The counts of all rounds, each weighted by its precision, and the noise of this number.
+        totals, noises = np.array(self.totals).T
+        precision = np.square(noises.min() / noises)
+        shown = float(precision @ totals / precision.sum())
+        noise = float(noises.min() / math.sqrt(precision.sum()))
         expected = plan.n_rows > noise
         if shown <= (_DROWNED if expected else _UNSEEN) * noise:
             weights = np.maximum(cells.sizes, 1e-9)
@@ -287,12 +295,6 @@ class Clustering:
             centers[~cells.measured], variance[~cells.measured] = centers[twin], variance[twin]
         error = np.minimum(np.sqrt(variance), plan.radius)
         return centers, np.repeat(error[:, None], centers.shape[1], axis=1)
-
-    def _shown_rows(self) -> tuple[float, float]:
-        """Number of rows by the counts of all rounds, each weighted by its precision, and the noise of this number."""
-        total, noise = np.array(self.totals).T
-        precision = np.square(noise.min() / noise)
-        return float(precision @ total / precision.sum()), float(noise.min() / math.sqrt(precision.sum()))
 
     def _variance(self) -> FloatArray:
         """Variance of a coordinate of the mean of each cell, from the noise and from the sample."""
@@ -400,14 +402,6 @@ class Clustering:
         offset = self.rng.standard_normal((len(points), each, len(spread))) @ spread
         model = points[:, None, :] + distances[:, None, None] * offset
         return model.reshape(-1, points.shape[1]), np.repeat(mass / each, each)
-
-    def _n_clusters(self, cells: ReleasedCells) -> int:
-        """The number of clusters that was asked for; if the plan leaves it open, the one that the cells suggest."""
-        plan = self.plan
-        if not plan.choose:
-            return plan.n_clusters
-        model = CellModel(cells, plan.n_rows, plan.mean_square_norm if plan.order == 2.0 else None, plan.radius)
-        return Elbow.of(model, most=plan.n_clusters).suggested
 
     def _merge(self, trusted: BoolArray, k: int) -> FloatArray:
         """Merge the trusted cells into k centers with the errors they inherit; return the counts of the centers."""
@@ -540,7 +534,8 @@ def spread_of_sectors(means: FloatArray, share: FloatArray, mean_square_norm: fl
 
 def cells_from_spread(spread: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:
     """Starting cells by Lloyd's algorithm on a Gaussian with the covariance of `spread`; and their root mean square."""
-    points = _START_SPREAD * rng.standard_normal((_n_points(cells), len(spread))) @ spread
+    n_points = min(_START_POINTS * cells, _MOST_START_POINTS)
+    points = _START_SPREAD * rng.standard_normal((n_points, len(spread))) @ spread
     return _started(points, cells, radius, rng)
 
 
@@ -550,14 +545,10 @@ def cells_from_sectors(
     """Starting cells: Lloyd's algorithm on sector means plus a Gaussian with the variance they do not explain."""
     total = float(np.square(spread).sum())
     explained = float(share @ np.square(means).sum(axis=1)) / max(total, 1e-300)
-    points = means[rng.choice(len(means), _n_points(cells), p=share)]
+    points = means[rng.choice(len(means), min(_START_POINTS * cells, _MOST_START_POINTS), p=share)]
     rest = math.sqrt(max(0.0, 1.0 - explained))
     points = points + rest * rng.standard_normal((len(points), len(spread))) @ spread
     return _started(into_ball(points, radius), cells, radius, rng)
-
-
-def _n_points(cells: int) -> int:
-    return min(_START_POINTS * cells, _MOST_START_POINTS)
 
 
 def _started(points: FloatArray, cells: int, radius: float, rng: Generator) -> tuple[FloatArray, float]:

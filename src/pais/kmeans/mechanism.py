@@ -79,19 +79,7 @@ class KMeans(Mechanism):
     protects_units = True
 
     def __post_init__(self) -> None:
-        self._validate()
-        object.__setattr__(self, "rounds", tuple(self.rounds))
-        orders = {round_.order for round_ in self.rounds}
-        if self.moment is not None:
-            orders.add(self.moment.noise.order)
-        if len(orders) != 1:
-            raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
-        kinds = {isinstance(noise, GaussianNoise) for round_ in self.rounds for noise in round_.laws}
-        if len(kinds) != 1 or (self.moment is not None and kinds != {True}):
-            raise MismatchError("k-means mixes Gaussian and pure noise. Use one kind of noise.")
-
-    def _validate(self) -> None:
-        """Check the numbers: they may come from a file."""
+        # The numbers may come from a file.
         for name in ("n_clusters", "n_features", "cells", "weight_bits"):
             object.__setattr__(self, name, validate.count(name, getattr(self, name)))
         for name in ("radius", "n_rows", "mean_square_norm", "trust", "largest_weight", "mean_weight"):
@@ -115,6 +103,15 @@ class KMeans(Mechanism):
                 f"explore={self.explore!r} and cells={self.cells!r} do not fit {n_rounds} rounds and "
                 f"{self.n_clusters} clusters. Pass 0 <= explore <= rounds, and cells >= n_clusters."
             )
+        object.__setattr__(self, "rounds", tuple(self.rounds))
+        orders = {round_.order for round_ in self.rounds}
+        if self.moment is not None:
+            orders.add(self.moment.noise.order)
+        if len(orders) != 1:
+            raise MismatchError("k-means needs rounds with noise of one order on all sums. Use one kind of noise.")
+        kinds = {isinstance(noise, GaussianNoise) for round_ in self.rounds for noise in round_.laws}
+        if len(kinds) != 1 or (self.moment is not None and kinds != {True}):
+            raise MismatchError("k-means mixes Gaussian and pure noise. Use one kind of noise.")
 
     @property
     def profile(self) -> LinearProfile | GaussianProfile:
@@ -166,8 +163,35 @@ class KMeans(Mechanism):
     def predicted_quality(
         self, rule: Rule, norms: NormDistribution, *, ball: Ball, clipping: float | None, value: object
     ) -> Quality | None:
-        released = value if isinstance(value, KMeansValue) else None
-        return predicted_quality(self, rule, norms, clipping=clipping, value=released, ball=ball)
+        """Predict the quality of a plan, or of a fit if its released value is given; None for the paper's algorithm.
+
+        A center of n/k rows has the noise of the polishing rounds together. Its clip is about the mean distance of its
+        rows, so the noise over the cost does not depend on that distance.
+        """
+        rounds, d, n = self.residual_rounds, self.n_features, norms.n_rows
+        if not rounds:
+            return None
+        k, within = self.n_clusters, _WITHIN
+        square = max(norms.mean_square_norm, 1e-12 * norms.radius**2)
+        if isinstance(value, KMeansValue):
+            k = len(value.centers)
+            # What the released centers leave of the mean square norm.
+            origin = 0.0 if ball.center is None else np.asarray(ball.center)
+            mass = np.maximum(value.noisy_counts, 1e-9)
+            explained = float(np.average(np.square(value.centers - origin).sum(axis=1), weights=mass))
+            # If noise hides clusters, the centers do not show what the best centers would leave.
+            most = 1.0 if value.effective_centers == k else _WITHIN
+            within = float(np.clip(1.0 - explained / square, _LEAST_WITHIN, most))
+        precision = sum(
+            round_.residual_noise.deviation(d) ** -2 for round_ in rounds[min(self.explore, len(rounds) - 1) :]
+        )
+        reach = float(rounds[-1].reach(np.array([min(norms.mean_square_norm**0.5, norms.radius)]))[0])
+        noise = noise_excess(n_clusters=k, n_features=d, rows_reached=n * reach, precision=precision)
+        return Quality(
+            noise=min(noise, 1.0 / within - 1.0),
+            sampling=sampling_excess(k, n, norms.mean_weight(rule)),
+            clipping=None if clipping is None else clipping / (within * square),
+        )
 
     def in_words(self) -> str:
         return words.phases_in_words(self)
@@ -263,37 +287,6 @@ def _percent(share: float | None) -> str:
     return f"{100.0 * share:.0f} %" if share >= 0.01 else "below 1 %"
 
 
-def predicted_quality(
-    mechanism: KMeans,
-    rule: Rule,
-    norms: NormDistribution,
-    *,
-    clipping: float | None,
-    value: KMeansValue | None,
-    ball: Ball,
-) -> Quality | None:
-    """Predict the quality of a plan, or of a fit if its released value is given; None for the algorithm of the paper.
-
-    A center of n/k rows has the noise of the polishing rounds together. Its clip is about the mean distance of its
-    rows, so the noise over the cost does not depend on that distance. `clipping` is the mean square length cut off.
-    """
-    rounds = mechanism.residual_rounds
-    if not rounds:
-        return None
-    k = mechanism.n_clusters if value is None else len(value.centers)
-    d, n = mechanism.n_features, norms.n_rows
-    polishing = rounds[min(mechanism.explore, len(rounds) - 1) :]
-    precision = sum(round_.residual_noise.deviation(d) ** -2 for round_ in polishing)
-    reach = float(rounds[-1].reach(np.array([min(norms.mean_square_norm**0.5, norms.radius)]))[0])
-    noise = noise_excess(n_clusters=k, n_features=d, rows_reached=n * reach, precision=precision)
-    within = _WITHIN if value is None else _share_within(value, norms, ball)
-    return Quality(
-        noise=min(noise, 1.0 / within - 1.0),
-        sampling=sampling_excess(k, n, norms.mean_weight(rule)),
-        clipping=None if clipping is None else clipping / (within * _mean_square_norm(norms)),
-    )
-
-
 def sampling_excess(n_clusters: int, n_rows: float, mean_weight: N) -> N:
     """Predicted excess cost of the rows that are not in the sample, by the mean weight 1/probability of all rows."""
     return _SAMPLING_FACTOR * n_clusters * (mean_weight - 1.0) / n_rows
@@ -307,18 +300,3 @@ def noise_excess(*, n_clusters: int, n_features: int, rows_reached: float, preci
 def plain_noise_excess(*, n_clusters: int, n_features: int, n_rows: float, deviation: float) -> float:
     """The same for noisy sums of rows, where the deviation is in units of the root mean square norm."""
     return _ROWS_FOLLOW * n_features * (n_clusters / n_rows * deviation) ** 2 / _WITHIN
-
-
-def _share_within(value: KMeansValue, norms: NormDistribution, ball: Ball) -> float:
-    """Cost of the released centers per row over the mean square norm: what the centers leave of it."""
-    origin = 0.0 if ball.center is None else np.asarray(ball.center)
-    mass = np.maximum(value.noisy_counts, 1e-9)
-    explained = float(np.average(np.square(value.centers - origin).sum(axis=1), weights=mass))
-    # If noise hides clusters, the centers do not show what the best centers would leave.
-    most = 1.0 if value.effective_centers == len(value.centers) else _WITHIN
-    return float(np.clip(1.0 - explained / _mean_square_norm(norms), _LEAST_WITHIN, most))
-
-
-def _mean_square_norm(norms: NormDistribution) -> float:
-    """Mean square of the norms; never zero."""
-    return max(norms.mean_square_norm, 1e-12 * norms.radius**2)

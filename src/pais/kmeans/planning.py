@@ -6,6 +6,7 @@ prediction costs quality or time, and never privacy.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -24,11 +25,11 @@ from pais.mechanisms.noise import GaussianNoise, LpNoise, NoiseLaw, laplace_nois
 from pais.planning.choices import TOLERANCE, RadiusChoice, SampleChoice, SizeOption, clipped_facts, radius_at
 from pais.planning.facts import Facts
 from pais.planning.plan import Plan
-from pais.planning.settings import MOST_SAMPLE_NUMBERS, MechanismName, SampleSettings, calibrated as calibrated_sample
+from pais.planning.settings import MechanismName, SampleSettings
 from pais.privacy.amplification import kept_limit, largest_shift
 from pais.privacy.calibration import Calibration
 from pais.privacy.norms import NormDistribution
-from pais.privacy.profiles import GaussianProfile, LinearProfile
+from pais.privacy.profiles import LinearProfile
 from pais.privacy.rules import Rule
 from pais.privacy.weights import WEIGHT_CAP, crossing_curve
 
@@ -47,8 +48,8 @@ _PAPER_QUANTILE = 0.975
 # Relative increase over the calibrated noise, which covers the rounding errors of a sum over rounds.
 _ROOM = 1e-9
 
-# From this number of planned rounds on, the noise no longer limits the result. Then less of the price is independent of
-# the norm, so that fewer rows are kept (commit 5dc59a3, for speed).
+# At the largest number of rounds with Gaussian noise, the noise no longer limits the result. Then less of the price is
+# independent of the norm, so that fewer rows are kept (commit 5dc59a3, for speed).
 _MANY_ROUNDS, _FLAT_FOR_SPEED = 11, 0.3
 
 # Shares of the price independent of the norm that are considered with each sample size. Chosen by eye (721a0ba).
@@ -167,7 +168,9 @@ class KMeansSettings(SampleSettings):
             epsilon=float(self.epsilon),
             delta=self._surveyed_delta(facts),
         )
-        radius, choice = best_radius(facts.norms, noise, clipping=_square_length(self.mechanism, n_features))
+        # A clipped row moves by a Euclidean length, which in l1 geometry lies between its norm / sqrt(d) and its norm.
+        square_length = 1.0 / math.sqrt(n_features) if self.mechanism == "laplace" else 1.0
+        radius, choice = best_radius(facts.norms, noise, clipping=square_length)
         return clipped_facts(facts, radius), choice
 
     def _for_units(self, mechanism: Mechanism) -> Mechanism:
@@ -183,12 +186,7 @@ class KMeansSettings(SampleSettings):
         # The largest sample is that of sampling without extra noise, which the solver finds by itself.
         is_free = choice is None or (choice.is_largest and self.sampling == "constrained")
         option = None if choice is None or is_free else choice.option
-
-        def calibrated(profile: GaussianProfile | LinearProfile) -> Calibration:
-            return calibrated_sample(
-                self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit, option=option
-            )
-
+        calibrated = functools.partial(self.calibrated, norms=norms, d=d, delta=delta, limit=limit, option=option)
         if self.algorithm == "paper":
             calibration = calibrated(unit_profile(self.mechanism, d, ball.radius))
             noise, weights = _with_room(calibration, norms)
@@ -210,6 +208,12 @@ class KMeansSettings(SampleSettings):
         return rounds.mechanism(noise, weights), calibration.rule, choice
 
     def _inputs(self, ball: Ball, norms: NormDistribution, d: int) -> ScheduleInputs:
+        # The noise is smallest if no part of the price depends on the norm, but then few rows can be left out. If the
+        # user states a small sample, the share is small, so that rows with small norms can be sampled rarely.
+        flat_share = 1.0
+        if self.stated_size is not None and self.sampling not in ("uniform", "none"):
+            least = 0.1 if self.mechanism == "gaussian" else 0.2
+            flat_share = float(min(1.0, max(least, self.stated_size / norms.n_rows)))
         return ScheduleInputs(
             mechanism=self.mechanism,
             n_clusters=self.most_clusters,
@@ -223,7 +227,7 @@ class KMeansSettings(SampleSettings):
             ),
             kept=1.0,
             epsilon=float(self.epsilon),
-            flat_share=self._flat_share(norms.n_rows),
+            flat_share=flat_share,
             choose=self.n_clusters == "auto",
         )
 
@@ -248,7 +252,7 @@ class KMeansSettings(SampleSettings):
             epsilon=inputs.epsilon,
             delta=delta,
             limit=limit,
-            most_rows=MOST_SAMPLE_NUMBERS / inputs.n_features,
+            most_rows=self.most_rows(inputs.n_features),
             sampling=self.sampling,
             rounds=rounds,
         ).choice()
@@ -258,6 +262,8 @@ class KMeansSettings(SampleSettings):
         if self.mechanism != "gaussian":
             return schedule(inputs, 1.0)
         kept = 1.0 if self.stated_size is None else min(1.0, self.stated_size / inputs.n_rows)
+        # The noise grows as about this power of the share of the rows that is left out, by eye (commit 5dc59a3). A
+        # wrong guess costs a second calibration.
         growth = max(0.0, 0.4 + 0.3 * math.log10(inputs.epsilon))
         noise = kept**-growth / largest_shift(inputs.epsilon, delta)
         rounds = schedule(inputs, noise)
@@ -267,29 +273,12 @@ class KMeansSettings(SampleSettings):
             rounds = schedule(replace(inputs, flat_share=_FLAT_FOR_SPEED), noise)
         return rounds
 
-    def _flat_share(self, n_rows: float) -> float:
-        """Share of the price of the rounds that does not depend on the norm of a record.
-
-        The noise is smallest if it is 1, but then few rows can be left out. If the user states a small sample, the
-        share is small, so that rows with small norms can be sampled rarely.
-        """
-        if self.stated_size is None or self.sampling in ("uniform", "none"):
-            return 1.0
-        least = 0.1 if self.mechanism == "gaussian" else 0.2
-        return float(min(1.0, max(least, self.stated_size / n_rows)))
-
 
 def _with_room(calibration: Calibration, norms: NormDistribution) -> tuple[float, Weights]:
     """Noise with room for the rounding errors of a sum over rounds, and the weights of the rule."""
     rule = calibration.rule
     weights = Weights(largest=1.0 / rule.smallest_probability(norms.radius), mean=norms.mean_weight(rule))
     return calibration.noise * (1.0 + _ROOM), weights  # [note: plan-1]
-
-
-def _square_length(mechanism: MechanismName, d: int) -> float:
-    """Squared Euclidean length of a vector of norm 1 in the norm of the mechanism, as planning assumes it."""
-    # In l1 geometry the Euclidean norm is only known to lie between norm/sqrt(d) and norm.
-    return 1.0 / math.sqrt(d) if mechanism == "laplace" else 1.0
 
 
 # Noise of the final centers over that of one release of all sums at the whole budget: rounds share the budget, and
@@ -669,22 +658,20 @@ class Schedule:
         share, flat = math.sqrt(inputs.mean_square_norm) / inputs.radius, inputs.flat_share
         gaussian = inputs.mechanism == "gaussian"
         reach = math.sqrt(flat + (1.0 - flat) * share**2) if gaussian else flat + (1.0 - flat) * share
+        # Precision of a residual sum after the polishing rounds, at noise 1 and per coordinate.
+        shares = np.array(self.shares[min(self.explore, len(self.shares) - 1) :]) * (1.0 - self.count - self.distance)
+        precision = float(shares.sum())
+        if not gaussian:
+            deviation = _sum_noise(inputs.mechanism, 1.0).deviation(inputs.n_features)
+            precision = float(np.sum(shares**2)) / deviation**2
         excess = noise_excess(
             n_clusters=inputs.n_clusters,
             n_features=inputs.n_features,
             rows_reached=inputs.n_rows * reach,
-            precision=self._precision,
+            precision=precision,
         )
         counts = self._round(self.explore - 1, self.shares[self.explore - 1], 1.0).count_noise.deviation(1)
         return RoundCosts(flat_share=flat, base=self.base, rest=1.0 - self.base, excess=excess, counts=counts)
-
-    @property
-    def _precision(self) -> float:
-        """Precision of a residual sum after the polishing rounds, at noise 1 and per coordinate."""
-        shares = np.array(self.shares[min(self.explore, len(self.shares) - 1) :]) * (1.0 - self.count - self.distance)
-        if self.inputs.mechanism == "gaussian":
-            return float(shares.sum())
-        return float(np.sum(shares**2)) / _sum_noise(self.inputs.mechanism, 1.0).deviation(self.inputs.n_features) ** 2
 
     @property
     def _moment_price(self) -> tuple[float, float, float]:
@@ -742,12 +729,16 @@ def _gaussian(inputs: ScheduleInputs, noise: float) -> Schedule:
     if inputs.choose:
         k = max(min(k, int(n / (_LEAST_CLUSTER * count))), 1)
         inputs = replace(inputs, n_clusters=k)
+    # 1.5 cells per cluster if a cluster of mean size has 15 deviations of the noise of a count, and more above that. A
+    # cell of mean size has at least 5 deviations.
     room = n / (15.0 * k * count)
     per_cluster = max(1.0, min(1.5 * room**0.2, 2.5))
     cells = max(k, int(min(per_cluster * k + 4, n / (5.0 * count))))
     signal = n * math.sqrt(inputs.mean_square_norm / cells)
     ratio = signal / (total * (math.sqrt(cells) + math.sqrt(d)))
-    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, 11)))
+    # 6.5 rounds at a ratio of 12, and 1.5 more each time it doubles.
+    n_rounds = round(float(np.clip(6.5 + 1.5 * math.log2(max(ratio, 1e-9) / 12.0), 3, _MANY_ROUNDS)))
+    # A sum has d coordinates, and distance and count have one each.
     distance = min(0.2, 0.1 / math.sqrt(d))
     # Edge of the spectrum of its noise at the whole precision, over the trace of the second moment.
     edge = noise * math.sqrt(2.0 * d) * SecondMoment.price(_MOMENT_CLIP, 1.0)[0] / n
@@ -781,6 +772,7 @@ def _pure(inputs: ScheduleInputs) -> Schedule:
         2 * k * math.sqrt(d) * _sum_noise(inputs.mechanism, inputs.radius).deviation(d) / (budget * inputs.n_rows)
     )
     level = center_noise / math.sqrt(inputs.mean_square_norm)
+    # 5 rounds at a level of 0.1, and 1.5 more each time it halves.
     n_rounds = int(np.clip(round(5.0 + 1.5 * math.log2(0.1 / level)), 2, 10))
     later = _PURE_GROWTH ** np.arange(n_rounds - 1)
     first = 0.3 if n_rounds == 2 else 0.6 / n_rounds

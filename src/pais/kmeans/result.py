@@ -421,7 +421,7 @@ class KMeansFit(Fit):
     def _choice_concern(self) -> str | None:
         """Text of a warning if the release chose the largest number of clusters that it was allowed."""
         most = self.mechanism.n_clusters
-        if not self._chooses or len(self._released.centers) < most:
+        if not self.mechanism.choose or len(self._released.centers) < most:
             return None
         return (
             f"n_clusters='auto' chose the largest number allowed, max_clusters={most}. Raise max_clusters, or state a "
@@ -474,17 +474,12 @@ class KMeansFit(Fit):
             return None
         elbow = Elbow.of(model)
         # The release has chosen already, from the cells as they were then.
-        return replace(elbow, suggested=len(self._released.centers)) if self._chooses else elbow
+        return replace(elbow, suggested=len(self._released.centers)) if self.mechanism.choose else elbow
 
     @property
     def _released(self) -> KMeansValue:
         """The value that was released, before another number of clusters was asked for."""
         return self.value.released or self.value
-
-    @property
-    def _chooses(self) -> bool:
-        """Whether the release chose the number of clusters."""
-        return self.mechanism.choose
 
     def with_clusters(self, n_clusters: int) -> KMeansFit:
         """The same fit with another number of clusters, from 1 to the number of released cells.

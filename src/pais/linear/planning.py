@@ -18,7 +18,7 @@ from pais.mechanisms.base import Mechanism
 from pais.mechanisms.moments import MomentSum
 from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.settings import SampleSettings, moment_sum, with_constant
+from pais.planning.settings import SampleSettings, with_constant
 from pais.privacy.amplification import largest_shift
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
@@ -99,9 +99,9 @@ class LinearSettings(SampleSettings):
     def _mechanism(
         self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
     ) -> tuple[Mechanism, Rule, SampleChoice | None]:
-        mechanism, rule = moment_sum(self, ball, norms, d, delta, limit)
+        mechanism, rule = self.moment_sum(ball, norms, d, delta, limit)
         if self.sampling == "constrained" and self.stated_size is None and _costs_much(mechanism, rule, norms, d):
-            mechanism, rule = moment_sum(replace(self, sampling="none"), ball, norms, d, delta, limit)
+            mechanism, rule = replace(self, sampling="none").moment_sum(ball, norms, d, delta, limit)
         return mechanism, rule, None
 
     def _best_radius(self, facts: Facts, d: int) -> float:

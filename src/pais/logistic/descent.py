@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -18,8 +18,68 @@ from pais._base.numerics import FloatArray
 # Curvature along the coefficients over that across them, at least.
 _LEAST_ALONG = 0.3
 
+# Mean square norm of the rows over the mean square length of the mapped rows of the second moment, before these are
+# shortened. Below 1, most rows are shortened, which gives all rows about the same influence. That of the gradients
+# follows from the noise, in `pais.logistic.planning`.
+_MOMENT_REACH = 0.6
+
+# The same for the second derivatives, at most.
+_CURVATURE_REACH = 2.0
+
+# Length of the constant coordinate over the root mean square of the centered features.
+_CONSTANT = 0.5
+
+# Eigenvalues of the second moment are raised by this multiple of the largest eigenvalue of its noise.
+_RAISE = 0.8
+
+# The centered features have at least this share of the mean square norm.
+_LEAST_SPREAD = 0.05
+
+# Clipping to the ball leaves the rows at least this share of their length on average.
+_LEAST_FACTOR = 0.3
+
+# A direction of the mapped rows has at least this mean square in the model of the curvature.
+_LEAST_SQUARE = 0.4
+
+# A mean square is not seen if it is below this many standard deviations of its noise.
+_UNSEEN = 2.0
+
+# Curvature over that of the model, which ignores how curvature and length of a row go together: at a reach of at most
+# 1, where most rows are shortened, and at a large one, where the moment of shortened rows is less than that of rows.
+# Measured on Adult, Song and Covertype, where the second is between 0.2 and 3 in one direction or another.
+_SHORT_CURVATURE, _LONG_CURVATURE = 1.0 / 1.5, 1.5
+
+# Error of the curvature, relative to itself. What earlier gradients tell loses weight where the point has moved so far
+# that this error is larger than their noise.
+_MISFIT = 0.4
+
+# The noise alone moves coefficients in the second half of the rounds by three times the variance of the noise that is
+# left. Squares of moves below this multiple of it are taken to be noise.
+_CHANCE = 6.0
+
+# A curvature that is too small makes the point swing. It is raised if the last two gradients say that it is too small
+# by more than this factor, and by more than their noise.
+_TOO_STEEP = 1.5
+
+# Root mean square of the change of the logits in a round, at most: far from its point, a quadratic model is wrong.
+_LONGEST_MOVE = 0.5
+
+# Penalty on the norm of the coefficients, over the root mean square of the norm of the noise. It is larger where the
+# noise is as large as the signal, so that noise alone leaves the coefficients at zero.
+_PENALTY = 1.4
+
+# Root mean square of the logits that is expected before anything is known. It limits coefficients where the noise is
+# larger than any gradient, so that no penalty in proportion to their norm would.
+_USUAL_LOGIT = 2.5
+
+# Standard deviation of the change of a logit over half the range of a feature, as far as the noise hides it.
+_LARGE_EFFECT = 4.0
+
+# Nodes and weights of Gauss-Hermite quadrature.
 _NODES, _NODE_WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 _NODE_WEIGHTS = _NODE_WEIGHTS / _NODE_WEIGHTS.sum()
+
+_Curvature: TypeAlias = "ModelCurvature | SeenCurvature"
 
 
 def doubt(values: FloatArray, noise: float) -> float:
@@ -30,23 +90,6 @@ def doubt(values: FloatArray, noise: float) -> float:
     """
     edge = noise * math.sqrt(2.0 * len(values))
     return noise + (noise**2 / 2.0 * float((1.0 / np.maximum(values, edge)).sum()) if edge > 0.0 else 0.0)
-
-
-class Curvature(Protocol):
-    """Second derivatives of the mean loss, one matrix for each logit."""
-
-    @property
-    def mean(self) -> float:
-        """Mean of the eigenvalues."""
-        ...
-
-    def times(self, point: FloatArray) -> FloatArray:
-        """Product with coefficients of shape (d + 1, n_logits)."""
-        ...
-
-    def solve(self, target: FloatArray, strength: float) -> FloatArray:
-        """Solve (curvature + strength) x = target for targets of shape (d + 1, n_logits)."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,64 +199,6 @@ class SeenCurvature:
     def _scaled(self, point: FloatArray, factors: FloatArray) -> FloatArray:
         inner = np.einsum("lji,jl->li", self.vectors, point) * factors
         return np.asarray(np.einsum("lji,li->jl", self.vectors, inner))
-
-
-# Mean square norm of the rows over the mean square length of the mapped rows of the second moment, before these are
-# shortened. Below 1, most rows are shortened, which gives all rows about the same influence. That of the gradients
-# follows from the noise, in `pais.logistic.planning`.
-_MOMENT_REACH = 0.6
-
-# The same for the second derivatives, at most.
-_CURVATURE_REACH = 2.0
-
-# Length of the constant coordinate over the root mean square of the centered features.
-_CONSTANT = 0.5
-
-# Eigenvalues of the second moment are raised by this multiple of the largest eigenvalue of its noise.
-_RAISE = 0.8
-
-# The centered features have at least this share of the mean square norm.
-_LEAST_SPREAD = 0.05
-
-# Clipping to the ball leaves the rows at least this share of their length on average.
-_LEAST_FACTOR = 0.3
-
-# A direction of the mapped rows has at least this mean square in the model of the curvature.
-_LEAST_SQUARE = 0.4
-
-# A mean square is not seen if it is below this many standard deviations of its noise.
-_UNSEEN = 2.0
-
-# Curvature over that of the model, which ignores how curvature and length of a row go together: at a reach of at most
-# 1, where most rows are shortened, and at a large one, where the moment of shortened rows is less than that of rows.
-# Measured on Adult, Song and Covertype, where the second is between 0.2 and 3 in one direction or another.
-_SHORT_CURVATURE, _LONG_CURVATURE = 1.0 / 1.5, 1.5
-
-# Error of the curvature, relative to itself. What earlier gradients tell loses weight where the point has moved so far
-# that this error is larger than their noise.
-_MISFIT = 0.4
-
-# The noise alone moves coefficients in the second half of the rounds by three times the variance of the noise that is
-# left. Squares of moves below this multiple of it are taken to be noise.
-_CHANCE = 6.0
-
-# A curvature that is too small makes the point swing. It is raised if the last two gradients say that it is too small
-# by more than this factor, and by more than their noise.
-_TOO_STEEP = 1.5
-
-# Root mean square of the change of the logits in a round, at most: far from its point, a quadratic model is wrong.
-_LONGEST_MOVE = 0.5
-
-# Penalty on the norm of the coefficients, over the root mean square of the norm of the noise. It is larger where the
-# noise is as large as the signal, so that noise alone leaves the coefficients at zero.
-_PENALTY = 1.4
-
-# Root mean square of the logits that is expected before anything is known. It limits coefficients where the noise is
-# larger than any gradient, so that no penalty in proportion to their norm would.
-_USUAL_LOGIT = 2.5
-
-# Standard deviation of the change of a logit over half the range of a feature, as far as the noise hides it.
-_LARGE_EFFECT = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,34 +338,6 @@ class Scaling:
         return float(np.linalg.norm(scaled, 2))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """Coefficients with the parts of their errors: one row for each feature, one for the intercept. Released.
-
-    Attributes
-    ----------
-    values : array of shape (d + 1, n_logits)
-        Coefficients.
-    noise_variances : array of shape (d + 1, n_logits)
-        Variances that are due to the noise.
-    row_variances : array of shape (d + 1, n_logits)
-        Variances that are due to the draw of the rows and their classes, times the number of rows, if all rows have the
-        weight 1. In the model of the curvature, the covariance of the gradient of a row is the curvature times the
-        factor by which rows are shortened.
-    hidden_variances : array of shape (d + 1, n_logits)
-        Variances that are due to directions of the features that the noise hides.
-    biases : array of shape (d + 1, n_logits)
-        Root of the sum of two squares: what the penalty takes from the coefficients, and what they may have
-        left to go.
-    """
-
-    values: FloatArray
-    noise_variances: FloatArray
-    row_variances: FloatArray
-    hidden_variances: FloatArray
-    biases: FloatArray
-
-
 class Descent:
     """Coefficients that follow noisy gradients, in the coordinates of a whitening map.
 
@@ -424,22 +381,19 @@ class Descent:
         return self._point * self._scaling.reach
 
     @property
-    def _curvature(self) -> Curvature:
+    def _curvature(self) -> _Curvature:
         """Curvature that decides the steps."""
         if self._learned is None:
             return ModelCurvature.at(self._point, self._squares, self._scaling.shortening * self._steeper)
         return replace(self._learned, values=self._learned.values * self._steeper)
 
-    @property
-    def _model(self) -> ModelCurvature:
-        return ModelCurvature.at(self._point, self._squares, self._scaling.shortening)
-
     def learn(self, matrices: FloatArray, noise: float) -> None:
         """Correct the curvature by noisy means of second derivatives at `point`, in the coordinates of `near`."""
         square = self._scaling.near_reach**2
         least = self._scaling.least_squares
+        model = ModelCurvature.at(self._point, self._squares, self._scaling.shortening)
         self._learned_at, self._steeper = self._point, 1.0
-        self._learned = SeenCurvature.of(self._model, least, matrices * square, noise * square)
+        self._learned = SeenCurvature.of(model, least, matrices * square, noise * square)
 
     def update(self, gradient: FloatArray) -> None:
         """Move to the next point after a noisy mean gradient of the mapped rows at `point`."""
@@ -487,8 +441,13 @@ class Descent:
         """Gradients and coefficients of several logits add up to zero; their noise does not."""
         return gradient if gradient.shape[1] == 1 else gradient - gradient.mean(axis=1, keepdims=True)
 
-    def coefficients(self) -> Estimate:
-        """Coefficients of the features and the intercept of unclipped rows, with the parts of their errors."""
+    def estimate(self) -> tuple[FloatArray, dict[str, FloatArray]]:
+        """Coefficients of the features and, last, the intercept of unclipped rows, and the parts of their errors.
+
+        The parts are those of `LogisticValue`, but the variances that are due to the draw of the rows are times the
+        number of rows. In the model of the curvature, the covariance of the gradient of a row is the curvature times
+        the factor by which rows are shortened.
+        """
         assert self._learned is not None
         scaling, curvature = self._scaling, self._learned
         matrix = scaling.gauge @ scaling.matrix * scaling.reach
@@ -510,16 +469,16 @@ class Descent:
         # A point that has moved by more than the noise since the curvature was released may have as far to go.
         moved = np.square(matrix @ (self._point - self._learned_at))
         left = np.maximum(moved - _CHANCE * noise * share, 0.0)
-        return Estimate(
-            values=matrix @ self._point,
-            noise_variances=noise * share,
-            row_variances=rows * share,
-            hidden_variances=hidden * share,
-            biases=np.sqrt(np.square(taken) + left),
-        )
+        return matrix @ self._point, {
+            "noise_variances": noise * share,
+            "row_variances": rows * share,
+            "hidden_variances": hidden * share,
+            # The root of the sum of two squares: what the penalty takes, and what may be left to go.
+            "biases": np.sqrt(np.square(taken) + left),
+        }
 
 
-def _penalized(curvature: Curvature, target: FloatArray, penalty: float, least: float) -> tuple[FloatArray, float]:
+def _penalized(curvature: _Curvature, target: FloatArray, penalty: float, least: float) -> tuple[FloatArray, float]:
     """Minimum of x'Hx/2 - target'x + penalty * |x|, and the ridge penalty with this minimum, at least `least`."""
     size = float(np.linalg.norm(target))
     if size <= penalty:

@@ -408,15 +408,12 @@ class LogisticRounds(Mechanism):
             if not np.all(np.isfinite(descent.point)):
                 raise ConvergenceError("a coefficient is not a finite number. No value is returned.")
             descent.update(sample.gradient(descent.point, noise, bits) / self.n_rows)
-        estimate = descent.coefficients()
+        values, errors = descent.estimate()
         return LogisticValue(
-            coefficients=estimate.values[:-1],
+            coefficients=values[:-1],
             # For rows about the origin instead of the center of the ball.
-            intercepts=estimate.values[-1] - center[: self.n_inputs] @ estimate.values[:-1],
-            noise_variances=estimate.noise_variances,
-            row_variances=estimate.row_variances / self.n_rows,
-            hidden_variances=estimate.hidden_variances,
-            biases=estimate.biases,
+            intercepts=values[-1] - center[: self.n_inputs] @ values[:-1],
+            **{**errors, "row_variances": errors["row_variances"] / self.n_rows},
             listed=float(total[self.n_inputs :].sum()) / (self.label_length * self.n_rows),
             listed_error=self.mean_noise.scale * math.sqrt(self.n_classes) / (self.label_length * self.n_rows),
             n_rounds=len(self.rounds),

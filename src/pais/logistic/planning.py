@@ -18,7 +18,7 @@ from pais.mechanisms.base import Mechanism
 from pais.mechanisms.noise import GaussianNoise
 from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.settings import MOST_SAMPLE_NUMBERS, SampleSettings, calibrated
+from pais.planning.settings import SampleSettings
 from pais.privacy.amplification import largest_shift
 from pais.privacy.norms import NormDistribution
 from pais.privacy.profiles import GaussianProfile
@@ -107,7 +107,7 @@ class LogisticSettings(SampleSettings):
         profile = GaussianProfile(
             math.inf, radius / math.sqrt(1.0 - squares), square_scale=radius**2 / math.sqrt(squares)
         )
-        calibration = calibrated(self, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
+        calibration = self.calibrated(profile, norms, d, delta=delta, limit=limit)
         noise, n_rows = calibration.noise * (1.0 + _ROOM), max(norms.n_rows, 1.0)
         slope = largest_slope(self.n_classes)
         relative = self._width(d) * noise / n_rows

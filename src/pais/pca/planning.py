@@ -13,7 +13,7 @@ from pais.errors import ArgumentError
 from pais.mechanisms.base import Mechanism
 from pais.planning.choices import RadiusChoice, SampleChoice, clipped_facts, radius_at
 from pais.planning.facts import Facts
-from pais.planning.settings import SampleSettings, moment_sum, with_constant
+from pais.planning.settings import SampleSettings, with_constant
 from pais.privacy.amplification import largest_shift
 from pais.privacy.norms import NormDistribution
 from pais.privacy.rules import Rule
@@ -76,10 +76,10 @@ class PCASettings(SampleSettings):
     ) -> tuple[Mechanism, Rule, SampleChoice | None]:
         is_open = self.sampling == "constrained" and self.sample_size is None
         if not (is_open and norms.n_rows * d <= _WHOLE_NUMBERS):
-            mechanism, rule = moment_sum(self, ball, norms, d, delta, limit)
+            mechanism, rule = self.moment_sum(ball, norms, d, delta, limit)
             if not (is_open and norms.expected_size(rule) > _MOST_SAMPLED * norms.n_rows):
                 return mechanism, rule, None
-        return *moment_sum(replace(self, sampling="none"), ball, norms, d, delta, limit), None
+        return *replace(self, sampling="none").moment_sum(ball, norms, d, delta, limit), None
 
     def _with_radius(self, facts: Facts, n_features: int) -> tuple[Facts, RadiusChoice | None]:
         """The facts with a constant coordinate, clipped where the survey leaves the radius open.

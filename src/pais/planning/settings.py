@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, TypeVar
 
@@ -318,67 +317,16 @@ class Settings(ABC):
         return what_is_left(epsilon, survey.epsilon)
 
 
-# Up to this growth of the noise, an option counts as one without extra noise: a rounding of the growth.
-_NO_GROWTH = 1.001
-
-
-def calibrated(
-    settings: Settings,
-    profile: GaussianProfile | LinearProfile,
-    norms: NormDistribution,
-    *,
-    most_rows: float,
-    delta: float,
-    limit: float | None,
-    option: SizeOption | None = None,
-) -> Calibration:
-    """Calibrate the noise and the rule to the price, for the sample size that is stated or chosen, or the default."""
-    sampling, epsilon = settings.sampling, float(settings.epsilon)
-    sample_size = settings.stated_size if option is None else option.size
-    solve = functools.partial(
-        calibrate, profile=profile, norms=norms, epsilon=epsilon, delta=delta, max_epsilon_if_kept=limit
-    )
-    if isinstance(sampling, Rule):
-        return solve(sampling)
-    if sampling == "none" or (sample_size is not None and sample_size >= norms.n_rows):
-        # The number of rows may be noisy, so a stated size can turn out to be larger. It then means all rows.
-        return solve("uniform", sample_size=norms.n_rows)
-    if sampling == "constrained":
-        if option is not None and option.growth > _NO_GROWTH:
-            # One rule for a known noise is quicker than a search for the noise of a size.
-            of_all_rows = float(profile(1.0, norms.radius)) / (
-                largest_shift(epsilon, delta) if delta > 0.0 else epsilon
-            )
-            calibration = solve(sampling, noise=option.growth * of_all_rows)
-            if calibration.sample_size <= most_rows:
-                return calibration
-        return _constrained(solve, sample_size, most_rows)
-    if sample_size is None:
-        sample_size = min(solve("constrained").sample_size, most_rows)
-    if sampling == "coreset":
-        largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
-        sample_size = min(sample_size, largest * (1.0 - 1e-9))
-    return solve(sampling, sample_size=sample_size)
-
-
-def _constrained(solve: Callable[..., Calibration], sample_size: float | None, most_rows: float) -> Calibration:
-    """The constrained rule for a size, or without extra noise if no size is stated or a larger one cannot be met."""
-    if sample_size is not None:
-        try:
-            return solve("constrained", sample_size=sample_size)
-        except UnreachableError:
-            # More rows than the rule keeps without extra noise would not improve the result.
-            pass
-    free = solve("constrained")
-    if sample_size is not None or free.sample_size <= most_rows:
-        return free
-    return solve("constrained", sample_size=most_rows)
-
-
 #: Largest sample, as rows times columns, if the user does not state a size: half a gigabyte. Sampling without extra
 #: noise would keep a share of the rows, which is too many of a billion rows. With so many rows, the extra noise of a
 #: smaller sample is negligible.
 MOST_SAMPLE_NUMBERS = 2.0**26
+
+# Up to this growth of the noise, an option counts as one without extra noise: a rounding of the growth.
+_NO_GROWTH = 1.001
+
+# Relative increase over the calibrated noise, which covers the rounding errors of the price.
+_ROOM = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -441,7 +389,11 @@ class SampleSettings(Settings):
         n_units = most_units(unit, norms.n_rows)
         delta = chosen_delta(self.delta, gaussian=self.mechanism == "gaussian", n_rows=n_units, surveyed=bool(spent))
         rounds_delta = delta_of_release(float(self.epsilon), delta.used, spent)
-        limit = self._limit_of_rounds(delta.used, rounds_delta, spent)
+        # Limit on the epsilon of a kept record in the rounds alone, at their own delta.
+        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
+        if shift > 0.0:
+            whole = kept_limit(float(self.epsilon), limit)
+            limit = kept_limit_of_rounds(whole, delta.used, survey_shift=shift, rounds_delta=rounds_delta)
         mechanism, rule, sample_choice = self._mechanism(ball, norms, d, rounds_delta, limit)
         # [note: plan-2]
         return Plan(
@@ -462,13 +414,68 @@ class SampleSettings(Settings):
             sample_choice=sample_choice,
         )
 
-    def _limit_of_rounds(self, delta: float, rounds_delta: float, spent: tuple[Part, ...]) -> float | None:
-        """Limit on the epsilon of a kept record in the rounds alone, at their own delta."""
-        limit, shift = own_limit(self.max_epsilon_if_kept, spent), survey_shift(spent)
-        if shift == 0.0:
-            return limit
-        whole = kept_limit(float(self.epsilon), limit)
-        return kept_limit_of_rounds(whole, delta, survey_shift=shift, rounds_delta=rounds_delta)
+    @staticmethod
+    def most_rows(d: int) -> float:
+        """Largest expected sample, if the user does not state a size."""
+        return MOST_SAMPLE_NUMBERS / d
+
+    def calibrated(
+        self,
+        profile: GaussianProfile | LinearProfile,
+        norms: NormDistribution,
+        d: int,
+        *,
+        delta: float,
+        limit: float | None,
+        option: SizeOption | None = None,
+    ) -> Calibration:
+        """Noise and rule for the price, and for the sample size that is stated, chosen in `option`, or the default."""
+        epsilon, most_rows = float(self.epsilon), self.most_rows(d)
+        sample_size = self.stated_size if option is None else option.size
+        solve = functools.partial(
+            calibrate, profile=profile, norms=norms, epsilon=epsilon, delta=delta, max_epsilon_if_kept=limit
+        )
+        if isinstance(self.sampling, Rule):
+            return solve(self.sampling)
+        if self.sampling == "none" or (sample_size is not None and sample_size >= norms.n_rows):
+            # The number of rows may be noisy, so a stated size can turn out to be larger. It then means all rows.
+            return solve("uniform", sample_size=norms.n_rows)
+        if self.sampling == "constrained":
+            if option is not None and option.growth > _NO_GROWTH:
+                # One rule for a known noise is quicker than a search for the noise of a size.
+                largest_loss = largest_shift(epsilon, delta) if delta > 0.0 else epsilon
+                of_all_rows = float(profile(1.0, norms.radius)) / largest_loss
+                calibration = solve("constrained", noise=option.growth * of_all_rows)
+                if calibration.sample_size <= most_rows:
+                    return calibration
+            if sample_size is not None:
+                try:
+                    return solve("constrained", sample_size=sample_size)
+                except UnreachableError:
+                    # More rows than the rule keeps without extra noise would not improve the result.
+                    return solve("constrained")
+            free = solve("constrained")
+            return free if free.sample_size <= most_rows else solve("constrained", sample_size=most_rows)
+        if sample_size is None:
+            sample_size = min(solve("constrained").sample_size, most_rows)
+        if self.sampling == "coreset":
+            largest = largest_coreset_size(norms.n_rows, norms.mean_square_norm, norms.radius, 0.5)
+            sample_size = min(sample_size, largest * (1.0 - 1e-9))
+        return solve(self.sampling, sample_size=sample_size)
+
+    def moment_sum(
+        self, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
+    ) -> tuple[MomentSum, Rule]:
+        """A noisy second moment of all rows and the rule of its sample, as regression and PCA release it."""
+        profile = GaussianProfile(math.inf, math.inf, square_scale=1.0)
+        calibration = self.calibrated(profile, norms, d, delta=delta, limit=limit)
+        rule = calibration.rule
+        mechanism = MomentSum(
+            noise=GaussianNoise(scale=calibration.noise * (1.0 + _ROOM)),  # [note: plan-3]
+            largest=rule.largest_contribution(ball.radius, 2) * (1.0 + _ROOM),
+            n_rows=max(norms.n_rows, 1.0),
+        )
+        return mechanism, rule
 
 
 def _norms_on(ball: Ball, norms: NormDistribution, d: int, settings: Settings) -> NormDistribution:
@@ -494,26 +501,8 @@ def _norms_on(ball: Ball, norms: NormDistribution, d: int, settings: Settings) -
     return NormDistribution(norms=norms.norms, masses=norms.masses, radius=ball.radius)
 
 
-# Relative increase over the calibrated noise, which covers the rounding errors of the price.
-_ROOM = 1e-9
-
 # Share by which a radius exceeds the constant coordinate, at least: more than all rounding errors.
 _LEAST_ROOM = 1e-6
-
-
-def moment_sum(
-    settings: SampleSettings, ball: Ball, norms: NormDistribution, d: int, delta: float, limit: float | None
-) -> tuple[MomentSum, Rule]:
-    """A noisy second moment of all rows and the rule of its sample, as regression and PCA release it."""
-    profile = GaussianProfile(math.inf, math.inf, square_scale=1.0)
-    calibration = calibrated(settings, profile, norms, most_rows=MOST_SAMPLE_NUMBERS / d, delta=delta, limit=limit)
-    rule = calibration.rule
-    mechanism = MomentSum(
-        noise=GaussianNoise(scale=calibration.noise * (1.0 + _ROOM)),  # [note: plan-3]
-        largest=rule.largest_contribution(ball.radius, 2) * (1.0 + _ROOM),
-        n_rows=max(norms.n_rows, 1.0),
-    )
-    return mechanism, rule
 
 
 def with_constant(facts: Facts, constant: float) -> Facts:

@@ -13,9 +13,9 @@ from pais.data.schema import Schema
 from pais.data.sources import source
 from pais.linear.page import RegressionResults, Step
 from pais.pca.page import ComponentResults
+from pais.pca.planning import PCASettings
 from pais.pipeline import fit
 from pais.planning.fit import Fit
-from pais.planning.settings import MomentSettings
 from pais.show.page import ReportHeader, report_html, templates
 from pais.show.results import Results
 from pais.statistics.page import StatisticResults
@@ -93,7 +93,7 @@ def rendered(template: str, macro: str, *values: object) -> str:
 def moment_fit() -> Fit:
     """A fit of four columns, whose value is replaced by results."""
     rows = np.random.default_rng(0).normal(size=(5_000, 4))
-    return fit(source(rows), MomentSettings(epsilon=1.0, delta=1e-6), random_state=None)
+    return fit(source(rows), PCASettings(epsilon=1.0, delta=1e-6), random_state=None)
 
 
 def with_results(results: Results) -> Fit:
