@@ -13,11 +13,7 @@ from pais._base.randomness import SeededBits, bernoulli
 from pais.pipeline import Strategy
 from tests.support.sampler_cases import (
     BALL,
-    CELLS,
     SEVERAL_BLOCKS,
-    TOP,
-    ScriptedBits,
-    as_coarse,
     coarse_words,
     coreset,
     opened,
@@ -27,8 +23,6 @@ from tests.support.sampler_cases import (
     sigmas,
 )
 
-Floats = NDArray[np.float64]
-
 
 @pytest.mark.parametrize("q", [0.1, 0.25, 1.0 / 3.0, 0.7])
 def test_sampling_frequencies_accept_the_probability_and_reject_two_percent_more(q: float) -> None:
@@ -37,28 +31,6 @@ def test_sampling_frequencies_accept_the_probability_and_reject_two_percent_more
     kept = int(np.sum(bernoulli(np.full(n, q), coarse_words(bits, n), served(bits))))
     assert abs(sigmas(kept, n, q)) < 5.0
     assert abs(sigmas(kept, n, 1.02 * q)) > 5.0
-
-
-def test_tiny_probabilities_are_not_truncated_to_zero() -> None:
-    """q = 2**-17: 16 bits alone cannot represent it, and a sampler that stops there never keeps such a row."""
-    q, block, n_blocks = 2.0**-17, 2**20, 24
-    bits = SeededBits(np.random.default_rng(12))
-    kept = truncated = 0
-    for _ in range(n_blocks):
-        kept += int(np.sum(bernoulli(np.full(block, q), coarse_words(bits, block), served(bits))))
-        short = np.frombuffer(bits.raw(2 * block), dtype=np.uint16)
-        truncated += int(np.sum(short < math.floor(65536 * q)))
-    assert abs(sigmas(kept, n_blocks * block, q)) < 5.0
-    assert truncated == 0
-    assert abs(sigmas(truncated, n_blocks * block, q)) > 10.0
-
-
-def test_probability_near_one_is_not_rounded_to_one() -> None:
-    everything = as_coarse(range(CELLS))
-    assert np.all(bernoulli(np.ones(CELLS), everything, served(ScriptedBits([]))))
-    nearly = bernoulli(np.full(CELLS, math.nextafter(1.0, 0.0)), everything, served(ScriptedBits([TOP, TOP])))
-    assert not nearly[-1]
-    assert np.all(nearly[:-1])
 
 
 # -- independent rows ----------------------------------------------------------------------------------------

@@ -78,15 +78,3 @@ def test_units_are_kept_as_a_whole_with_the_probability_of_their_norm(seeded: bo
 
 def test_rows_drawn_one_by_one_are_rejected() -> None:
     assert not whole(samples(unit=None, seeded=False))
-
-
-def test_the_weighted_sum_of_a_sample_is_unbiased() -> None:
-    engine = pais.source(FRAME, columns=["x", "y"], unit="who")
-    totals = []
-    for _ in range(DRAWS):
-        kept = engine.sample(Sampling(ball=BALL, rule=RULE), bit_source(None))
-        totals.append([kept.weights.sum(), kept.weights @ kept.rows[:, 0]])
-    mean, error = np.mean(totals, axis=0), np.std(totals, axis=0) / np.sqrt(DRAWS)
-    clipped = FRAME["x"] * np.minimum(1.0, 2.0 / np.hypot(FRAME["x"], FRAME["y"]))
-    expected = np.array([N_UNITS, clipped.groupby(FRAME["who"]).mean().sum()])
-    assert np.all(np.abs(mean - expected) < 5.0 * error)

@@ -1,4 +1,7 @@
-"""UNITS: what a unit changes in every mechanism and in the survey, in whole steps, against its price at its norm."""
+"""UNITS: what a unit changes in every mechanism, in whole steps, against its price at its norm.
+
+Whole fits about people, with their surveys, are replayed in `tests/theory/test_replayed_calls.py`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from unittest.mock import patch
 
 import mpmath as mp
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import norm
@@ -19,16 +21,14 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, GaussianNoise, Rule, laplace_noise
 from pais._base.octaves import WIDEST
 from pais._base.randomness import bit_source
-from pais.accounting.ledger import Prepaid, accounts
 from pais.data.engines.local import UnitSampling
 from pais.data.units import Unit
 from pais.kmeans.rounds import ResidualSample, SecondMoment
 from pais.mechanisms.base import Mechanism
-from pais.planning.norm_survey import _NormCounts, survey_of, survey_stages
-from pais.planning.survey import SurveyNoise
+from pais.planning.norm_survey import _NormCounts
 from tests.support.mechanism_cases import MECHANISMS, NOISES, order_of
 from tests.support.residual_cases import round_of
-from tests.support.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened, table_of
+from tests.support.unit_cases import FEATURES, PERSON, Replay, all_kept, loss_of_unit, norm_of_unit, opened
 
 Floats = NDArray[np.float64]
 D = len(FEATURES)
@@ -158,32 +158,6 @@ def test_masses_of_doubles_would_count_more_than_once() -> None:
 # -- rounds of k-means -------------------------------------------------------------------------------------
 
 
-def kmeans_plan(mechanism: str, algorithm: str, max_rows: int = 1) -> pais.Plan:
-    settings = pais.KMeansSettings(
-        n_clusters=3, epsilon=1.0, mechanism=mechanism, algorithm=algorithm, n_iterations=3, radius=RADIUS
-    )
-    norms = pais.NormDistribution.from_histogram([0.0, 0.5, 1.0, RADIUS], [400.0, 600.0, 200.0])
-    ball = Ball(radius=RADIUS, order=1.0 if mechanism == "laplace" else 2.0)
-    facts = pais.Facts(ball=ball, norms=norms, unit=Unit(column="who", max_rows=max_rows))
-    return settings.plan(facts, D)
-
-
-PLANS = [("gaussian", "refined"), ("laplace", "refined"), ("l2", "refined"), ("laplace", "paper"), ("l2", "paper")]
-
-
-@pytest.mark.parametrize(("mechanism", "algorithm"), PLANS, ids=[f"{m}-{a}" for m, a in PLANS])
-def test_all_rounds_of_k_means_change_by_no_more_than_the_price(mechanism: str, algorithm: str) -> None:
-    largest = 0.0
-    for max_rows in (1, 6):
-        plan = kmeans_plan(mechanism, algorithm, max_rows)
-        assert plan.mechanism.protects_units
-        for seed, unit in enumerate(units(plan.ball.order)):
-            share = share_of_price(plan.mechanism, unit, plan.rule, plan.ball.order, max_rows=max_rows, seed=seed)
-            assert share <= 1.0 + ROOM
-            largest = max(largest, share)
-    assert largest > 0.5
-
-
 def round_share(mechanism: str, flat: float, unit: Floats, *, center: float = 0.0, **changes: Any) -> float:
     """Loss of a unit in one residual round with a small clip, over its price."""
     round_ = round_of(mechanism, radius=RADIUS, flat=flat, **changes)
@@ -293,42 +267,6 @@ def test_rows_of_full_weight_would_exceed_the_price() -> None:
 
 
 # -- the survey --------------------------------------------------------------------------------------------
-
-
-SURVEYS = [(SurveyNoise(epsilon=0.5), 1.0), (SurveyNoise(epsilon=0.5), 2.0), (SurveyNoise(shift=0.3), 2.0)]
-
-
-@pytest.mark.parametrize(("noise", "order"), SURVEYS, ids=["pure, l1", "pure, l2", "Gaussian"])
-@pytest.mark.parametrize("center", [None, (0.0,) * D], ids=["no center", "a stated center"])
-@pytest.mark.parametrize("max_rows", [1, 1 << 20])
-def test_all_stages_of_a_survey_together_change_by_no_more_than_the_price(
-    noise: SurveyNoise, order: float, center: tuple[float, ...] | None, max_rows: int
-) -> None:
-    rng = np.random.default_rng(0)
-    company = rng.normal(size=(4000, D)) + 1.0
-    names = np.repeat(np.arange(1000), 4).astype(str)
-    without = table_of(company, names)
-
-    def run(frame: pd.DataFrame) -> None:
-        engine = pais.source(frame, unit="who", max_rows_per_unit=max_rows)
-        stages = survey_stages(engine, noise, pais.Ball(radius=WIDEST, order=order, center=center), 0)
-        whole = pais.Part(what="survey and release", epsilon=1.0, delta=1e-6)
-        charged = Prepaid(accounts(None), whole) if noise.gaussian else accounts(None)
-        survey_of(stages.run(engine, charged, 0))
-
-    shares = []
-    for seed, m in enumerate((1, 49)):
-        for unit in (
-            along([1.0] * m, order),
-            along(10.0 ** rng.uniform(-3.0, 3.0, m), order, seed),
-            along([1e9] * m, order),
-        ):
-            with_unit = pd.concat([without, table_of(unit, [PERSON] * m)], ignore_index=True)
-            loss = Replay(seed).loss(run, without, with_unit, order=order, gaussian=noise.gaussian)
-            shares.append(loss / (noise.shift if noise.gaussian else noise.epsilon))
-    assert max(shares) <= 1.0 + ROOM
-    if max_rows == 1:
-        assert max(shares) > 0.9
 
 
 def test_a_unit_changes_the_histogram_of_norms_by_at_most_one_in_l1_and_l2() -> None:

@@ -99,19 +99,6 @@ def test_a_draw_is_the_exact_comparison_of_a_uniform_real_with_the_probability(q
     assert max(consumed) >= min(math.ceil(max(denominator_bits - COARSE_BITS, 0) / 53), depth)
 
 
-def test_draw_that_equals_the_first_word_uses_more_bits() -> None:
-    """q = 2**-30 * 1.3 has bits beyond the second word: a draw equal to it so far goes on, and both ends occur."""
-    q = 2.0**-30 * 1.3
-    first, words = digits(q, 3)
-    coarse = as_coarse([first])
-    assert words[1] > 0
-    below = ScriptedBits([words[0], words[1] - 1])
-    assert bernoulli(np.array([q]), coarse, served(below))[0]
-    above = ScriptedBits([words[0], words[1] + 1])
-    assert not bernoulli(np.array([q]), coarse, served(above))[0]
-    assert below.served == above.served == 2
-
-
 def test_undecided_draws_do_not_affect_each_other() -> None:
     probabilities = np.array([0.1, 2.0**-30 * 1.3, 0.9, 1e-300, 1.0 / 3.0, 2.0**-40 * 1.7, 0.1])
     expansions = [digits(q, 2) for q in probabilities]
