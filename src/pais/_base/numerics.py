@@ -1,4 +1,4 @@
-"""A bracketing root finder for arrays of independent, increasing scalar functions."""
+"""Numerics with known rounding errors: directed rounding, functions of the normal distribution, decimals, roots."""
 
 from __future__ import annotations
 
