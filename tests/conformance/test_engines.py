@@ -21,11 +21,12 @@ import pais
 from pais import Ball, ConstrainedRule, CoresetRule, DataError, DPKMeans, FunctionRule, LinearProfile, Rule, UniformRule
 from pais._base.lattice import IntArray
 from pais._base.randomness import BitSource, bit_source
-from pais.data.engines import files, streams, streams as batch_engine
 from pais.data.engines.base import Engine, Fold, WeightedRows
 from pais.data.engines.blocks import Block, ColumnBlock, RowBlock
 from pais.data.sources import source
 from tests.conformance.streams import STREAMS, function
+
+pytestmark = pytest.mark.usefixtures("batches")
 
 Floats = NDArray[np.float64]
 N, D = 5000, 6
@@ -124,15 +125,6 @@ LAYOUTS: dict[str, Callable[[Path], Engine]] = {
     **{name: lambda _, stream=stream: opened(stream(table())) for name, stream in STREAMS.items()},
     "a stream of vectors": lambda _: source(function(vectors(table())), columns=["v"]),
 }
-
-
-@pytest.fixture(autouse=True, params=[64, 1 << 17], ids=["small batches", "large batches"])
-def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the batch size."""
-    monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
-    monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 40 * request.param)
-    for module in (streams, batch_engine):
-        monkeypatch.setattr(module, "BATCH_ROWS", request.param)
 
 
 def sorted_rows(kept: WeightedRows) -> tuple[Floats, Floats]:

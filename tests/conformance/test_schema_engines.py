@@ -15,11 +15,12 @@ import pytest
 
 import pais
 from pais import Ball, UniformRule
-from pais.data.engines import files, streams, streams as batch_engine
 from pais.data.engines.base import Engine
 from pais.data.sources import source
 from tests.conformance.schema_rows import CARRIED, MIDPOINTS, RESOLVED, SCALES, SCHEMA, people
 from tests.conformance.streams import STREAMS
+
+pytestmark = pytest.mark.usefixtures("batches")
 
 
 def arrow() -> pa.Table:
@@ -74,14 +75,6 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "a CSV file": csv,
     **{name: lambda _, stream=stream: stream(arrow()) for name, stream in STREAMS.items()},
 }
-
-
-@pytest.fixture(autouse=True, params=[64, 1 << 17], ids=["small batches", "large batches"])
-def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
-    monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 200 * request.param)
-    for module in (streams, batch_engine):
-        monkeypatch.setattr(module, "BATCH_ROWS", request.param)
 
 
 def vectors(engine: Engine) -> Any:

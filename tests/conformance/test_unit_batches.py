@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pais.data.engines.partition import Task, over_partition
-from pais.data.engines.spark import UnitTask
+from pais.data.engines.partition import Task, UnitTask, over_partition
 from pais.errors import DataError
 
 

@@ -18,7 +18,7 @@ import pais
 from pais import Ball, CoresetRule, DPKMeans, UniformRule
 from pais._base.lattice import Lattice
 from pais._base.randomness import bit_source
-from pais.data.engines import files, local as members, streams, streams as batch_engine
+from pais.data.engines import files, local as members, streams
 from pais.data.engines.base import Engine, Sampling
 from pais.planning.norm_survey import _NormCounts
 from tests.conformance.streams import STREAMS, shuffled
@@ -99,7 +99,7 @@ def opened(data: object, **options: Any) -> Engine:
 def batches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "_BATCH_ROWS", request.param)
     monkeypatch.setattr(files, "_CSV_BLOCK_BYTES", 60 * request.param)
-    for module in (streams, batch_engine):
+    for module in (streams,):
         monkeypatch.setattr(module, "BATCH_ROWS", request.param)
 
 

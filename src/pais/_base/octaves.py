@@ -135,13 +135,13 @@ _GROUP_START = 2
 # A row in the lowest octave of a group has less than 2**18 steps, so one in the highest has less than 2**25.
 _STEP_BITS = 18
 
-# Octaves with a smaller share of the rows are not worth a row of the matrix product.
+# Octaves with a smaller share of the rows are not worth a row of the matrix product. Chosen by eye.
 _RARE = 1.0 / 64.0
 
 # A lattice with more steps in one noise scale than this would not be more accurate.
 _MOST_STEPS_PER_SCALE = 2.0**40
 
-# Products of matrices up to this size run in one thread of BLAS, and their factors stay in the cache.
+# Products of matrices up to this size run in one thread of BLAS, and their factors stay in the cache. Chosen by eye.
 _PRODUCT_SIZE = 1 << 18
 
 

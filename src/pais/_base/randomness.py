@@ -1,9 +1,10 @@
-"""Secret draws determined by a key and a row: a keyed hash of the row's content, and SipHash-2-4 of the row's id.
+"""Random bits: sources of fair bits, the bits of each row's draw, exact draws, and hashes of rows under a secret key.
 
-A cluster may compute a partition again, with its rows in another order, so a row's draw must not depend on the row's
-position. hashlib has keyed hashes, but needs a Python call for each row, which would make a pass take half as long
-again. NumPy has no cryptographic generator. So this module computes SipHash-2-4 for many rows at a time (Aumasson and
-Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012). Its keys come from hashlib's SHAKE-256.
+A cluster may compute a partition again, with its rows in another order, so there a row's draw must not depend on its
+position. It follows from a key and the row: a keyed hash of the row's content, and SipHash-2-4 of the row's id. hashlib
+has keyed hashes, but needs a Python call for each row, which would make a pass take half as long again. NumPy has no
+cryptographic generator. So this module computes SipHash-2-4 for many rows at a time (Aumasson and Bernstein, "SipHash:
+a fast short-input PRF", INDOCRYPT 2012). Its keys come from hashlib's SHAKE-256.
 """
 
 from __future__ import annotations
@@ -69,8 +70,8 @@ class StreamBits(BitSource):
     A cluster runs a task again if a machine is lost, or runs it twice at the same time, and uses one of the answers.
     With fresh bits, each attempt would keep different rows, and which attempt is used could depend on the rows that it
     kept: a larger sample can run out of memory, and a smaller one finishes sooner. So the workers derive the keys of
-    all draws from one key of the driver (`keyed.py`), and all attempts keep the same rows. Without the key, these bits
-    cannot be distinguished from fresh ones.
+    all draws from one key of the driver (`SecretBits`), and all attempts keep the same rows. Without the key, these
+    bits cannot be distinguished from fresh ones.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Identity of the current process. Values that must not be used twice are tied to the process that created them."""
+"""Threads of this process, threads of BLAS, and the identity of the process.
+
+Values that must not be used twice are tied to the process that created them.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,8 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-class _Place(threading.local):
-    """Whether this thread belongs to the pool."""
-
-    in_pool = False
-
-
-_place = _Place()
+# Has the attribute `in_pool` in threads of the pool.
+_place = threading.local()
 
 
 def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
@@ -37,7 +35,7 @@ def in_threads(work: Callable[[T], U], tasks: Sequence[T]) -> list[U]:
     A thread of the pool does its own tasks: if it waited for the pool, all threads could wait for each other.
     """
     n_threads = cores()
-    if len(tasks) == 1 or n_threads == 1 or _place.in_pool:
+    if len(tasks) == 1 or n_threads == 1 or hasattr(_place, "in_pool"):
         return [work(task) for task in tasks]
     pool = _threads(os.getpid(), n_threads)
     futures: list[Future[U]] = []
@@ -57,7 +55,7 @@ def over_stream(work: Callable[[T], U], items: Iterable[T]) -> Iterator[U]:
     At most three items for each thread are held at a time.
     """
     n_threads = cores()
-    if n_threads == 1 or _place.in_pool:
+    if n_threads == 1 or hasattr(_place, "in_pool"):
         yield from map(work, items)
         return
     pool, waiting = _threads(os.getpid(), n_threads), deque[Future[U]]()
@@ -81,11 +79,7 @@ def _submitted(pool: ThreadPoolExecutor, work: Callable[[T], U], task: T) -> Fut
 @functools.lru_cache(maxsize=1)
 def _threads(process: int, n_threads: int) -> ThreadPoolExecutor:
     """Return a pool that later calls reuse. A forked process does not inherit threads, so it makes its own pool."""
-    return ThreadPoolExecutor(n_threads, initializer=_enter_pool)
-
-
-def _enter_pool() -> None:
-    _place.in_pool = True
+    return ThreadPoolExecutor(n_threads, initializer=lambda: setattr(_place, "in_pool", True))
 
 
 @functools.cache

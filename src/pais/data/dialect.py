@@ -70,7 +70,8 @@ _DATE_FORMS = tuple(
 # What a form of each kind of cells states.
 _FORMS = {"numbers": ("decimal", "thousands"), "dates": ("date_format",)}
 
-# A form is recognised if this many cells have it, and at most one cell that does not in this many that do.
+# A form is recognised if this many cells have it, and at most one cell that does not in this many that do. Chosen by
+# eye.
 _CELLS_THAT_SHOW, _PER_OTHER = 20, 20
 
 # Encodings of this kind that Python decodes without a table.

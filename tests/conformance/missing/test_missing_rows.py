@@ -39,6 +39,8 @@ from tests.conformance.missing.missing_sources import (
     written,
 )
 
+pytestmark = pytest.mark.usefixtures("batches")
+
 Floats = NDArray[np.float64]
 FORMS = list(sources(dirty=True))
 

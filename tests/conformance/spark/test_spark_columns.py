@@ -138,13 +138,6 @@ def test_missing_values_are_dropped_or_an_error_by_column(spark: Any) -> None:
     assert len(kept(source(without, key="id"), bit_source(1), UniformRule(rate=1.0), Ball(radius=1e3)).rows) == 0
 
 
-def test_vectors_of_another_length_are_dropped(spark: Any) -> None:
-    ragged = spark.range(10, numPartitions=2).selectExpr("if(id = 7, array(1.0d), array(1.0d, 2.0d)) as v")
-    assert source(ragged, widths={"v": 2}).fold(Norms(), seeded=False)[0] == 9
-    with pytest.raises(DataError, match="'v"):
-        source(ragged, widths={"v": 2}, missing="error")
-
-
 def test_a_frame_without_rows_is_an_empty_table(spark: Any) -> None:
     empty = spark.range(0).selectExpr("id * 1.0d as x", "array(id * 1.0d) as v")
     assert source(empty, columns=["x"]).fold(Rows(), seeded=False)[0] == 0

@@ -46,7 +46,7 @@ def test_a_fit_has_two_jobs_and_none_of_them_shuffles(spark: Any, frame: Any, sa
 def test_a_table_too_large_for_candidates_has_one_job_more(
     spark: Any, frame: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pais.data.engines.spark.MOST_NUMBERS", N * D // 256 - 1)
+    monkeypatch.setattr("pais.data.engines.partition.MOST_NUMBERS", N * D // 256 - 1)
     rows = source(frame.localCheckpoint(), columns=FEATURES)
     model = DPKMeans(n_clusters=3, epsilon=2.0, sample_size=500.0)
     assert stages_of_jobs(spark, lambda: model.fit(rows)) == [1] * (JOBS + 1)
@@ -62,7 +62,7 @@ def test_a_seeded_fit_collects_no_candidates_and_has_the_sample_of_rows_in_memor
 
 def test_candidates_give_a_sample_at_the_rates_of_the_rule(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     n = 200_000
-    monkeypatch.setattr("pais.data.engines.spark.MOST_NUMBERS", n // 4)
+    monkeypatch.setattr("pais.data.engines.partition.MOST_NUMBERS", n // 4)
     halves = spark.range(n, numPartitions=5).selectExpr("if(id % 2 = 0, 1.0d, 3.0d) as x")
     rule = CoresetRule(sample_size=0.1 * n, n_rows=n, mean_square_norm=5.0, radius=RADIUS)
     ball = Ball(radius=RADIUS)
@@ -85,7 +85,7 @@ def test_a_rule_that_may_keep_other_rows_than_the_candidates_reads_all_rows(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     n = 10_000
-    monkeypatch.setattr("pais.data.engines.spark.MOST_NUMBERS", n // 4)
+    monkeypatch.setattr("pais.data.engines.partition.MOST_NUMBERS", n // 4)
     engine = source(spark.range(n, numPartitions=2).selectExpr("id * 1.0d as x")).collecting(None)
     for action in (engine.fold_and_collect, engine.fold_again):
         action(Rows(), seeded=False)

@@ -1,4 +1,8 @@
-"""Blocks of rows that an engine processes in a pass, stored by rows or by columns. Secret."""
+"""Blocks of rows that an engine processes in a pass, stored by rows or by columns. Secret.
+
+A block measures its rows, adds them up by octave of their norms, and gathers the rows that a sample may keep. `Screen`
+tells which rows those are, from the first bits of their draws.
+"""
 
 from __future__ import annotations
 
@@ -163,8 +167,16 @@ class Block(ABC):
         """Return the norms of all rows, relative to the ball's center; NaN for rows that are not finite."""
 
     @abstractmethod
+    def _rough_powers(self, ball: Ball) -> FloatArray:
+        """Return the powers of all rows, up to rounding; infinite or NaN where they overflow or are not finite."""
+
     def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
         """Return the bin of the norm of each row about the center; the number of bins if the row is not finite."""
+
+        def norms_at(index: Index) -> FloatArray:
+            return _widest(ball).norms(self.taken(index, ball))
+
+        return bins_of_powers(self._rough_powers(ball), bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
 
     def mass_in_bins(self, ball: Ball) -> IntArray:
         """Return the total mass of the finite rows in each bin of norms, in steps."""
@@ -206,9 +218,28 @@ class Block(ABC):
         rows[np.isnan(rows[:, 0])] = 0.0  # [note: engines-2]
         add_steps(sums, np.trunc(rows, out=rows), octave, np.unique(octave))
 
-    @abstractmethod
     def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
         """Add the steps of the rows in the main octaves, which have steps of one size; `far` may not be finite."""
+        size, factor = max(1, _PIECE_NUMBERS // self.n_features), steps_per_unit(main[:1])
+        scratch = self._scratch(min(size, self.n_rows))
+        for start in range(0, self.n_rows, size):
+            piece = slice(start, min(start + size, self.n_rows))
+            steps = scratch[: piece.stop - start]
+            self._scale(ball, piece, factor, steps)
+            if self.masses is not None:
+                steps *= (self.masses[piece] * self.mass_step)[:, None]
+            np.trunc(steps, out=steps)
+            first, last = np.searchsorted(far, (piece.start, piece.stop))
+            steps[far[first:last] - start] = 0.0  # [note: engines-3]
+            add_steps(sums, steps, octave[piece], main)
+
+    @abstractmethod
+    def _scratch(self, n_rows: int) -> FloatArray:
+        """Return an empty array for so many rows, stored in the order of the block."""
+
+    @abstractmethod
+    def _scale(self, ball: Ball, piece: slice, factor: FloatArray, out: FloatArray) -> None:
+        """Write a piece of the rows, relative to the ball's center and multiplied by a factor."""
 
     def _masses_by(self, bins: Bins, n_bins: int) -> IntArray:
         if self.masses is None:
@@ -233,12 +264,19 @@ class Block(ABC):
     def columns(self) -> Sequence[NDArray[np.generic]]:
         """Return all rows as one array per column, without copying."""
 
-    @abstractmethod
     def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
         """Return the positions of the rows that pass the screen, and these rows, shifted, as an array of shape (m, d).
 
         With `read_all`, the block measures every row, and fewer rows pass. Rows that are not finite may pass.
         """
+        ball = screen.ball
+        if read_all:
+            index = screen.by_power(self._rough_powers(ball), first)
+            return index, self.taken(index, ball)
+        index = screen.by_bits(first)
+        shifted = self.taken(index, ball)
+        passing = screen.by_power(ball.rough_powers(shifted), first[index])
+        return index[passing], shifted.take(passing, axis=0)
 
 
 class RowBlock(Block):
@@ -265,25 +303,14 @@ class RowBlock(Block):
         # `take` has made a copy, so the center is subtracted in place.
         return rows if ball.center is None else np.subtract(rows, np.asarray(ball.center), out=rows)
 
-    def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
-        def norms_at(index: Index) -> FloatArray:
-            return _widest(ball).norms(self.taken(index, ball))
+    def _rough_powers(self, ball: Ball) -> FloatArray:
+        return ball.rough_powers_of(self._rows)
 
-        power = ball.rough_powers_of(self._rows)
-        return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
+    def _scratch(self, n_rows: int) -> FloatArray:
+        return np.empty((n_rows, self.n_features))
 
-    def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
-        size, factor = max(1, _PIECE_NUMBERS // self.n_features), steps_per_unit(main[:1])
-        scratch = np.empty((min(size, self.n_rows), self.n_features))
-        for start in range(0, self.n_rows, size):
-            piece = slice(start, start + size)
-            rows = ball.shift(self._rows[piece])
-            steps = np.multiply(rows, factor, out=scratch[: len(rows)])
-            if self.masses is not None:
-                steps *= (self.masses[piece] * self.mass_step)[:, None]
-            np.trunc(steps, out=steps)
-            steps[_between(far, piece)] = 0.0  # [note: engines-3]
-            add_steps(sums, steps, octave[piece], main)
+    def _scale(self, ball: Ball, piece: slice, factor: FloatArray, out: FloatArray) -> None:
+        np.multiply(ball.shift(self._rows[piece]), factor, out=out)
 
     def part(self, index: Index) -> Block:
         return RowBlock(self._rows.take(index, axis=0), self.identity.take(index, axis=0))
@@ -293,13 +320,6 @@ class RowBlock(Block):
 
     def columns(self) -> Sequence[NDArray[np.generic]]:
         return list(self._rows.T)
-
-    def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
-        if not read_all:
-            index = screen.by_bits(first)
-            return _screened(index, self.taken(index, screen.ball), screen, first)
-        index = screen.by_power(screen.ball.rough_powers_of(self._rows), first)
-        return index, self.taken(index, screen.ball)
 
 
 class ColumnBlock(Block):
@@ -325,36 +345,19 @@ class ColumnBlock(Block):
 
     def all_norms(self, ball: Ball) -> FloatArray:
         if ball.order not in (1.0, 2.0):
-            return self._by_rows().all_norms(ball)
-        return ball.norms_of_powers(self._powers(ball), len(self._columns))
+            return ball.norms(ball.shift(self.rows()))
+        return ball.norms_of_powers(self._rough_powers(ball), len(self._columns))
 
     def taken(self, index: Index, ball: Ball) -> FloatArray:
         return self._gathered(index, ball)
 
-    def norm_bins(self, ball: Ball, bins_per_octave: int = BINS_PER_OCTAVE) -> Bins:
-        if ball.order not in (1.0, 2.0):
-            return self._by_rows().norm_bins(ball, bins_per_octave)
-        power = self._powers(ball)
+    def _scratch(self, n_rows: int) -> FloatArray:
+        return np.empty((self.n_features, n_rows)).T
 
-        def norms_at(index: Index) -> FloatArray:
-            return _widest(ball).norms_of_powers(power.take(index), len(self._columns))
-
-        return bins_of_powers(power, bins_per_octave, squared=ball.order == 2.0, norms_at=norms_at)
-
-    def _add_main(self, sums: IntArray, ball: Ball, octave: Bins, main: Bins, far: Index) -> None:
-        size, factor = max(1, _PIECE_NUMBERS // self.n_features), steps_per_unit(main[:1])
-        scratch = np.empty((self.n_features, min(size, self.n_rows)))
-        for start in range(0, self.n_rows, size):
-            piece = slice(start, min(start + size, self.n_rows))
-            steps = scratch[:, : piece.stop - start]
-            for number, column in enumerate(self._columns):
-                center = 0.0 if ball.center is None else ball.center[number]
-                np.multiply(column[piece] - center if center else column[piece], factor, out=steps[number])
-            if self.masses is not None:
-                steps *= self.masses[piece] * self.mass_step
-            np.trunc(steps, out=steps)
-            steps[:, _between(far, piece)] = 0.0
-            add_steps(sums, steps.T, octave[piece], main)
+    def _scale(self, ball: Ball, piece: slice, factor: FloatArray, out: FloatArray) -> None:
+        for number, column in enumerate(self._columns):
+            center = 0.0 if ball.center is None else ball.center[number]
+            np.multiply(column[piece] - center if center else column[piece], factor, out=out[:, number])
 
     def part(self, index: Index) -> Block:
         return ColumnBlock([column.take(index) for column in self._columns], self.identity.take(index, axis=0))
@@ -364,20 +367,6 @@ class ColumnBlock(Block):
 
     def columns(self) -> Sequence[NDArray[np.generic]]:
         return self._columns
-
-    def survivors(self, screen: Screen, first: NDArray[np.uint8], *, read_all: bool) -> tuple[Index, FloatArray]:
-        if not read_all:
-            index = screen.by_bits(first)
-            return _screened(index, self._gathered(index, screen.ball), screen, first)
-        if screen.ball.order in (1.0, 2.0):
-            index = screen.by_power(self._powers(screen.ball), first)
-            return index, self._gathered(index, screen.ball)
-        return self._by_rows().survivors(screen, first, read_all=True)
-
-    def _by_rows(self) -> RowBlock:
-        block = RowBlock(self.rows(), self.identity)
-        block.masses, block.mass_step = self.masses, self.mass_step
-        return block
 
     def _gathered(self, index: Index | None, ball: Ball | None) -> FloatArray:
         """Return the rows at `index`, or all rows, as a row-major array, relative to the center if a ball is given."""
@@ -391,8 +380,10 @@ class ColumnBlock(Block):
                 gathered[number] -= ball.center[number]
         return np.ascontiguousarray(gathered.T)
 
-    def _powers(self, ball: Ball) -> FloatArray:
-        """Return sums of squares (order 2) or of absolute values (order 1), with NaN for rows that are not finite."""
+    def _rough_powers(self, ball: Ball) -> FloatArray:
+        """Return the powers, of orders 1 and 2 in the fixed order, with NaN for rows that are not finite."""
+        if ball.order not in (1.0, 2.0):
+            return ball.rough_powers_of(self.rows())
         power = np.empty(self.n_rows)
         with np.errstate(all="ignore"):
             for start in range(0, self.n_rows, _PIECE_ROWS):
@@ -408,18 +399,6 @@ class ColumnBlock(Block):
         if ball.center is not None:
             numbers = np.subtract(numbers, ball.center[column], out=out)
         return np.multiply(numbers, numbers, out=out) if ball.order == 2.0 else np.abs(numbers, out=out)
-
-
-def _screened(index: Index, shifted: FloatArray, screen: Screen, first: NDArray[np.uint8]) -> tuple[Index, FloatArray]:
-    """Drop the rows that the screen rules out by their powers."""
-    passing = screen.by_power(screen.ball.rough_powers(shifted), first[index])
-    return index[passing], shifted.take(passing, axis=0)
-
-
-def _between(index: Index, piece: slice) -> Index:
-    """Return the sorted positions that lie in a piece, relative to its start."""
-    first, last = np.searchsorted(index, (piece.start, piece.stop))
-    return np.asarray(index[first:last] - piece.start)
 
 
 def _widest(ball: Ball) -> Ball:

@@ -48,10 +48,8 @@ from pais.errors import DataError
 T = TypeVar("T")
 Stamp = tuple[int | None, int | None]
 
-# Rows decoded and processed at a time.
-_BATCH_ROWS = 1 << 17
-
-_CSV_BLOCK_BYTES = 1 << 22
+# Rows, or bytes of text, decoded and processed at a time. Chosen by eye: few calls, and a few MB for each thread.
+_BATCH_ROWS, _CSV_BLOCK_BYTES = 1 << 17, 1 << 22
 
 # The first lines of a CSV file, which show how it is written, and the bytes that are read for them.
 _FIRST_LINES, _FIRST_BYTES = 1000, 1 << 18

@@ -347,7 +347,7 @@ class SampleTask(Task):
             kept = self.sampling.keep(block, self.screen, self._bits)
         if len(kept.rows) == 0:
             return None
-        return answer_with(kept.rows, kept.weights, _columns(carried.take(pa.array(kept.index))))
+        return _rows_answer(kept.rows, kept.weights, _columns(carried.take(pa.array(kept.index))))
 
     def _kept_units(self, block: Block, members: Members) -> KeptRows:
         """Sample the units of a block. A draw depends on the id alone, so another attempt keeps the same units."""
@@ -360,6 +360,118 @@ class SampleTask(Task):
     def end(self) -> pa.RecordBatch | None:
         """Return an empty note if the partition had rows, even if none of them was kept."""
         return None if self._schema is None else _note("", self._schema)
+
+
+#: Numbers that the candidates, which go to the driver, are expected to have at most: 32 MB.
+MOST_NUMBERS = 1 << 22
+
+
+def ceiling_for(n_numbers: int) -> int:
+    """The largest first 8 bits of a candidate, for a table of so many numbers; -1 if it is too large for candidates.
+
+    It depends on no bit, so the bits of the candidates are fair.
+    """
+    return int(min(256 * MOST_NUMBERS // max(n_numbers, 1), 256)) - 1  # [note: spark-3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Fold):
+    """A fold, and the number of rows after its last number."""
+
+    fold: Fold
+
+    @property
+    def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
+        return self.fold.uses_masses
+
+    def of(self, block: Block) -> NDArray[Any]:
+        return np.append(self.fold.of(block), block.n_rows)
+
+
+@dataclass(kw_only=True, repr=False)
+class CandidatesTask(FoldTask):
+    """Add the contributions of rows, and send back the finite rows whose first bits are at most a ceiling, with them.
+
+    Notes
+    -----
+    Guarantee. As in a sample, the first bits of a row are determined by the key, the partition and the row id, so every
+    attempt at a task sends the same candidates: `tests/unit/data/engines/test_spark_candidates.py`.
+    """
+
+    ceiling: int
+    n_features: int
+    key: bytes
+    _bits: SecretBits = field(init=False)
+    _ids: RowIds = field(init=False)
+
+    def begin(self, partition: int) -> None:
+        self._bits = SecretBits(self.key, partition=partition)
+        self._ids = RowIds(self.key, partition=partition, n_features=self.n_features)
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        block, _ = self.reading.block(batch)
+        self.add(block)
+        if block.n_rows == 0:
+            return None
+        first = self._bits.first(self._ids.of(block.columns()))
+        index = np.flatnonzero(first <= self.ceiling)
+        candidates = block.part(index)
+        finite = candidates.finite()
+        if not finite.any():
+            return None
+        rows = candidates.rows().astype(np.float64, copy=False)[finite]
+        return _rows_answer(rows, first.take(index[finite]).astype(np.float64), {})
+
+
+@dataclass(kw_only=True, repr=False)
+class UnitTask(Task):
+    """Pass batches on to other work so that all rows of a unit are in one batch.
+
+    Spark has put the rows of a unit into one partition and sorted them by unit. So only the last unit of a batch can
+    continue in the next one. Its rows wait here until the unit is complete.
+    """
+
+    task: Task
+    position: int
+    _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
+
+    def begin(self, partition: int) -> None:
+        self.task.begin(partition)
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
+        if batch.num_rows == 0:
+            return None
+        ids = batch.column(self.position)
+        self._require_sorted(ids)
+        last = pc.equal(ids, ids[len(ids) - 1])
+        start = int(pc.index(last, pa.scalar(True)).as_py())
+        if start == 0 and self._waiting and self._waiting[-1].column(self.position)[0].equals(ids[0]):
+            self._waiting.append(batch)
+            return None
+        complete = [*self._waiting, batch.slice(0, start)]
+        self._waiting = [batch.slice(start)]
+        whole = _joined(complete)
+        return self.task.take(whole) if whole.num_rows else None
+
+    def _require_sorted(self, ids: pa.Array) -> None:
+        """Raise if the units are not in order: the rows of a unit could then be apart, and would weigh too much."""
+        ascending = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()
+        if self._waiting:
+            last = self._waiting[-1].column(self.position)[0]
+            ascending = ascending and pc.less_equal(last, ids[0]).as_py()
+        if not ascending:
+            raise DataError("Spark did not sort the rows by unit. Store the ids as integers or as plain text.")
+
+    def end(self) -> pa.RecordBatch | None:
+        rest = self.task.take(_joined(self._waiting)) if self._waiting else None
+        answers = [answer for answer in (rest, self.task.end()) if answer is not None]
+        return _joined(answers) if answers else None
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one batch."""
+    columns = zip(*(batch.columns for batch in batches), strict=True)
+    return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
 
 
 def _note(note: str, schema: pa.Schema) -> pa.RecordBatch:
@@ -377,7 +489,7 @@ def _answer(content: pa.Array, weight: pa.Array, note: str | None, carried: dict
     return pa.RecordBatch.from_pydict({"content": content, "weight": weight, "note": notes, **carried})
 
 
-def answer_with(rows: FloatArray, weights: FloatArray, carried: dict[str, pa.Array]) -> pa.RecordBatch:
+def _rows_answer(rows: FloatArray, weights: FloatArray, carried: dict[str, pa.Array]) -> pa.RecordBatch:
     """Return a batch that sends rows back, each as the bytes of its numbers."""
     n_rows, width = rows.shape
     starts = np.arange(n_rows + 1, dtype=np.int64) * (8 * width)

@@ -1,6 +1,6 @@
 """Engine for Spark: workers process each partition in place and send back only sums and sampled rows.
 
-Only the modules `spark*.py` import Spark. The code that runs on the workers is in `partition.py`.
+This is the code of the driver, and the only module that imports Spark. The code of the workers is in `partition.py`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,28 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyspark import cloudpickle
-from pyspark.logger import PySparkLogger
-from pyspark.ml.functions import vector_to_array
-from pyspark.sql import (
-    functions as F,  # noqa: N812  # the name every Spark programmer knows
-    types as kinds,
-)
-from pyspark.sql.pandas.types import to_arrow_type
 
-from pais._base.randomness import BitSource, KeyedBits, RandomState, SecretBits, SecureBits, row_bits
+try:
+    from pyspark import cloudpickle
+    from pyspark.logger import PySparkLogger
+    from pyspark.ml.functions import vector_to_array
+    from pyspark.sql import (
+        SparkSession,
+        functions as F,  # noqa: N812  # the name every Spark programmer knows
+        types as kinds,
+    )
+    from pyspark.sql.pandas.types import to_arrow_type
+except ImportError:
+    raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
+
+from pais._base.randomness import BitSource, KeyedBits, RandomState, SecureBits, row_bits
 from pais._base.validate import attempt
 from pais._version import __version__
 from pais.data.cells import MISSING_WORDS, is_text_column
@@ -40,17 +45,19 @@ from pais.data.checks import listed, require_numeric
 from pais.data.columns import Columns, Layout
 from pais.data.dialect import Dialect, is_csv, no_csv, require_header, require_separator, separator_in
 from pais.data.engines.base import Engine, Fold, KeptRows, PeopleFold, Sampling, WeightedRows, join
-from pais.data.engines.blocks import Block, RowBlock, empty_block
+from pais.data.engines.blocks import RowBlock, empty_block
 from pais.data.engines.local import Candidates
 from pais.data.engines.partition import (
+    CandidatesTask,
+    Counted,
     FoldTask,
     Numbering,
     Reading,
-    RowIds,
     SampleTask,
     Task,
+    UnitTask,
     VectorsTask,
-    answer_with,
+    ceiling_for,
     label_batches,
     rows_of,
 )
@@ -177,118 +184,6 @@ def larger_batches(session: Any, n_features: int) -> Iterator[None]:
             session.conf.unset(_BATCH_SETTING)
         else:
             session.conf.set(_BATCH_SETTING, before)
-
-
-#: Numbers that the candidates, which go to the driver, are expected to have at most: 32 MB.
-MOST_NUMBERS = 1 << 22
-
-
-def ceiling_for(n_numbers: int) -> int:
-    """The largest first 8 bits of a candidate, for a table of so many numbers; -1 if it is too large for candidates.
-
-    It depends on no bit, so the bits of the candidates are fair.
-    """
-    return int(min(256 * MOST_NUMBERS // max(n_numbers, 1), 256)) - 1  # [note: spark-3]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Counted(Fold):
-    """A fold, and the number of rows after its last number."""
-
-    fold: Fold
-
-    @property
-    def uses_masses(self) -> bool:  # type: ignore[override]  # follows from the fold
-        return self.fold.uses_masses
-
-    def of(self, block: Block) -> NDArray[Any]:
-        return np.append(self.fold.of(block), block.n_rows)
-
-
-@dataclass(kw_only=True, repr=False)
-class CandidatesTask(FoldTask):
-    """Add the contributions of rows, and send back the finite rows whose first bits are at most a ceiling, with them.
-
-    Notes
-    -----
-    Guarantee. As in a sample, the first bits of a row are determined by the key, the partition and the row id, so every
-    attempt at a task sends the same candidates: `tests/unit/data/engines/test_spark_candidates.py`.
-    """
-
-    ceiling: int
-    n_features: int
-    key: bytes
-    _bits: SecretBits = field(init=False)
-    _ids: RowIds = field(init=False)
-
-    def begin(self, partition: int) -> None:
-        self._bits = SecretBits(self.key, partition=partition)
-        self._ids = RowIds(self.key, partition=partition, n_features=self.n_features)
-
-    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        block, _ = self.reading.block(batch)
-        self.add(block)
-        if block.n_rows == 0:
-            return None
-        first = self._bits.first(self._ids.of(block.columns()))
-        index = np.flatnonzero(first <= self.ceiling)
-        candidates = block.part(index)
-        finite = candidates.finite()
-        if not finite.any():
-            return None
-        rows = candidates.rows().astype(np.float64, copy=False)[finite]
-        return answer_with(rows, first.take(index[finite]).astype(np.float64), {})
-
-
-@dataclass(kw_only=True, repr=False)
-class UnitTask(Task):
-    """Pass batches on to other work so that all rows of a unit are in one batch.
-
-    Spark has put the rows of a unit into one partition and sorted them by unit. So only the last unit of a batch can
-    continue in the next one. Its rows wait here until the unit is complete.
-    """
-
-    task: Task
-    position: int
-    _waiting: list[pa.RecordBatch] = field(default_factory=list, init=False)
-
-    def begin(self, partition: int) -> None:
-        self.task.begin(partition)
-
-    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch | None:
-        if batch.num_rows == 0:
-            return None
-        ids = batch.column(self.position)
-        self._require_sorted(ids)
-        last = pc.equal(ids, ids[len(ids) - 1])
-        start = int(pc.index(last, pa.scalar(True)).as_py())
-        if start == 0 and self._waiting and self._waiting[-1].column(self.position)[0].equals(ids[0]):
-            self._waiting.append(batch)
-            return None
-        complete = [*self._waiting, batch.slice(0, start)]
-        self._waiting = [batch.slice(start)]
-        whole = _joined(complete)
-        return self.task.take(whole) if whole.num_rows else None
-
-    def _require_sorted(self, ids: pa.Array) -> None:
-        """Raise if the units are not in order: the rows of a unit could then be apart, and would weigh too much."""
-        ascending = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()
-        if self._waiting:
-            last = self._waiting[-1].column(self.position)[0]
-            ascending = ascending and pc.less_equal(last, ids[0]).as_py()
-        if not ascending:
-            raise DataError("Spark did not sort the rows by unit. Store the ids as integers or as plain text.")
-
-    def end(self) -> pa.RecordBatch | None:
-        rest = self.task.take(_joined(self._waiting)) if self._waiting else None
-        answers = [answer for answer in (rest, self.task.end()) if answer is not None]
-        return _joined(answers) if answers else None
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join batches of one schema to one batch."""
-    columns = zip(*(batch.columns for batch in batches), strict=True)
-    return pa.RecordBatch.from_arrays([pa.concat_arrays(parts) for parts in columns], schema=batches[0].schema)
 
 
 # Number of rows used to decide whether a CSV column that the user did not name holds text or numbers.
@@ -499,12 +394,6 @@ def _is_vector(kind: Any) -> bool:
     if isinstance(kind, kinds.UserDefinedType):
         return type(kind).__name__ == "VectorUDT"
     return isinstance(kind, kinds.ArrayType) and _is_number(kind.elementType)
-
-
-try:
-    from pyspark.sql import SparkSession, types as kinds
-except ImportError:
-    raise ImportError("Spark DataFrames need the extra pais[spark]. Run: pip install 'pais[spark]'") from None
 
 
 # Skip lines whose number of cells differs from the header's, whichever columns are read. Quotes work as in Arrow.

@@ -24,7 +24,7 @@ from pais.errors import DataError
 
 T = TypeVar("T")
 
-#: Rows that a query is asked to return at a time.
+#: Rows that a query is asked to return at a time. Chosen by eye.
 BATCH_ROWS = 1 << 16
 
 

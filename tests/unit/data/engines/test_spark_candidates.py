@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 from pais.data.columns import Columns, Layout
 from pais.data.engines.base import Fold
 from pais.data.engines.blocks import Block, RowBlock
-from pais.data.engines.partition import Reading, over_partition, rows_of
-from pais.data.engines.spark import MOST_NUMBERS, CandidatesTask, Counted, ceiling_for
+from pais.data.engines.partition import (
+    MOST_NUMBERS,
+    CandidatesTask,
+    Counted,
+    Reading,
+    ceiling_for,
+    over_partition,
+    rows_of,
+)
 
 N, D, KEY = 20_000, 3, bytes(range(32))
 Floats = NDArray[np.float64]
