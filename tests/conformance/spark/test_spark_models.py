@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.conformance.replay_cases import STORES, Case, arrow, plain
+from tests.support.replay_cases import STORES, Case, arrow, plain
 
 import pais
 from tests.conformance.schema_rows import people
