@@ -10,7 +10,6 @@ bounds: least squares, or maximum likelihood. No model of these tables is right,
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +19,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import pais
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table
+from benchmarks.tables import Cell, Table, parser, run
 
 FloatArray = NDArray[np.float64]
 
@@ -99,44 +96,37 @@ class Known:
         return np.column_stack(parts), groups
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    state = source_state()
-    # The fits are many, no ledger holds them, and some tables are too small for their noise.
-    warnings.simplefilter("ignore", UserWarning)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    fits = options.seeds
     table = Table(
-        name="models",
-        prefix="coverage-",
+        name="coverage-models",
         title="Coverage of the coefficients of regressions",
         shown=(
             *("model", "data", "rows", "epsilon", "least coverage", "coverage of intervals", "hidden by noise"),
             *("clearly not zero", "false claims", "score", "score, not private", "fits", "result"),
         ),
+        remarks=[
+            f"{fits} fits in each cell, and {round(MORE * fits)} if the least coverage of these is below {CLEAR}.",
+            "Coverage: share of the fits in which the interval of two standard errors holds the coefficient of the "
+            "same model without privacy on all rows, within the stated bounds. The least one is over the coefficients; "
+            "a fit that calls a coefficient hidden by noise shows no interval, and counts as covered there. The "
+            "coverage of intervals is over all intervals that were shown.",
+            "False claims: share of coefficients of columns without effect that are called clearly different from "
+            f"zero; every fit uses a new table, and there are {round(NULL_FITS * fits)} of them, so that chance hardly "
+            "decides.",
+            "Score: R^2, or accuracy, on rows of the table.",
+            f"Met: least coverage of {LEAST}, and at most {MOST_FALSE} false claims.",
+            "Bounds of Song and Covertype are quantiles of the rows, at no price, because we do not know these columns "
+            "as their owners do. Song is a sample of a quarter of the rows.",
+        ],
     )
-    fits = 5 if options.quick else options.fits
-    with Progress(console=console, transient=True) as progress:
-        cells = [(model, known) for model in options.models for known in tables(options.data, options.quick)]
-        for model, known in progress.track(cells):
-            table.rows += [_row(model, known, epsilon, fits) for epsilon in options.epsilon]
-    table.remarks += [
-        f"{fits} fits in each cell, and {round(MORE * fits)} if the least coverage of these is below {CLEAR}.",
-        "Coverage: share of the fits in which the interval of two standard errors holds the coefficient of the same "
-        "model without privacy on all rows, within the stated bounds. The least one is over the coefficients; a fit "
-        "that calls a coefficient hidden by noise shows no interval, and counts as covered there. The coverage of "
-        "intervals is over all intervals that were shown.",
-        "False claims: share of coefficients of columns without effect that are called clearly different from zero; "
-        f"every fit uses a new table, and there are {round(NULL_FITS * fits)} of them, so that chance hardly decides.",
-        "Score: R^2, or accuracy, on rows of the table.",
-        f"Met: least coverage of {LEAST}, and at most {MOST_FALSE} false claims.",
-        "Bounds of Song and Covertype are quantiles of the rows, at no price, because we do not know these columns as "
-        "their owners do. Song is a sample of a quarter of the rows.",
-        f"Measured at {state}.",
-    ]
-    table.publish(options.out, console)
+    cells = [(model, known) for model in options.only for known in known_tables(options.data, options.quick)]
+    for model, known in progress.track(cells):
+        table.rows += [_row(model, known, epsilon, fits) for epsilon in options.epsilon]
+    yield table
 
 
-def tables(data: Path, quick: bool) -> Iterator[Known]:
+def known_tables(data: Path, quick: bool) -> Iterator[Known]:
     """Tables about people and trees, and made-up ones that no line fits."""
     adult = pd.read_parquet(data / "adult.parquet")[list(ADULT)].dropna()
     for name, fact in ADULT.items():
@@ -252,16 +242,7 @@ def _not_private(model: str, known: Known) -> tuple[FloatArray, float]:
     return values, float(fitted.score(standard, y))
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few fits on small tables")
-    parser.add_argument("--fits", type=int, default=100, help="fits in each cell")
-    parser.add_argument("--models", nargs="+", choices=("linear", "logistic"), default=("linear", "logistic"))
-    parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    made = parser(__doc__, seeds=100, only=("linear", "logistic"))
+    made.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS, help="guarantees")
+    run(made.parse_args(), tables)

@@ -40,7 +40,7 @@ def traced(call: Callable[[], object]) -> Counter[str]:
         call()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # The type stubs leave out None.
+        threading.setprofile(None)
     return modules
 
 

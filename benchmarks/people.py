@@ -8,8 +8,8 @@ repeated.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -17,13 +17,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 from sklearn.cluster import KMeans
 
 import pais
-from benchmarks.state import source_state
-from benchmarks.tables import Table, verdict
+from benchmarks.tables import Table, parser, run, verdict
 from pais import KMeansSettings, KMeansValue, Schema
 from pais._base.numerics import FloatArray
 from pais.data.example import BOUNDS, REGIONS
@@ -40,39 +38,17 @@ ADULT: dict[str, object] = {
     "capital_loss": (0, 5_000),
     "sex": ["Female", "Male"],
     "marital_status": [
-        "Divorced",
-        "Married-AF-spouse",
-        "Married-civ-spouse",
-        "Married-spouse-absent",
-        "Never-married",
-        "Separated",
-        "Widowed",
+        *("Divorced", "Married-AF-spouse", "Married-civ-spouse", "Married-spouse-absent", "Never-married"),
+        *("Separated", "Widowed"),
     ],
     "workclass": [
-        "Federal-gov",
-        "Local-gov",
-        "Never-worked",
-        "Private",
-        "Self-emp-inc",
-        "Self-emp-not-inc",
-        "State-gov",
+        *("Federal-gov", "Local-gov", "Never-worked", "Private", "Self-emp-inc", "Self-emp-not-inc", "State-gov"),
         "Without-pay",
     ],
     "occupation": [
-        "Adm-clerical",
-        "Armed-Forces",
-        "Craft-repair",
-        "Exec-managerial",
-        "Farming-fishing",
-        "Handlers-cleaners",
-        "Machine-op-inspct",
-        "Other-service",
-        "Priv-house-serv",
-        "Prof-specialty",
-        "Protective-serv",
-        "Sales",
-        "Tech-support",
-        "Transport-moving",
+        *("Adm-clerical", "Armed-Forces", "Craft-repair", "Exec-managerial", "Farming-fishing", "Handlers-cleaners"),
+        *("Machine-op-inspct", "Other-service", "Priv-house-serv", "Prof-specialty", "Protective-serv", "Sales"),
+        *("Tech-support", "Transport-moving"),
     ],
     "income_class": ["<=50K", ">50K"],
 }
@@ -89,7 +65,6 @@ class People:
     numeric: tuple[str, ...]
     n_clusters: int
     unit: str | None = None
-    floors: dict[int, float] = field(default_factory=dict)
 
     @cached_property
     def schema(self) -> Schema:
@@ -166,23 +141,12 @@ def restated(centers: FloatArray, found: Schema, stated: Schema) -> FloatArray:
     return moved
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
     table = Table(
         name="people",
-        prefix="",
         title="Tables about people: cost in the scaled space over scikit-learn",
         shown=(
-            "data",
-            "columns",
-            "unit",
-            "epsilon",
-            "median",
-            "upper decile",
-            "compared with",
-            "ratio",
-            "target",
+            *("data", "columns", "unit", "epsilon", "median", "upper decile", "compared with", "ratio", "target"),
             "result",
         ),
         remarks=[
@@ -191,13 +155,12 @@ def main() -> None:
             "'own space' of the CSV has the cost over scikit-learn in the space of the found bounds.",
             "Below 1: the best of ten runs of scikit-learn is a local optimum that the private fit improves on.",
             "Per person: every person has mass 1, divided among the rows, also for scikit-learn.",
+            f"Medians of {options.seeds} runs.",
         ],
     )
-    with Progress(console=console, transient=True) as progress:
-        for data in data_sets(options.data):
-            add_rows(table, data, options.seeds, progress)
-    table.remarks.append(f"Medians of {options.seeds} runs. Measured at {source_state()}.")
-    table.publish(options.out, console)
+    for data in data_sets(options.data):
+        add_rows(table, data, options.seeds, progress)
+    yield table
 
 
 def data_sets(directory: Path) -> list[People]:
@@ -254,13 +217,5 @@ def add_rows(table: Table, data: People, seeds: int, progress: Progress) -> None
             stated = median
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=20, help="runs of each cell")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of adult.parquet")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    run(parser(__doc__, seeds=20).parse_args(), tables)

@@ -1,7 +1,7 @@
-"""The speed of fits and of their parts, as ratios within one run, and the memory of a fit.
+"""The speed of fits and of their parts in memory, as ratios within one run, and the memory of a fit.
 
 ``python -m benchmarks.speed --only small kernels`` for a look, without ``--only`` for all. Every line compares two jobs
-that took turns in a shuffled order. Times depend on the machine; ratios of jobs that take turns travel.
+that took turns in a shuffled order. Seconds depend on the machine more than ratios of jobs that take turns.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import Progress
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
 
 import pais
 from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray, source_of
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table, verdict
+from benchmarks.regression_sets import LARGE
+from benchmarks.tables import Cell, Table, parser, run, verdict
 from benchmarks.timing import Run, compared, interleaved, resident_peak, traced_peak
 from experiments.paper.datasets import preprocess
 from experiments.paper.formats import read_parquet
@@ -40,11 +39,12 @@ BOXES = {"blobs": 10.0, "near blobs": 2.5}
 SMALL, SMALL_CLUSTERS = (5_000, 5), 6
 KERNEL_ROWS = (566_486, 54)
 SAMPLE_SIZE = 20_000
-TURNS = {"blobs": 5, "covertype": 3, "costs": 5, "kernels": 10, "small": 30}
-# Columns of text that the table needs.
-WIDTH = 190
-MEMORY_TARGET, COST_TARGET = 0.15, 1.003
+TURNS = {"blobs": 5, "covertype": 3, "costs": 5, "kernels": 10, "small": 30, "models": 7}
+MEMORY_TARGET, COST_TARGET, MODEL_TARGET = 0.15, 1.003, 0.5
 DEFAULT, STATED, SKLEARN = "default fit, nothing stated", "fit, radius, center and norms stated", "scikit-learn KMeans"
+
+#: Lines of the table of k-means about one kind of rows.
+Part = Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cell]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +67,19 @@ class Group:
     warm: bool = False
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
-    # Before the runs: the sources may be edited meanwhile.
-    state, load = source_state(), os.getloadavg()[0]
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    # The fits are many, and no ledger holds them.
-    warnings.simplefilter("ignore", UserWarning)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    parts = [part for name, part in PARTS.items() if name in options.only]
+    if parts:
+        yield kmeans_table(parts, options, progress)
+    if "pca" in options.only:
+        yield pca_table(options, progress)
+    if "regression" in options.only:
+        yield regression_table(options, progress)
+
+
+def kmeans_table(parts: list[Part], options: argparse.Namespace, progress: Progress) -> Table:
     table = Table(
         name="speed",
-        prefix="",
         title="Speed and memory of fits and their parts, epsilon 1",
         shown=("data", "job", "compared with", "ms", "its ms", "ratio", "quartiles", "of minima", "target", "result"),
         remarks=[
@@ -93,15 +94,14 @@ def main() -> None:
             "Passes against einsum norms have no target: the norms alone take about as long as memory needs to deliver "
             "the rows, and a pass does more with them. Whole fits have targets.",
             "Memory: the peak of a separate process above what it held before the fit, over the bytes of the data.",
+            f"Load average of the minute before the run: {os.getloadavg()[0]:.1f}.",
         ],
     )
-    with Progress(console=console, transient=True) as progress:
-        for name in options.only:
-            for row in PARTS[name](options, progress):
-                table.rows.append(row)
-                progress.console.print(f"[dim]{row['data']}: {row['job']}: {row['ratio']:.3g}")
-    table.remarks += [f"Load average of the minute before the run: {load:.1f}.", f"Measured at {state}."]
-    table.publish(options.out, console)
+    for part in parts:
+        for row in part(options, progress):
+            table.rows.append(row)
+            progress.console.print(f"[dim]{row['data']}: {row['job']}: {row['ratio']:.3g}")
+    return table
 
 
 def timed(group: Group, options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -296,7 +296,7 @@ def sized(name: str, rows: FloatArray) -> str:
     return f"{name}, {rows.shape[0]:,} x {rows.shape[1]}"
 
 
-PARTS: dict[str, Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cell]]]] = {
+PARTS: dict[str, Part] = {
     "blobs": lambda options, progress: blob_lines("blobs", options, progress),
     "near-blobs": lambda options, progress: blob_lines("near blobs", options, progress),
     "covertype": covertype_lines,
@@ -306,14 +306,90 @@ PARTS: dict[str, Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cel
 }
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts of the table")
-    parser.add_argument("--factor", type=int, default=1, help="so many times the usual turns and seeds")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of covertype.parquet")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
-    return parser.parse_args()
+def pca_table(options: argparse.Namespace, progress: Progress) -> Table:
+    """Principal components of Covertype over those of scikit-learn."""
+    rows = np.ascontiguousarray(preprocess(read_parquet(options.data / "covertype.parquet")).rows, dtype=np.float64)
+    facts = stated_facts(rows, np.zeros(rows.shape[1]))
+    radius, norms = facts["radius"], facts["norms"]
+
+    def fit(turn: int, **stated: Any) -> pais.DPPCA:
+        return pais.DPPCA(10, epsilon=1.0 + 1e-6 * turn, delta=DELTA, **stated).fit(rows)
+
+    plan = fit(0, radius=radius, norms=norms).plan_
+    sklearn = "scikit-learn, all rows"
+    jobs: dict[str, Run] = {
+        "fit, radius and norms stated": lambda turn: fit(turn, radius=radius, norms=norms),
+        "run of a plan made before": lambda _: pais.run(plan, rows),
+        "fit, radius stated": lambda turn: fit(turn, radius=radius),
+        "fit, nothing stated": fit,
+        sklearn: lambda _: PCA(10).fit(rows),
+        f"{sklearn}, svd_solver='full'": lambda _: PCA(10, svd_solver="full").fit(rows),
+    }
+    table = Table(
+        name="pca-speed",
+        title=f"Speed: Covertype, {rows.shape[0]:,} x {rows.shape[1]} float64, 10 components, epsilon 1",
+        shown=("job", *RATIO_COLUMNS),
+        remarks=[
+            RATIO_REMARK,
+            "The default of scikit-learn multiplies the rows with themselves, which is the speed of memory for 54 "
+            "columns. A private run reads each row once for its norm, and multiplies the rows of the sample. A plan "
+            "can be made before the rows are there.",
+        ],
+    )
+    targets = dict.fromkeys(list(jobs)[:2], MODEL_TARGET)
+    table.rows = [{"job": job, **cells} for job, cells in ratios(jobs, sklearn, targets, options, progress)]
+    return table
+
+
+def regression_table(options: argparse.Namespace, progress: Progress) -> Table:
+    """Linear regression on a table of the shape of Covertype over that of scikit-learn."""
+    X, y = LARGE[-1].load(options.data)
+    # As many features as the paper has, which are those and the target again.
+    X, y = np.column_stack([X, y])[: KERNEL_ROWS[0]], y[: KERNEL_ROWS[0]]
+    low, high = X.min(axis=0), X.max(axis=0)
+    ends = zip(low.tolist(), np.where(high > low, high, low + 1.0).tolist(), strict=True)
+    columns = {**{f"x{place}": pair for place, pair in enumerate(ends)}, "y": (float(y.min()), float(y.max()))}
+
+    def fit(turn: int, **settings: Any) -> object:
+        return pais.DPLinearRegression(epsilon=1.0 + 1e-6 * turn, delta=DELTA, **settings).fit(X, y)
+
+    sklearn, stated = "scikit-learn LinearRegression", "pais, bounds stated"
+    jobs: dict[str, Run] = {
+        sklearn: lambda _: LinearRegression().fit(X, y),
+        stated: lambda turn: fit(turn, columns=columns),
+        f"{stated}, 5 % of the rows": lambda turn: fit(turn, columns=columns, sample_size=0.05 * len(y)),
+        "pais, nothing stated": fit,
+    }
+    table = Table(
+        name="regression-time",
+        title=f"Time of a fit on {X.shape[0]:,} x {X.shape[1]} in memory",
+        shown=("fit", *RATIO_COLUMNS),
+        remarks=[RATIO_REMARK],
+    )
+    targets = {stated: MODEL_TARGET}
+    table.rows = [{"fit": job, **cells} for job, cells in ratios(jobs, sklearn, targets, options, progress)]
+    return table
+
+
+RATIO_COLUMNS = ("ms", "ms, quartiles", "of minima", "of work", "ratio", "target", "result")
+RATIO_REMARK = (
+    "Medians of turns in shuffled order, secure randomness. Ratio: the median of the ratios to scikit-learn's default "
+    "in a turn. Of minima: smallest time over smallest time. Of work: ratio of the seconds of all threads together, "
+    "which other work on the machine changes less."
+)
+
+
+def ratios(
+    jobs: dict[str, Run], base: str, targets: dict[str, float], options: argparse.Namespace, progress: Progress
+) -> Iterator[tuple[str, dict[str, Cell]]]:
+    """Each job over the base, with its target."""
+    times = interleaved(jobs, progress.track(range(options.factor * TURNS["models"]), description=base))
+    for job, seconds in times.items():
+        cells, target = compared(seconds, times[base]), targets.get(job)
+        yield job, {**cells, "target": target, "result": verdict(float(str(cells["ratio"])), target)}
 
 
 if __name__ == "__main__":
-    main()
+    made = parser(__doc__, only=(*PARTS, "pca", "regression"))
+    made.add_argument("--factor", type=int, default=1, help="so many times the usual turns and seeds")
+    run(made.parse_args(), tables)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow.dataset as pa_dataset
+from rich.progress import Progress
 
 import pais
 from benchmarks.stream import child
-from benchmarks.stream.bench import PREFIX, Bench
-from benchmarks.stream.data import COLUMNS
+from benchmarks.stream.data import COLUMNS, Rows, mixture
 from benchmarks.tables import Table, verdict
 
 EPSILON, DELTA, N_CLUSTERS, SURVEY_SHARE = 1.0, 1e-7, 25, 0.052
@@ -25,31 +26,25 @@ FLAT_TARGET = 1.1
 LEAST_EXTRA = 1 << 22
 
 
-def tables(bench: Bench) -> Iterator[Table]:
-    rows, tiny = bench.mixture(), bench.single("mixture", TINY_ROWS)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    rows = mixture(options, progress)
+    tiny = Rows(kind="mixture", n_rows=TINY_ROWS, n_files=1, cache=options.cache).written(progress)
+    base = child.run("scale", files=tiny.files(), sample_size=TINY_SAMPLE)
     by_size = {}
-    with bench.steps("survey and sample by size", RUNS * (len(SHARES) + 1)) as on_step:
-        base = child.run("scale", on_step, files=tiny.files(), sample_size=TINY_SAMPLE)
-        for n_rows in (round(share * bench.rows) for share in SHARES):
-            # Never more than a share of the rows, so that small sizes can be tried.
-            size = min(SAMPLE_SIZE, n_rows // 10)
-            by_size[n_rows] = child.run("scale", on_step, files=rows.files(n_rows), sample_size=size)
+    for n_rows in progress.track([round(share * options.rows) for share in SHARES], description="sizes"):
+        # Never more than a share of the rows, so that small sizes can be tried.
+        size = min(SAMPLE_SIZE, n_rows // 10)
+        by_size[n_rows] = child.run("scale", files=rows.files(n_rows), sample_size=size)
     yield _memory_table(by_size, base)
     yield _time_table(by_size)
 
 
 def _memory_table(by_size: dict[int, dict[str, Any]], base: dict[str, Any]) -> Table:
     table = Table(
-        name="memory",
-        prefix=PREFIX,
+        name="stream-memory",
         title=f"Peak memory of survey and sample by rows, {COLUMNS} float64 columns",
         shown=(
-            "rows",
-            "raw MB",
-            "peak MB",
-            "over smallest",
-            "peak over a tiny file MB",
-            "extra over smallest",
+            *("rows", "raw MB", "peak MB", "over smallest", "peak over a tiny file MB", "extra over smallest"),
             "result",
         ),
         remarks=[
@@ -88,8 +83,7 @@ def _time_table(by_size: dict[int, dict[str, Any]]) -> Table:
     explained = 1.0 - float(((seconds - line) ** 2).sum() / ((seconds - seconds.mean()) ** 2).sum())
     per_row = seconds / rows
     table = Table(
-        name="time",
-        prefix=PREFIX,
+        name="stream-time",
         title=f"Time of survey and sample by rows, {COLUMNS} float64 columns",
         shown=("rows", "survey s", "sample s", "both s", "CPU s", "ns/row", "plan s", "M rows/s of a pass"),
         remarks=[
@@ -140,5 +134,4 @@ def job(files: list[str], sample_size: float) -> dict[str, float]:
         times.append(time.perf_counter())
         taken = [*np.diff(times).tolist(), time.process_time() - used]
         found = {stage: min(best, now) for (stage, best), now in zip(found.items(), taken, strict=True)}
-        child.step()
     return {**found, "peak": child.peak_bytes()}

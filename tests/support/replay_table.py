@@ -18,8 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.state import source_state, sources
-from benchmarks.tables import Cell, Table
+from benchmarks.tables import RESULTS, Cell, Table, measured_at, sources
 from tests.conformance.replay_cases import Case, drawn
 
 _SHOWN = ("mechanism", "cases", "transcripts", "all rows", "samples", "failures", "result", "seconds")
@@ -129,7 +128,7 @@ def main() -> int:
     by_mechanism: dict[str, list[Outcome]] = {}
     for each in sorted(found, key=lambda each: each.mechanism.lower()):
         by_mechanism.setdefault(each.mechanism, []).append(each)
-    table = Table(name="audit", title="Replay: the move of a record over its price", shown=_SHOWN, prefix="")
+    table = Table(name="audit", title="Replay: the move of a record over its price", shown=_SHOWN)
     table.rows = [line(mechanism, group) for mechanism, group in by_mechanism.items()]
     table.rows.append(line("all", found))
     failed = [each for each in found if each.fails]
@@ -142,7 +141,7 @@ def main() -> int:
         f"Cases are drawn with seed {options.seed}: calls, columns, groups, units, sampling rules, stores, records and "
         "places. In two of three, the values that leave are moved by 3 or 40 scales of their noise.",
         *(f"Failed: {each.name}: moved {each.used:.6g} of the price. {each.problem}" for each in failed[:20]),
-        f"Measured at {source_state()}.",
+        measured_at(),
     ]
     table.publish(options.out, console)
     return int(bool(failed))
@@ -153,7 +152,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=2_000, help="number of random cases")
     parser.add_argument("--seed", type=int, default=0, help="seed of the cases")
     parser.add_argument("--resume", type=Path, help="file of outcomes: those in it are not run again")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the table is written")
     return parser.parse_args()
 
 
