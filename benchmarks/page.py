@@ -39,7 +39,7 @@ _JUDGED = {
     "stream-spark": ("pais / MLlib", "time target"),
 }
 #: Columns that tell rows apart.
-_WORDS = ("data", "job", "fit", "columns", "unit", "frame", "mechanism", "epsilon", "share of rows", "rows")
+_WORDS = ("data", "job", "fit", "columns", "unit", "frame", "mechanism", "share of rows")
 
 
 def names() -> list[str]:
@@ -59,7 +59,7 @@ def rows(name: str, **fixed: str) -> list[Row]:
 def span(found: list[Row], column: str, digits: int = 2, factor: float = 1.0, over: str = "") -> str:
     """Smallest and largest value of a column, or of its quotient with another one."""
     values = [factor * _number(row[column]) / (_number(row[over]) if over else 1.0) for row in found]
-    low, high = f"{min(values):,.{digits}f}", f"{max(values):,.{digits}f}"
+    low, high = (f"{end:.{digits}f}" if end < 1e4 else f"{end:.3g}" for end in (min(values), max(values)))
     return low if low == high else f"{low} to {high}"
 
 
@@ -107,25 +107,27 @@ def results(name: str) -> list[tuple[Row, str, bool]]:
 
 def missed() -> str:
     """A line for each table, or group of a table, with missed targets: how many, and the largest miss."""
-    lines = ["| table | missed | largest miss | measured | target |", "|---|---|---|---|---|"]
+    lines = []
     for name in names():
-        found = results(name)
-        for group, members in groupby(found, lambda one: one[0].get("group", "")):
+        for group, members in groupby(results(name), lambda one: one[0].get("group", "")):
             every = list(members)
             misses = [_miss(name, row, words) for row, words, met in every if not met]
             if misses:
-                _, what, value, target = max(misses)
+                size, what, value, target = max(misses)
                 place = f"[{name}](../benchmarks/results/{name}.md){f', {group}' if group else ''}"
-                lines.append(f"| {place} | {len(misses)} of {len(every)} | {what} | {value:.4g} | {target:.4g} |")
-    return "\n".join(lines)
+                count = f"{len(misses)} of {len(every)}"
+                lines.append((-size, f"| {place} | {count} | {what} | {value:.4g} | {target:.4g} |"))
+    head = ["| table | missed | largest miss | measured | target |", "|---|---|---|---|---|"]
+    return "\n".join([*head, *(line for _, line in sorted(lines))])
 
 
 def _miss(name: str, row: Row, words: str) -> tuple[float, str, float, float]:
     """The size of a miss, what it is about, the value and the target."""
     column, goal = _JUDGED.get(f"{name}: {words}") or _JUDGED.get(name, ("ratio", "target"))
     value, target = _number(row[column]), _number(row.get(goal, goal))
-    what = ", ".join(f"epsilon {row[key]}" if key == "epsilon" else row[key] for key in _WORDS if row.get(key))
-    return abs(value / target - 1.0), what, value, target
+    what = [row[key] for key in _WORDS if key in row and not row[key].isdecimal()]
+    what += [f"epsilon {row['epsilon']}"] if "epsilon" in row else []
+    return abs(value / target - 1.0), ", ".join(what) or f"{int(row['rows']):,} rows", value, target
 
 
 def _number(cell: str) -> float:
@@ -133,10 +135,10 @@ def _number(cell: str) -> float:
 
 
 def _wrapped(page: str) -> str:
-    """Paragraphs and items of lists in lines of 120 characters; tables, headings and code as they are."""
+    """Paragraphs and items of lists in lines of 120 characters; tables and headings as they are."""
     lines = []
     for line in page.splitlines():
-        if line.startswith(("|", "#", "`")) or len(line) <= 120:
+        if line.startswith(("|", "#")) or len(line) <= 120:
             lines.append(line)
         else:
             indent = "  " if line.startswith("- ") else ""

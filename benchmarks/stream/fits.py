@@ -40,8 +40,8 @@ def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
         ),
         remarks=[
             f"{options.repeats} turns in a shuffled order, in one process on all cores. Ratio: the median of the "
-            "ratios to bare decoding in a turn, with their quartiles; its ms: bare decoding, which is pyarrow's iter_batches, "
-            "row group by row group, without a look at any number.",
+            "ratios to bare decoding in a turn, with their quartiles; its ms: bare decoding, which is pyarrow's "
+            "iter_batches, row group by row group, without a look at any number.",
             f"k = {N_CLUSTERS}, epsilon {EPSILON:g}, delta {DELTA:g}, the size of the sample that the plan chooses, "
             "secure randomness. Epsilon differs from turn to turn by a millionth, so that no plan is reused.",
             "times read: rows that the engine read over the rows of the file.",
