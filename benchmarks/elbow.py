@@ -14,13 +14,11 @@ import numpy as np
 from rich.progress import Progress
 
 import pais
-from benchmarks.data import DELTA, N_CLUSTERS, SOURCES, DataSet, FloatArray, load
+from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray, load
 from benchmarks.tables import Cell, Table, parser, run
 
 EPSILON = 1.0
 NUMBERS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 35, 50)
-SETS = tuple(source.file for source in SOURCES)
-QUICK_SETS = ("ijcnn1",)
 
 # Mixtures: number of clusters, features, and distance of the nearest centers in standard deviations.
 CLUSTERS, FEATURES, SEPARATIONS = (3, 5, 8), (2, 5, 10), {"separate": 6.0, "overlapping": 3.5}
@@ -28,8 +26,7 @@ MIXTURE_ROWS = 40_000
 
 
 def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
-    names = QUICK_SETS if options.quick else SETS
-    yield costs(load(options.data, options.cache, progress.console, names=names), options.seeds, progress)
+    yield costs(load(options, progress.console), options.seeds, progress)
     yield choices(options.seeds, progress)
 
 
@@ -41,7 +38,7 @@ def costs(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
         shown=("data", "clusters", "median", "lower quartile", "upper quartile", "cost over one cluster", "seeds"),
     )
     for data in sets:
-        task = progress.add_task(data.source.title, total=seeds)
+        task = progress.add_task(data.title, total=seeds)
         ratios: dict[int, list[float]] = {}
         shares: dict[int, list[float]] = {}
         for seed in range(seeds):
@@ -74,7 +71,7 @@ def _estimates(data: DataSet, seed: int) -> Iterator[tuple[int, float, float]]:
 def _row(data: DataSet, k: int, ratios: FloatArray, share: float) -> dict[str, Cell]:
     low, high = np.quantile(ratios, [0.25, 0.75]).tolist()
     return {
-        "data": data.source.title,
+        "data": data.title,
         "clusters": k,
         "median": float(np.median(ratios)),
         "lower quartile": low,

@@ -20,13 +20,11 @@ from rich.console import Console
 from rich.progress import Progress
 
 import pais
-from benchmarks.data import DELTA, FLOOR_RUNS, N_CLUSTERS, SOURCES, DataSet, Float32Array, Source, floor_of, load
+from benchmarks.data import DELTA, FLOOR_RUNS, N_CLUSTERS, DataSet, Float32Array, floor_of, load, read
 from benchmarks.tables import Cell, Table, parser, run, verdict
 
 EPSILONS = (0.3, 1.0, 3.0)
 FREE_EPSILONS, FREE_TARGET = (0.5, 1.0, 3.0), 1.02
-SETS = tuple(source.file for source in SOURCES)
-QUICK_SETS = ("ijcnn1",)
 
 # Synthetic sets: rows and features.
 N_ROWS, N_FEATURES = 400_000, 16
@@ -40,8 +38,7 @@ MOST_LOSS, MOST_FACTOR, LEAST_EXCESS = 1.003, 2.0, 0.01
 
 
 def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
-    names = QUICK_SETS if options.quick else SETS
-    sets = load(options.data, options.cache, progress.console, names=names)
+    sets = load(options, progress.console)
     if "free" in options.only:
         yield sampling_for_free(sets, options.free_seeds if not options.quick else options.seeds, progress)
     if "prediction" in options.only:
@@ -68,7 +65,7 @@ def sampling_for_free(sets: list[DataSet], seeds: int, progress: Progress) -> Ta
             low, high = np.quantile(free, [0.25, 0.75]).tolist()
             table.rows.append(
                 {
-                    "data": data.source.title,
+                    "data": data.title,
                     "epsilon": epsilon,
                     "expected rows": round(expected),
                     "share of rows": f"{100.0 * expected / len(data.rows):.1f} %",
@@ -137,7 +134,7 @@ def _row(data: DataSet, epsilon: float, seeds: int) -> dict[str, Cell]:
     error = math.sqrt(sum(float(np.var(fits[name][:, 2], ddof=1)) / seeds for name in ("chosen", "free")))
     more_predicted, more_measured = (part["few"] - part["free"] for part in (predicted, measured))
     return {
-        "data": data.source.title,
+        "data": data.title,
         "epsilon": epsilon,
         "rows": len(data.rows),
         "chosen rows": round(rows["chosen"]),
@@ -187,9 +184,7 @@ def synthetic(name: str, cache: Path, console: Console) -> DataSet:
         mean = raw.mean(axis=0, dtype=np.float64)
         rows = raw - mean.astype(np.float32)
         np.savez(stored, rows=rows, mean=mean, floor=np.float64(floor_of(rows)))
-    source = Source(file=name, title=f"synthetic, {name}", sample_size=20_000, targets={})
-    with np.load(stored) as kept:
-        return DataSet(source=source, rows=kept["rows"], mean=kept["mean"], floor=float(kept["floor"]))
+    return read(stored, f"synthetic, {name}")
 
 
 def _mixture(name: str) -> Float32Array:

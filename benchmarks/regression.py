@@ -134,7 +134,7 @@ def _fold_errors(
 
 
 def _small_row(known: SmallSet, X: FloatArray, epsilon: float, errors: dict[str, float]) -> dict[str, Cell]:
-    published = known.published.adassp[epsilon]
+    published = known.published[epsilon]
     best = min(published, errors["AdaSSP, tight noise"])
     return {
         "data": known.name,

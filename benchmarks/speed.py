@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import pais
-from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray, source_of
+from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray
 from benchmarks.regression_sets import LARGE
 from benchmarks.tables import Cell, Table, parser, run, verdict
 from benchmarks.timing import Run, compared, interleaved, resident_peak, traced_peak
@@ -161,7 +161,7 @@ def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator
     yield from timed(
         Group(data=sized("Covertype", rows), jobs=jobs, lines=lines, turns=TURNS["covertype"]), options, progress
     )
-    data = DataSet(source=source_of("covertype"), rows=paper.rows, mean=paper.mean, floor=1.0)
+    data = DataSet(title="Covertype", rows=paper.rows, mean=paper.mean, floor=1.0)
     yield cost_line(data, rows, options, progress)
 
 

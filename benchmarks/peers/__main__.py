@@ -18,7 +18,7 @@ from rich.progress import Progress
 from sklearn.cluster import KMeans
 
 import pais
-from benchmarks.data import DELTA, FLOOR_RUNS, N_CLUSTERS, SOURCES, DataSet, FloatArray, load
+from benchmarks.data import DELTA, FLOOR_RUNS, N_CLUSTERS, DataSet, FloatArray, load
 from benchmarks.peers.environment import DIFFPRIVLIB, answers
 from benchmarks.tables import Cell, Table, parser, run
 
@@ -44,8 +44,7 @@ def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
             "Lines are measured one after another, so a busy moment of the machine may hit one alone.",
         ],
     )
-    names = ("kdd-protein", "ijcnn1") if options.quick else tuple(source.file for source in SOURCES)
-    for data in load(options.data, options.cache, progress.console, names=names):
+    for data in load(options, progress.console):
         for row in lines(data, options, progress):
             table.rows.append(row)
             progress.console.print(f"[dim]{row['data']}, {row['package']}, {row['guarantee']}: {row['median']}")
@@ -119,7 +118,7 @@ def _row(
     costs, seconds, note = outcome
     low, median, high = np.quantile(costs, [0.25, 0.5, 0.75]).tolist() if costs else (None,) * 3
     return {
-        "data": data.source.title,
+        "data": data.title,
         "package": package,
         "epsilon": epsilon,
         **words,

@@ -56,11 +56,7 @@ def test_tables_of_another_commit_are_measured_again(tmp_path: Path, monkeypatch
         monkeypatch.setattr(module, "RESULTS", tmp_path)
     command = Command("job", "", "a b", 1.0)
     for name, at in (("a", commit()), ("b", "abc1234")):
-        text = (
-            Table(name=name, title=name, shown=("x",)).markdown()
-            + f"- Measured at {at}, sources 1, on 2030-01-02, x.\n"
-        )
-        (tmp_path / f"{name}.md").write_text(text)
+        (tmp_path / f"{name}.md").write_text(f"## Title\n\n- Measured at {at}, sources 1, on 2030-01-02, x.\n")
     assert not command.measured
     (tmp_path / "b.md").write_text((tmp_path / "a.md").read_text())
     assert command.measured
