@@ -13,7 +13,6 @@ and a run that was stopped goes on where it ended, as long as the sources of the
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from rich.progress import Progress
 
 import pais
-from benchmarks.tables import Table, parser, run, sources
+from benchmarks.tables import Store, Table, parser, run, sources
 from pais._base.numerics import FloatArray
 from pais.data.example import REGIONS
 from pais.errors import QualityWarning, SurveyWarning
@@ -196,27 +195,18 @@ def measured(cell: Cell, n_seeds: int) -> dict[str, Any]:
     }
 
 
-def measured_cells(
-    chosen: Sequence[Cell], n_seeds: int, processes: int, store: Path | None
-) -> Iterator[dict[str, Any]]:
+def measured_cells(chosen: Sequence[Cell], n_seeds: int, processes: int, path: Path | None) -> Iterator[dict[str, Any]]:
     """The row of each cell, in order. Rows that a file holds are not measured again, and new ones are added to it."""
-    state = f"{sources()}, {n_seeds} seeds"
-    if store is not None:
-        store.parent.mkdir(parents=True, exist_ok=True)
-    kept: dict[str, dict[str, Any]] = {}
-    if store is not None and store.exists():
-        entries = [json.loads(line) for line in store.read_text(encoding="utf-8").splitlines()]
-        kept = {entry["cell"]: entry["row"] for entry in entries if entry["state"] == state}
-    missing = [cell for cell in chosen if repr(cell) not in kept]
+    store = Store(path, f"{sources()}, {n_seeds} seeds")
+    known = store.read()
+    missing = [cell for cell in chosen if repr(cell) not in known]
     with ProcessPoolExecutor(processes) as pool:
         fresh = pool.map(measured, missing, [n_seeds] * len(missing))
         for cell in chosen:
-            row = kept.get(repr(cell))
+            row = known.get(repr(cell))
             if row is None:
                 row = next(fresh)
-                if store is not None:
-                    with store.open("a", encoding="utf-8") as file:
-                        print(json.dumps({"state": state, "cell": repr(cell), "row": row}), file=file)
+                store.add(repr(cell), row)
             yield row
 
 

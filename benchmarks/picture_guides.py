@@ -1,7 +1,7 @@
 """The pictures of the guides: segments, principal components, and the tops of reports.
 
-``python -m benchmarks.picture_guides`` writes segments-*.png, pca.png and *-report.png to docs/guide in about a minute. The
-pictures of segments show the model of docs/guide/segments.md: the Python blocks of the page are run. It needs the
+``python -m benchmarks.picture_guides`` writes segments-*.png, pca.png and *-report.png to docs/guide in about a minute.
+The pictures of segments show the model of docs/guide/segments.md: the Python blocks of the page are run. It needs the
 `plots` extra, and Chromium for the pictures of reports.
 
 NOT PRIVATE: the draws are seeded, so that the pictures can be drawn again. The rows are made up.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import hashlib
+import json
 import os
 import platform
 import shutil
@@ -15,6 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rich.table
@@ -123,6 +125,26 @@ def _git(*words: str) -> str:
         return ""
     process = subprocess.run([git, "-C", str(ROOT), *words], capture_output=True, text=True)
     return process.stdout.rstrip() if process.returncode == 0 else ""
+
+
+@dataclass(frozen=True)
+class Store:
+    """Results by key in a file, one in a line, so that a stopped run goes on. Lines of another state are passed over."""
+
+    path: Path | None
+    state: str
+
+    def read(self) -> dict[str, Any]:
+        if self.path is None or not self.path.exists():
+            return {}
+        lines = map(json.loads, self.path.read_text(encoding="utf-8").splitlines())
+        return {line["key"]: line["result"] for line in lines if line["state"] == self.state}
+
+    def add(self, key: str, result: Any) -> None:
+        if self.path is not None:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("a", encoding="utf-8") as file:
+                print(json.dumps({"state": self.state, "key": key, "result": result}), file=file)
 
 
 def parser(description: str | None, *, seeds: int | None = None, only: Sequence[str] = ()) -> argparse.ArgumentParser:

@@ -22,7 +22,7 @@ from rich.progress import Progress
 from benchmarks.regimes.cases import Case, all_cases
 from benchmarks.regimes.measure import Line, areas, costs, measured, row_of
 from benchmarks.regimes.sets import tables
-from benchmarks.tables import RESULTS, Table, parser, run, sources
+from benchmarks.tables import RESULTS, Store, Table, parser, run, sources
 
 CACHE = Path(".cache/regimes")
 
@@ -30,13 +30,15 @@ CACHE = Path(".cache/regimes")
 def regimes(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
     """Measure the sets that are not known from an earlier run, and keep each one when it is finished."""
     cases = chosen(options)
-    known = _read(options.runs, options.seeds)
+    own = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+    store = Store(options.runs, f"{sources()} {hashlib.sha256(own).hexdigest()[:12]} {options.seeds}")
+    known = {key: Line(**{**line, "case": Case(**line["case"])}) for key, line in store.read().items()}
     floors = json.loads(options.floors.read_text(encoding="utf-8")) if options.floors.exists() else {}
     waiting: dict[str, list[Case]] = {}
     for case in cases:
-        if case not in known:
+        if repr(case) not in known:
             waiting.setdefault(case.table, []).append(case)
-    CACHE.mkdir(parents=True, exist_ok=True)
+    options.floors.parent.mkdir(parents=True, exist_ok=True)
     task = progress.add_task("regimes", total=len(waiting))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context, max_tasks_per_child=8) as pool:
@@ -47,13 +49,12 @@ def regimes(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
                 floors |= found
                 options.floors.write_text(json.dumps(floors, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             for line in lines:
-                known[line.case] = line
-                with options.runs.open("a", encoding="utf-8") as file:
-                    print(json.dumps({"state": _state(options.seeds), **asdict(line)}), file=file)
+                known[repr(line.case)] = line
+                store.add(repr(line.case), asdict(line))
                 cells = row_of(line)
                 progress.console.print(f"{line.case.group}: {line.case.key}: {cells['median']:.4f} {cells['result']}")
             progress.advance(task)
-    lines = [known[case] for case in cases]
+    lines = [known[repr(case)] for case in cases]
     yield costs(lines)
     if areas(lines).rows:
         yield areas(lines)
@@ -67,23 +68,6 @@ def chosen(options: argparse.Namespace) -> list[Case]:
     if absent & {case.table for case in cases}:
         print(f"Not in {options.data}, left out: {', '.join(sorted(absent))}.")
     return [case for case in cases if case.table not in absent]
-
-
-def _read(path: Path, seeds: int | None) -> dict[Case, Line]:
-    """Lines of an earlier run of the same sources."""
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    found = {}
-    for entry in map(json.loads, lines):
-        if entry.pop("state") == _state(seeds):
-            line = Line(**{**entry, "case": Case(**entry["case"])})
-            found[line.case] = line
-    return found
-
-
-def _state(seeds: int | None) -> str:
-    """What a line depends on beside its case: the package, the sets and the seeds."""
-    own = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))))
-    return f"{sources()} {own.hexdigest()[:12]} {seeds}"
 
 
 def main() -> None:

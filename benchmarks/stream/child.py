@@ -31,13 +31,6 @@ def run(module: str, **arguments: object) -> Any:
         return json.loads(answer.read_text(encoding="utf-8"))
 
 
-def peak_bytes() -> int:
-    """The most memory this process has held so far: resident, as Linux counts it."""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024
-
-
 if __name__ == "__main__":
     job = importlib.import_module(f"benchmarks.stream.{sys.argv[1]}").job
     Path(sys.argv[2]).write_text(json.dumps(job(**json.loads(sys.argv[3]))), encoding="utf-8")

@@ -15,6 +15,7 @@ import pais
 from benchmarks.stream import child
 from benchmarks.stream.data import COLUMNS, Rows, mixture
 from benchmarks.tables import Table, verdict
+from benchmarks.timing import resident_bytes
 
 EPSILON, DELTA, N_CLUSTERS, SURVEY_SHARE = 1.0, 1e-7, 25, 0.052
 SAMPLE_SIZE = 20_000
@@ -134,4 +135,4 @@ def job(files: list[str], sample_size: float) -> dict[str, float]:
         times.append(time.perf_counter())
         taken = [*np.diff(times).tolist(), time.process_time() - used]
         found = {stage: min(best, now) for (stage, best), now in zip(found.items(), taken, strict=True)}
-    return {**found, "peak": child.peak_bytes()}
+    return {**found, "peak": resident_bytes("VmHWM")}
