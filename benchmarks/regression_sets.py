@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from experiments.paper.formats import read_parquet
+
 FloatArray = NDArray[np.float64]
 Bounds = tuple[float, float]
 
@@ -46,9 +48,7 @@ class LargeSet:
     goal: float
 
     def load(self, directory: Path) -> tuple[FloatArray, FloatArray]:
-        table = pq.read_table(directory / f"{self.name}.parquet")
-        scale = 10.0 ** int(table.schema.metadata[b"decimals"])
-        rows = np.column_stack([column.to_numpy() for column in table.columns]) / scale
+        rows = read_parquet(directory / f"{self.name}.parquet")
         return np.delete(rows, self.column, axis=1), rows[:, self.column]
 
 

@@ -129,7 +129,7 @@ def _git(*words: str) -> str:
 
 @dataclass(frozen=True)
 class Store:
-    """Results by key in a file, one in a line, so that a stopped run goes on. Lines of another state are passed over."""
+    """Results by key in a file, one in a line, so that a stopped run goes on. Lines of another state do not count."""
 
     path: Path | None
     state: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,13 +19,8 @@ COLUMNS, N_FILES = 16, 50
 GROUP_ROWS = 1 << 17
 N_GROUPS, SPREAD = 40, 3.0
 
-# Bytes left free on the disk beside the data.
-ROOM = 1 << 30
-
 Kind = Literal["integers", "mixture"]
 SEEDS: dict[Kind, int] = {"integers": 2, "mixture": 3}
-#: Bytes of a row on the disk, from above.
-ROW_BYTES: dict[Kind, float] = {"integers": COLUMNS, "mixture": 8.2 * COLUMNS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,24 +52,12 @@ class Rows:
         """The same, with what was absent written."""
         absent = [number for number in range(self.n_files) if not self._path(number).exists()]
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._require_room(sum(self.sizes[number] for number in absent))
         for number in progress.track(absent, description=f"write {self.n_rows:,} {self.kind}"):
             self._write(number)
         return self
 
-    def remove(self) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
-
     def _path(self, number: int) -> Path:
         return self.directory / f"part-{number:03d}.parquet"
-
-    def _require_room(self, rows: int) -> None:
-        needed, free = ROW_BYTES[self.kind] * rows + ROOM, shutil.disk_usage(self.directory).free
-        if free < needed:
-            raise SystemExit(
-                f"{self.directory} has {free / 1e9:.1f} GB free and needs {needed / 1e9:.1f} GB. "
-                "Pass a smaller --rows, or another --cache."
-            )
 
     def _write(self, number: int) -> None:
         """One file, under another name until it is complete."""
