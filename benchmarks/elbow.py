@@ -38,14 +38,12 @@ def costs(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
         shown=("data", "clusters", "median", "lower quartile", "upper quartile", "cost over one cluster", "seeds"),
     )
     for data in sets:
-        task = progress.add_task(data.title, total=seeds)
         ratios: dict[int, list[float]] = {}
         shares: dict[int, list[float]] = {}
-        for seed in range(seeds):
+        for seed in progress.track(range(seeds), description=data.title):
             for k, estimated, true in _estimates(data, seed):
                 ratios.setdefault(k, []).append(estimated / true)
                 shares.setdefault(k, []).append(true / data.total_square)
-            progress.advance(task)
         table.rows += [_row(data, k, np.array(ratios[k]), float(np.median(shares[k]))) for k in ratios]
     worst = max(abs(float(str(row["median"])) - 1.0) for row in table.rows)
     table.remarks.append(
@@ -88,8 +86,7 @@ def choices(seeds: int, progress: Progress) -> Table:
         title=f'Clusters that n_clusters="auto" chooses for mixtures of {MIXTURE_ROWS:,} rows at epsilon {EPSILON:g}',
         shown=("clusters", "components", "exact", "within one", "least", "most", "fits"),
     )
-    task = progress.add_task("mixtures", total=len(SEPARATIONS) * len(CLUSTERS))
-    for name, separation in SEPARATIONS.items():
+    for name, separation in progress.track(SEPARATIONS.items(), description="mixtures"):
         for k in CLUSTERS:
             chosen = np.array([_chosen(k, d, separation, seed) for d in FEATURES for seed in range(seeds)])
             table.rows.append(
@@ -103,7 +100,6 @@ def choices(seeds: int, progress: Progress) -> Table:
                     "fits": len(chosen),
                 }
             )
-            progress.advance(task)
     distances = ", ".join(f"{name}: {value:g}" for name, value in SEPARATIONS.items())
     table.remarks.append(
         f"Unit Gaussians in {', '.join(map(str, FEATURES))} features, with sizes from a Dirichlet distribution. The "

@@ -118,11 +118,8 @@ def predictions(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
             "that a log-normal factor scales.",
         ],
     )
-    task = progress.add_task("fits", total=len(sets) * len(EPSILONS))
-    for data in sets:
-        for epsilon in EPSILONS:
-            table.rows.append(_row(data, epsilon, seeds))
-            progress.advance(task)
+    for data in progress.track(sets, description="fits"):
+        table.rows += [_row(data, epsilon, seeds) for epsilon in EPSILONS]
     return table
 
 

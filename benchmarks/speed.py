@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 
 import pais
-from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray
+from benchmarks.data import DELTA, N_CLUSTERS, FloatArray
 from benchmarks.regression_sets import LARGE
 from benchmarks.tables import Cell, Table, parser, run, verdict
 from benchmarks.timing import Run, compared, interleaved, resident_peak
@@ -39,32 +39,16 @@ BOXES = {"blobs": 10.0, "near blobs": 2.5}
 SMALL, SMALL_CLUSTERS = (5_000, 5), 6
 KERNEL_ROWS = (566_486, 54)
 SAMPLE_SIZE = 20_000
-TURNS = {"blobs": 5, "covertype": 3, "costs": 5, "kernels": 10, "small": 30, "models": 7}
-MEMORY_TARGET, COST_TARGET, MODEL_TARGET = 0.15, 1.003, 0.5
+TURNS = {"blobs": 5, "covertype": 3, "kernels": 10, "small": 30, "models": 7}
+MEMORY_TARGET, MODEL_TARGET = 0.15, 0.5
 DEFAULT, STATED, SKLEARN = "default fit, nothing stated", "fit, radius, center and norms stated", "scikit-learn KMeans"
 
 #: Lines of the table of k-means about one kind of rows.
 Part = Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cell]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A job, the one that it is compared with, and the largest ratio that meets the target."""
-
-    job: str
-    against: str
-    target: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Jobs on the same rows, which take turns."""
-
-    data: str
-    jobs: dict[str, Run]
-    lines: list[Line]
-    turns: int
-    warm: bool = False
+#: A job, the one that it is compared with, and the largest ratio that meets the target.
+Line = tuple[str, str, float | None]
 
 
 def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
@@ -104,15 +88,15 @@ def kmeans_table(parts: list[Part], options: argparse.Namespace, progress: Progr
     return table
 
 
-def timed(group: Group, options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
-    turns = progress.track(range(options.factor * group.turns), description=group.data)
-    times = interleaved(group.jobs, turns, warm=group.warm)
-    for line in group.lines:
-        ratios = compared(times[line.job], times[line.against])
-        ratio = ratios["ratio"]
-        assert isinstance(ratio, float)
-        words: dict[str, Cell] = {"data": group.data, "job": line.job, "compared with": line.against}
-        yield {**words, **ratios, "target": line.target, "result": verdict(ratio, line.target)}
+def timed(
+    data: str, jobs: dict[str, Run], lines: list[Line], turns: int, progress: Progress, *, warm: bool = False
+) -> Iterator[dict[str, Cell]]:
+    """Ratios of jobs on the same rows, which take turns."""
+    times = interleaved(jobs, progress.track(range(turns), description=data), warm=warm)
+    for job, against, target in lines:
+        cells = compared(times[job], times[against])
+        result = verdict(float(str(cells["ratio"])), target)
+        yield {"data": data, "job": job, "compared with": against, **cells, "target": target, "result": result}
 
 
 def blobs(name: str) -> FloatArray:
@@ -130,8 +114,8 @@ def blob_lines(name: str, options: argparse.Namespace, progress: Progress) -> It
         STATED: lambda turn: private(turn, **facts).fit(rows),
         SKLEARN: lambda turn: KMeans(N_CLUSTERS, n_init=1, random_state=turn).fit(rows),
     }
-    lines = [Line(job=DEFAULT, against=SKLEARN, target=0.08), Line(job=STATED, against=SKLEARN, target=0.05)]
-    yield from timed(Group(data=sized(name, rows), jobs=jobs, lines=lines, turns=TURNS["blobs"]), options, progress)
+    lines: list[Line] = [(DEFAULT, SKLEARN, 0.08), (STATED, SKLEARN, 0.05)]
+    yield from timed(sized(name, rows), jobs, lines, options.factor * TURNS["blobs"], progress)
 
 
 def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -153,38 +137,12 @@ def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator
         f"{SKLEARN}, 10 rounds": lambda turn: KMeans(N_CLUSTERS, n_init=1, max_iter=10, random_state=turn).fit(rows),
         "all rows, same rounds and noise": lambda turn: pais.run(whole, rows),
     }
-    lines = [
-        Line(job=DEFAULT, against=SKLEARN, target=0.06),
-        Line(job=few, against=f"{SKLEARN}, 10 rounds", target=0.3),
-        Line(job=few, against="all rows, same rounds and noise", target=0.1),
+    lines: list[Line] = [
+        (DEFAULT, SKLEARN, 0.06),
+        (few, f"{SKLEARN}, 10 rounds", 0.3),
+        (few, "all rows, same rounds and noise", 0.1),
     ]
-    yield from timed(
-        Group(data=sized("Covertype", rows), jobs=jobs, lines=lines, turns=TURNS["covertype"]), options, progress
-    )
-    data = DataSet(title="Covertype", rows=paper.rows, mean=paper.mean, floor=1.0)
-    yield cost_line(data, rows, options, progress)
-
-
-def cost_line(data: DataSet, rows: FloatArray, options: argparse.Namespace, progress: Progress) -> dict[str, Cell]:
-    """Cost with the planned sample over that with the free one: medians over seeds."""
-    costs: dict[str, list[float]] = {"planned": [], "free": []}
-    for seed in progress.track(range(options.factor * TURNS["costs"]), description="costs"):
-        for size, values in costs.items():
-            model = private(0, sample_size=None if size == "planned" else size, random_state=seed).fit(rows)
-            values.append(data.cost(model.cluster_centers_ - data.mean))
-    ratio = float(np.median(costs["planned"]) / np.median(costs["free"]))
-    each = np.array(costs["planned"]) / np.median(costs["free"])
-    low, high = np.quantile(each, [0.25, 0.75]).tolist()
-    return {
-        "data": sized("Covertype", rows),
-        "job": "cost of a default fit",
-        "compared with": 'cost with sample_size="free"',
-        "ratio": ratio,
-        "quartiles": f"{low:.4f} to {high:.4f}",
-        "turns": len(each),
-        "target": COST_TARGET,
-        "result": verdict(ratio, COST_TARGET),
-    }
+    yield from timed(sized("Covertype", rows), jobs, lines, options.factor * TURNS["covertype"], progress)
 
 
 def small_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -194,9 +152,9 @@ def small_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dic
         DEFAULT: lambda turn: private(turn, n_clusters=SMALL_CLUSTERS).fit(rows),
         SKLEARN: lambda turn: KMeans(SMALL_CLUSTERS, n_init=1, random_state=turn % 1000).fit(rows),
     }
-    lines = [Line(job=DEFAULT, against=SKLEARN, target=2.0)]
+    lines: list[Line] = [(DEFAULT, SKLEARN, 2.0)]
     data = f"{sized('small blobs', rows)}, k = {SMALL_CLUSTERS}"
-    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["small"], warm=True), options, progress)
+    yield from timed(data, jobs, lines, options.factor * TURNS["small"], progress, warm=True)
 
 
 def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -227,16 +185,16 @@ def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[di
         "noise for a target size, pure": lambda turn: noise(linear, turn),
         "noise for a target size, Gaussian": lambda turn: noise(gaussian, turn, delta=DELTA),
     }
-    lines = [
-        Line(job="noise for a target size, Gaussian", against=norm, target=0.2),
-        Line(job="noise for a target size, pure", against=norm, target=0.3),
-        Line(job="thinning pass", against=einsum),
-        Line(job="blocked pass", against=einsum),
-        Line(job="weights, safe table", against=norm, target=0.2),
-        Line(job="weights, closed form", against=norm),
+    lines: list[Line] = [
+        ("noise for a target size, Gaussian", norm, 0.2),
+        ("noise for a target size, pure", norm, 0.3),
+        ("thinning pass", einsum, None),
+        ("blocked pass", einsum, None),
+        ("weights, safe table", norm, 0.2),
+        ("weights, closed form", norm, None),
     ]
     data = sized("rows like Covertype's", rows)
-    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["kernels"], warm=True), options, progress)
+    yield from timed(data, jobs, lines, options.factor * TURNS["kernels"], progress, warm=True)
 
 
 def memory_lines(_: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -328,8 +286,8 @@ def pca_table(options: argparse.Namespace, progress: Progress) -> Table:
             "can be made before the rows are there.",
         ],
     )
-    targets = dict.fromkeys(list(jobs)[:2], MODEL_TARGET)
-    table.rows = [{"job": job, **cells} for job, cells in ratios(jobs, sklearn, targets, options, progress)]
+    lines: list[Line] = [(job, sklearn, MODEL_TARGET if place < 2 else None) for place, job in enumerate(jobs)]
+    table.rows += timed(table.title, jobs, lines, options.factor * TURNS["models"], progress)
     return table
 
 
@@ -358,8 +316,9 @@ def regression_table(options: argparse.Namespace, progress: Progress) -> Table:
         shown=("fit", *RATIO_COLUMNS),
         remarks=[RATIO_REMARK],
     )
-    targets = {stated: MODEL_TARGET}
-    table.rows = [{"fit": job, **cells} for job, cells in ratios(jobs, sklearn, targets, options, progress)]
+    lines: list[Line] = [(job, sklearn, MODEL_TARGET if job == stated else None) for job in jobs]
+    rows = timed(table.title, jobs, lines, options.factor * TURNS["models"], progress)
+    table.rows += [{"fit": row["job"], **row} for row in rows]
     return table
 
 
@@ -371,17 +330,7 @@ RATIO_REMARK = (
 )
 
 
-def ratios(
-    jobs: dict[str, Run], base: str, targets: dict[str, float], options: argparse.Namespace, progress: Progress
-) -> Iterator[tuple[str, dict[str, Cell]]]:
-    """Each job over the base, with its target."""
-    times = interleaved(jobs, progress.track(range(options.factor * TURNS["models"]), description=base))
-    for job, seconds in times.items():
-        cells, target = compared(seconds, times[base]), targets.get(job)
-        yield job, {**cells, "target": target, "result": verdict(float(str(cells["ratio"])), target)}
-
-
 if __name__ == "__main__":
     made = parser(__doc__, only=(*PARTS, "pca", "regression"))
-    made.add_argument("--factor", type=int, default=1, help="so many times the usual turns and seeds")
+    made.add_argument("--factor", type=int, default=1, help="so many times the usual turns")
     run(made.parse_args(), tables)

@@ -11,7 +11,6 @@ import argparse
 import hashlib
 import json
 import multiprocessing
-import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict
@@ -24,21 +23,20 @@ from benchmarks.regimes.measure import Line, areas, costs, measured, row_of
 from benchmarks.regimes.sets import tables
 from benchmarks.tables import RESULTS, Store, Table, parser, run, sources
 
-CACHE = Path(".cache/regimes")
-
 
 def regimes(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
     """Measure the sets that are not known from an earlier run, and keep each one when it is finished."""
     cases = chosen(options)
     own = b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-    store = Store(options.runs, f"{sources()} {hashlib.sha256(own).hexdigest()[:12]} {options.seeds}")
+    store = Store(options.cache / "runs.jsonl", f"{sources()} {hashlib.sha256(own).hexdigest()[:12]} {options.seeds}")
     known = {key: Line(**{**line, "case": Case(**line["case"])}) for key, line in store.read().items()}
-    floors = json.loads(options.floors.read_text(encoding="utf-8")) if options.floors.exists() else {}
+    kept = options.cache / "floors.json"
+    floors = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     waiting: dict[str, list[Case]] = {}
     for case in cases:
         if repr(case) not in known:
             waiting.setdefault(case.table, []).append(case)
-    options.floors.parent.mkdir(parents=True, exist_ok=True)
+    options.cache.mkdir(parents=True, exist_ok=True)
     task = progress.add_task("regimes", total=len(waiting))
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context, max_tasks_per_child=8) as pool:
@@ -47,7 +45,7 @@ def regimes(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
             lines, found = job.result()
             if found.keys() - floors.keys():
                 floors |= found
-                options.floors.write_text(json.dumps(floors, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+                kept.write_text(json.dumps(floors, indent=1, sort_keys=True) + "\n", encoding="utf-8")
             for line in lines:
                 known[repr(line.case)] = line
                 store.add(repr(line.case), asdict(line))
@@ -76,13 +74,7 @@ def main() -> None:
     made.add_argument("--seeds", type=int, help="runs of each case; default as the case says")
     made.add_argument("--processes", type=int, default=2, help="worker processes, of one thread each")
     made.add_argument("--list", action="store_true", help="print the cases and end")
-    made.add_argument("--runs", type=Path, default=CACHE / "runs.jsonl", help="finished sets, which are not repeated")
-    made.add_argument(
-        "--floors",
-        type=Path,
-        default=Path(os.environ.get("PAIS_FLOORS", CACHE / "floors.json")),
-        help="non-private floors; default from the variable PAIS_FLOORS",
-    )
+    made.set_defaults(cache=Path(".cache/regimes"))
     options = made.parse_args()
     if options.list:
         for case in chosen(options):

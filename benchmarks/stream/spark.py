@@ -96,9 +96,6 @@ def _add(table: Table, frame: str, ours: list[dict[str, Any]], theirs: list[dict
             "cost, pais / MLlib": cost,
             "cost target": COST_TARGET,
             "cost result": verdict(cost, COST_TARGET),
-            "largest pais cost / smallest MLlib cost": max(costs) / min(other_costs),
-            "pais largest s": float(seconds.max()),
-            "MLlib largest s": float(other_seconds.max()),
             "runs": len(ours),
             "pyspark": ours[0]["version"],
         }
