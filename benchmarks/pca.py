@@ -107,7 +107,6 @@ def captured(sets: list[Rows], seeds: int, progress: Progress) -> Table:
                 for seed in range(seeds)
             ]
             table.rows.append(_captured_row(data, epsilon, sampling, small, models))
-    table.remarks += _exceptions(table.rows)
     return table
 
 
@@ -132,20 +131,6 @@ def _captured_row(data: Rows, epsilon: float, sampling: str, small: bool, models
             row[name] = f"{goal:g}"
             met.append(float(np.median(ratios)) >= goal)
     return {**row, "result": ("met" if all(met) else "missed") if met else ""}
-
-
-def _exceptions(rows: list[dict[str, Cell]]) -> list[str]:
-    """Cells in which uniform or coreset sampling captures more than constrained sampling of the same size."""
-    stated = [row for row in rows if row["size"] == "stated"]
-    best = {(row["data"], row["epsilon"]): row for row in stated if row["sampling"] == "constrained"}
-    exceptions = [
-        f"{row['data']}, epsilon {row['epsilon']:g}, k = {k}: {row['sampling']} {row[f'k = {k}']}, constrained "
-        f"{best[row['data'], row['epsilon']][f'k = {k}']}"
-        for row in stated
-        for k in NUMBERS
-        if str(row[f"k = {k}"]) > str(best[row["data"], row["epsilon"]][f"k = {k}"])
-    ]
-    return [f"Exceptions to constrained >= coreset, uniform at the same size: {'; '.join(exceptions) or 'none'}."]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
