@@ -16,7 +16,7 @@ TESTING ?=
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-people bench-kmeans bench-elbow bench-pca bench-quality bench-regression bench-logistic bench-peers bench-stream audit faults fuzz sweep clean
+.PHONY: help demo test test-quick covered check fix wheel docs notebook study paper paper-quick bench bench-all bench-kmeans bench-models bench-peers bench-stream audit faults fuzz sweep clean
 
 help:  ## List the targets
 	@awk -F ':.*##' '/^[a-z-]+:.*##/ { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,52 +69,42 @@ $(VENV)/wheel: pyproject.toml | $(BIN)/python
 	$(INSTALL) ".[wheel]"
 	touch $@
 
-bench: $(READY)  ## Speed and memory of fits, as ratios measured in one run, about two minutes: out/bench/speed.md
-	$(BIN)/python -m benchmarks.speed --out out/bench
+bench: $(READY)  ## Speed and memory of k-means, as ratios measured in one run, about two minutes: out/bench/speed.md
+	$(BIN)/python -m benchmarks.speed --only blobs near-blobs covertype kernels memory small --out out/bench
 
 bench-all: $(READY)  ## Every table at one commit, then docs/benchmarks.md, about 75 minutes; goes on where it was stopped
 	$(BIN)/python -m benchmarks.all
 
-bench-people: $(READY)  ## Cost of private k-means on tables about people: stated bounds, found bounds, several rows per person
+bench-kmeans: $(READY)  ## Cost of private k-means in many regimes, by size of the sample, on people, and its elbow
+	$(BIN)/python -m benchmarks.regimes
+	$(BIN)/python -m benchmarks.prediction
 	$(BIN)/python -m benchmarks.people
-
-bench-kmeans: $(READY)  ## Cost of private k-means, on the data sets beside the checkout
-	$(BIN)/python -m benchmarks.kmeans
-
-bench-elbow: $(READY)  ## Estimated over true cost by number of clusters, and the number of clusters that "auto" chooses
 	$(BIN)/python -m benchmarks.elbow
 
-bench-quality: $(READY)  ## Cost of private k-means in many regimes, with its goals, about 20 minutes; goes on where it was stopped
-	$(BIN)/python -m benchmarks.regimes
-
-bench-pca: $(READY)  ## Captured and explained variance, and speed, of private principal components
-	$(BIN)/python -m benchmarks.pca
-
-bench-regression: $(READY)  ## Test errors of private linear regression against AdaSSP, sampling rules, and time
+bench-models: $(READY)  ## Accuracy of private regressions and principal components, and coverage of their intervals
 	$(BIN)/python -m benchmarks.regression
-
-bench-logistic: $(READY)  ## Log-loss of private logistic regression against noisy descent that is tuned on the test rows
 	$(BIN)/python -m benchmarks.logistic
+	$(BIN)/python -m benchmarks.pca
+	$(BIN)/python -m benchmarks.coverage_models
 
 bench-peers: $(READY)  ## Other packages on the same rows, each in an environment made for it
 	$(BIN)/python -m benchmarks.peers
 	$(BIN)/python -m benchmarks.peers.statistics
-	$(BIN)/python -m benchmarks.peers.models
 
-bench-stream: $(READY)  ## Rows in files: passes, threads, memory and time by rows, command line, Spark; up to 7 GB of disk
+bench-stream: $(READY)  ## Rows in files: fits, memory and time by rows, command line, Spark; up to 7 GB of disk
 	$(BIN)/python -m benchmarks.stream
 
 audit: $(READY)  ## Replay thousands of random calls with a record and without it, about seven minutes; goes on where it was stopped
-	$(BIN)/python -m benchmarks.audit --resume out/audit.jsonl
+	$(BIN)/python -m tests.support.replay_table --resume out/audit.jsonl
 
 faults: $(READY)  ## Plant every fault of tests/support/faults.yaml in a copy of the package: the tests it names must fail
 	$(BIN)/python -m tests.support.faults
 
 fuzz: $(READY)  ## A million damaged files and argument vectors: each ends in success or a declared error
-	$(BIN)/python -m benchmarks.fuzz
+	$(BIN)/python -m tests.support.fuzz.run
 
-sweep: $(READY)  ## Short checks from end to end over seeds, for an hour; goes on where it was stopped
-	$(BIN)/python -m benchmarks.sweep
+sweep: $(READY)  ## Short checks from end to end over seeds, for an hour
+	$(BIN)/python -m tests.support.sweep
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -13,7 +13,6 @@ and a run that was stopped goes on where it ended, as long as the sources of the
 from __future__ import annotations
 
 import argparse
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -27,11 +26,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
+from rich.progress import Progress
 
 import pais
-from benchmarks.state import source_state, sources
-from benchmarks.tables import Table
+from benchmarks.tables import Store, Table, parser, run, sources
 from pais._base.numerics import FloatArray
 from pais.data.example import REGIONS
 from pais.errors import QualityWarning, SurveyWarning
@@ -149,14 +147,8 @@ def cells() -> Iterator[Cell]:
         pairs = tuple((name, tuple(values)) for name, values in by.items())
         for own in (None, unit) if unit else (None,):
             for groups in (None, pairs[0]):
-                for epsilon in EPSILONS:
-                    common: dict[str, Any] = {
-                        "table": table,
-                        "column": column,
-                        "unit": own,
-                        "by": groups,
-                        "epsilon": epsilon,
-                    }
+                common: dict[str, Any] = {"table": table, "column": column, "unit": own, "by": groups}
+                for common["epsilon"] in EPSILONS:
                     yield Cell(statistic="count", bounds=bounds, **common)
                     if own:
                         yield Cell(statistic="people", bounds=bounds, **common)
@@ -203,77 +195,49 @@ def measured(cell: Cell, n_seeds: int) -> dict[str, Any]:
     }
 
 
-def measured_cells(
-    chosen: Sequence[Cell], n_seeds: int, processes: int, store: Path | None
-) -> Iterator[dict[str, Any]]:
+def measured_cells(chosen: Sequence[Cell], n_seeds: int, processes: int, path: Path | None) -> Iterator[dict[str, Any]]:
     """The row of each cell, in order. Rows that a file holds are not measured again, and new ones are added to it."""
-    state = f"{sources()}, {n_seeds} seeds"
-    if store is not None:
-        store.parent.mkdir(parents=True, exist_ok=True)
-    kept: dict[str, dict[str, Any]] = {}
-    if store is not None and store.exists():
-        entries = [json.loads(line) for line in store.read_text(encoding="utf-8").splitlines()]
-        kept = {entry["cell"]: entry["row"] for entry in entries if entry["state"] == state}
-    missing = [cell for cell in chosen if repr(cell) not in kept]
+    store = Store(path, f"{sources()}, {n_seeds} seeds")
+    known = store.read()
+    missing = [cell for cell in chosen if repr(cell) not in known]
     with ProcessPoolExecutor(processes) as pool:
         fresh = pool.map(measured, missing, [n_seeds] * len(missing))
         for cell in chosen:
-            row = kept.get(repr(cell))
+            row = known.get(repr(cell))
             if row is None:
                 row = next(fresh)
-                if store is not None:
-                    with store.open("a", encoding="utf-8") as file:
-                        print(json.dumps({"state": state, "cell": repr(cell), "row": row}), file=file)
+                store.add(repr(cell), row)
             yield row
 
 
-def _main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=200)
-    parser.add_argument("--only", default="", help="statistics, tables or columns, separated by commas")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--resume", type=Path, help="file of measured cells, which is written and read")
-    options = parser.parse_args()
-    wanted = {name for name in options.only.split(",") if name}
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
     chosen = [
         cell
         for cell in cells()
-        if wanted <= {cell.statistic, cell.table, cell.column} and (cell.table != "adult" or ADULT.exists())
+        if set(options.only) <= {cell.statistic, cell.table, cell.column} and (cell.table != "adult" or ADULT.exists())
     ]
-    console = Console()
     table = Table(
-        name="statistics",
-        prefix="coverage-",
+        name="coverage-statistics",
         title=f"How often the {100.0 * CONFIDENCE:g} % interval of a statistic holds the answer of the table",
         shown=(
-            "statistic",
-            "table",
-            "column",
-            "unit",
-            "by",
-            "bounds",
-            "epsilon",
-            "covered",
-            "warned",
-            "error",
-            "runs",
+            *("statistic", "table", "column", "unit", "by", "bounds", "epsilon", "covered", "warned", "error", "runs"),
             "result",
         ),
     )
-    for number, row in enumerate(measured_cells(chosen, options.seeds, options.processes, options.resume)):
-        table.rows.append(row)
-        if row["result"] == "missed" or number % 50 == 0:
-            console.print(number, len(chosen), {key: row[key] for key in table.shown}, highlight=False)
+    rows = measured_cells(chosen, options.seeds, options.processes, options.resume)
+    table.rows += progress.track(rows, total=len(chosen), description="cells")
     missed = sum(row["result"] == "missed" for row in table.rows)
-    table.remarks += [
+    table.remarks.append(
         f"{len(table.rows)} cells, {missed} missed. `covered` is the share of runs whose interval holds the answer, "
         "over all groups; `warned` is the share that warned or marked the value as lost in noise; `error` is relative "
-        "to the answer, for the median group.",
-        f"Measured at {source_state()}.",
-    ]
-    table.publish(options.out, console)
+        "to the answer, for the median group."
+    )
+    yield table
 
 
 if __name__ == "__main__":
-    _main()
+    made = parser(__doc__, seeds=200)
+    made.add_argument("--only", nargs="+", default=(), help="cells of this statistic, table and column")
+    made.add_argument("--processes", type=int, default=2)
+    made.add_argument("--resume", type=Path, help="file of measured cells, which is written and read")
+    run(made.parse_args(), tables)

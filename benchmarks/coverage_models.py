@@ -10,7 +10,6 @@ bounds: least squares, or maximum likelihood. No model of these tables is right,
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,13 +19,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import pais
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table
+from benchmarks.tables import Cell, Table, parser, run
 
 FloatArray = NDArray[np.float64]
 
@@ -38,7 +35,6 @@ CLEAR, MORE = 0.95, 2.5
 # Tables with columns without effect have more fits, by this factor. A rate of 5 % of four coefficients in 240 fits has
 # a standard error of 0.7 %.
 NULL_FITS = 6.0
-SCORED_ROWS = 20_000
 
 ADULT: dict[str, Any] = {
     "age": (17, 90),
@@ -99,44 +95,36 @@ class Known:
         return np.column_stack(parts), groups
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    state = source_state()
-    # The fits are many, no ledger holds them, and some tables are too small for their noise.
-    warnings.simplefilter("ignore", UserWarning)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    fits = options.seeds
     table = Table(
-        name="models",
-        prefix="coverage-",
+        name="coverage-models",
         title="Coverage of the coefficients of regressions",
         shown=(
             *("model", "data", "rows", "epsilon", "least coverage", "coverage of intervals", "hidden by noise"),
-            *("clearly not zero", "false claims", "score", "score, not private", "fits", "result"),
+            *("clearly not zero", "false claims", "fits", "result"),
         ),
+        remarks=[
+            f"{fits} fits in each cell, and {round(MORE * fits)} if the least coverage of these is below {CLEAR}.",
+            "Coverage: share of the fits in which the interval of two standard errors holds the coefficient of the "
+            "same model without privacy on all rows, within the stated bounds. The least one is over the coefficients; "
+            "a fit that calls a coefficient hidden by noise shows no interval, and counts as covered there. The "
+            "coverage of intervals is over all intervals that were shown.",
+            "False claims: share of coefficients of columns without effect that are called clearly different from "
+            f"zero; every fit uses a new table, and there are {round(NULL_FITS * fits)} of them, so that chance hardly "
+            "decides.",
+            f"Met: least coverage of {LEAST}, and at most {MOST_FALSE} false claims.",
+            "Bounds of Song and Covertype are quantiles of the rows, at no price, because we do not know these columns "
+            "as their owners do. Song is a sample of a quarter of the rows.",
+        ],
     )
-    fits = 5 if options.quick else options.fits
-    with Progress(console=console, transient=True) as progress:
-        cells = [(model, known) for model in options.models for known in tables(options.data, options.quick)]
-        for model, known in progress.track(cells):
-            table.rows += [_row(model, known, epsilon, fits) for epsilon in options.epsilon]
-    table.remarks += [
-        f"{fits} fits in each cell, and {round(MORE * fits)} if the least coverage of these is below {CLEAR}.",
-        "Coverage: share of the fits in which the interval of two standard errors holds the coefficient of the same "
-        "model without privacy on all rows, within the stated bounds. The least one is over the coefficients; a fit "
-        "that calls a coefficient hidden by noise shows no interval, and counts as covered there. The coverage of "
-        "intervals is over all intervals that were shown.",
-        "False claims: share of coefficients of columns without effect that are called clearly different from zero; "
-        f"every fit uses a new table, and there are {round(NULL_FITS * fits)} of them, so that chance hardly decides.",
-        "Score: R^2, or accuracy, on rows of the table.",
-        f"Met: least coverage of {LEAST}, and at most {MOST_FALSE} false claims.",
-        "Bounds of Song and Covertype are quantiles of the rows, at no price, because we do not know these columns as "
-        "their owners do. Song is a sample of a quarter of the rows.",
-        f"Measured at {state}.",
-    ]
-    table.publish(options.out, console)
+    cells = [(model, known) for model in options.only for known in known_tables(options.data, options.quick)]
+    for model, known in progress.track(cells):
+        table.rows += [_row(model, known, epsilon, fits) for epsilon in options.epsilon]
+    yield table
 
 
-def tables(data: Path, quick: bool) -> Iterator[Known]:
+def known_tables(data: Path, quick: bool) -> Iterator[Known]:
     """Tables about people and trees, and made-up ones that no line fits."""
     adult = pd.read_parquet(data / "adult.parquet")[list(ADULT)].dropna()
     for name, fact in ADULT.items():
@@ -192,10 +180,9 @@ def noise_columns(n_rows: int, seed: int = 0) -> Known:
 
 def _row(model: str, known: Known, epsilon: float, fits: int) -> dict[str, Cell]:
     known = known if model == "linear" else known.as_classes()
-    truth, best = _not_private(model, known)
-    scored = known.rows.sample(min(SCORED_ROWS, len(known.rows)), random_state=0)
+    truth = _not_private(model, known)
     inside: list[NDArray[np.bool_]] = []
-    hidden, clear, scores = [], [], []
+    hidden, clear = [], []
     most = round(NULL_FITS * fits) if known.null else round(MORE * fits)
     for seed in range(most):
         if seed == fits and not known.null and np.mean(inside, axis=0).min() >= CLEAR:
@@ -204,7 +191,7 @@ def _row(model: str, known: Known, epsilon: float, fits: int) -> dict[str, Cell]
             # Chance made the table too: a new one for each fit.
             known = noise_columns(len(known.rows), seed)
             known = known if model == "linear" else known.as_classes()
-            (truth, best), scored = _not_private(model, known), known.rows
+            truth = _not_private(model, known)
         kind = pais.DPLinearRegression if model == "linear" else pais.DPLogisticRegression
         fitted = kind(epsilon, columns=known.columns, target=known.target, random_state=1000 + seed).fit(known.rows)
         frame = fitted.coefficients_frame().iloc[:-1]
@@ -212,7 +199,6 @@ def _row(model: str, known: Known, epsilon: float, fits: int) -> dict[str, Cell]
         inside.append(((frame["low"] <= truth) & (truth <= frame["high"])).to_numpy() | frame_hidden)
         clear.append(((frame["low"] > 0.0) | (frame["high"] < 0.0)).to_numpy())
         hidden.append(frame_hidden)
-        scores.append(fitted.score(scored))
     labels = [name in known.null for name in frame.index]
     coverage, shown = np.mean(inside, axis=0), np.array(inside)[~np.array(hidden)]
     false = float(np.mean(clear, axis=0)[labels].mean()) if known.null else None
@@ -227,15 +213,13 @@ def _row(model: str, known: Known, epsilon: float, fits: int) -> dict[str, Cell]
         "hidden by noise": float(np.mean(hidden)),
         "clearly not zero": float(np.mean(clear)),
         "false claims": false,
-        "score": float(np.mean(scores)),
-        "score, not private": best,
         "fits": len(inside),
         "result": "met" if met else "missed",
     }
 
 
-def _not_private(model: str, known: Known) -> tuple[FloatArray, float]:
-    """Coefficients in the units of the columns, where those of categories add up to zero, and the score."""
+def _not_private(model: str, known: Known) -> FloatArray:
+    """Coefficients in the units of the columns, where those of categories add up to zero."""
     X, groups = known.design()
     scale = np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
     standard = (X - X.mean(axis=0)) / scale
@@ -249,19 +233,10 @@ def _not_private(model: str, known: Known) -> tuple[FloatArray, float]:
     values = np.ravel(fitted.coef_) / scale
     for group in groups:
         values[group] -= values[group].mean()
-    return values, float(fitted.score(standard, y))
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few fits on small tables")
-    parser.add_argument("--fits", type=int, default=100, help="fits in each cell")
-    parser.add_argument("--models", nargs="+", choices=("linear", "logistic"), default=("linear", "logistic"))
-    parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
-    return parser.parse_args()
+    return np.asarray(values)
 
 
 if __name__ == "__main__":
-    main()
+    made = parser(__doc__, seeds=100, only=("linear", "logistic"))
+    made.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS, help="guarantees")
+    run(made.parse_args(), tables)

@@ -8,62 +8,42 @@ mixtures.
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
 
 import numpy as np
-from rich.console import Console
 from rich.progress import Progress
 
 import pais
-from benchmarks.data import DELTA, N_CLUSTERS, SOURCES, DataSet, FloatArray, load
-from benchmarks.kmeans import add_places
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table
+from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray, load
+from benchmarks.tables import Cell, Table, parser, run
 
 EPSILON = 1.0
 NUMBERS = (1, 2, 3, 5, 8, 12, 16, 20, 25, 35, 50)
-SETS = tuple(source.file for source in SOURCES)
-QUICK_SETS = ("ijcnn1",)
 
 # Mixtures: number of clusters, features, and distance of the nearest centers in standard deviations.
 CLUSTERS, FEATURES, SEPARATIONS = (3, 5, 8), (2, 5, 10), {"separate": 6.0, "overlapping": 3.5}
 MIXTURE_ROWS = 40_000
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    names = QUICK_SETS if options.quick else SETS
-    sets = load(options.data, options.cache, console, names=tuple(options.sets or names))
-    seeds = min(options.seeds, 3) if options.quick else options.seeds
-    # Before the runs: the sources may be edited meanwhile.
-    state = source_state()
-    # The fits are many and small, and no ledger holds them.
-    warnings.simplefilter("ignore", UserWarning)
-    with Progress(console=console, transient=True) as progress:
-        for table in (costs(sets, seeds, progress), choices(seeds, progress)):
-            table.remarks.append(f"Measured at {state}.")
-            table.publish(options.out, console)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    yield costs(load(options, progress.console), options.seeds, progress)
+    yield choices(options.seeds, progress)
 
 
 def costs(sets: list[DataSet], seeds: int, progress: Progress) -> Table:
     """Estimated over true cost of the merged centers, by number of clusters."""
     table = Table(
-        name="costs",
-        prefix="elbow-",
+        name="elbow-costs",
         title=f"Estimated over true cost from one release for {N_CLUSTERS} clusters at epsilon {EPSILON:g}",
         shown=("data", "clusters", "median", "lower quartile", "upper quartile", "cost over one cluster", "seeds"),
     )
     for data in sets:
-        task = progress.add_task(data.source.title, total=seeds)
         ratios: dict[int, list[float]] = {}
         shares: dict[int, list[float]] = {}
-        for seed in range(seeds):
+        for seed in progress.track(range(seeds), description=data.title):
             for k, estimated, true in _estimates(data, seed):
                 ratios.setdefault(k, []).append(estimated / true)
                 shares.setdefault(k, []).append(true / data.total_square)
-            progress.advance(task)
         table.rows += [_row(data, k, np.array(ratios[k]), float(np.median(shares[k]))) for k in ratios]
     worst = max(abs(float(str(row["median"])) - 1.0) for row in table.rows)
     table.remarks.append(
@@ -89,7 +69,7 @@ def _estimates(data: DataSet, seed: int) -> Iterator[tuple[int, float, float]]:
 def _row(data: DataSet, k: int, ratios: FloatArray, share: float) -> dict[str, Cell]:
     low, high = np.quantile(ratios, [0.25, 0.75]).tolist()
     return {
-        "data": data.source.title,
+        "data": data.title,
         "clusters": k,
         "median": float(np.median(ratios)),
         "lower quartile": low,
@@ -102,13 +82,11 @@ def _row(data: DataSet, k: int, ratios: FloatArray, share: float) -> dict[str, C
 def choices(seeds: int, progress: Progress) -> Table:
     """Number of clusters that "auto" chooses for mixtures with a known number."""
     table = Table(
-        name="choices",
-        prefix="elbow-",
+        name="elbow-choices",
         title=f'Clusters that n_clusters="auto" chooses for mixtures of {MIXTURE_ROWS:,} rows at epsilon {EPSILON:g}',
         shown=("clusters", "components", "exact", "within one", "least", "most", "fits"),
     )
-    task = progress.add_task("mixtures", total=len(SEPARATIONS) * len(CLUSTERS))
-    for name, separation in SEPARATIONS.items():
+    for name, separation in progress.track(SEPARATIONS.items(), description="mixtures"):
         for k in CLUSTERS:
             chosen = np.array([_chosen(k, d, separation, seed) for d in FEATURES for seed in range(seeds)])
             table.rows.append(
@@ -122,7 +100,6 @@ def choices(seeds: int, progress: Progress) -> Table:
                     "fits": len(chosen),
                 }
             )
-            progress.advance(task)
     distances = ", ".join(f"{name}: {value:g}" for name, value in SEPARATIONS.items())
     table.remarks.append(
         f"Unit Gaussians in {', '.join(map(str, FEATURES))} features, with sizes from a Dirichlet distribution. The "
@@ -151,13 +128,5 @@ def mixture(k: int, d: int, separation: float, seed: int) -> FloatArray:
     return rows
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one small set, three seeds")
-    parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
-    add_places(parser)
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    run(parser(__doc__, seeds=10).parse_args(), tables)

@@ -72,15 +72,8 @@ def calls(directory: Path) -> dict[str, Callable[[], Any]]:
     columns = {"age": (18, 90), "income": "auto", "region": ["north", "south"]}
     linear = {**columns, "spend": (0.0, 20_000.0)}
     command = ["kmeans", str(directory / "people.csv"), "--n-clusters", "6", "--epsilon", "1", "--seed", "3"]
-    command += [
-        "--columns",
-        str(directory / "columns.yaml"),
-        "--unit",
-        "customer",
-        "--overwrite",
-        "--out",
-        str(directory / "out"),
-    ]
+    command += ["--columns", str(directory / "columns.yaml"), "--unit", "customer", "--overwrite"]
+    command += ["--out", str(directory / "out")]
     k_means = pais.DPKMeans(n_clusters=6, epsilon=1.0, columns=columns, unit="customer_id", random_state=3)
     model = pais.DPLinearRegression(target="spend", epsilon=1.0, columns=linear, random_state=3)
 

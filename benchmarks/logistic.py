@@ -1,14 +1,14 @@
 """Private logistic regression against plain noisy gradient descent that is tuned on the test rows: log-loss by epsilon.
 
 ``python -m benchmarks.logistic --quick`` for a look, without ``--quick`` for the record. Seeded runs are not private;
-they are here to be repeated. ``make bench-peers`` has diffprivlib on the same kind of targets.
+they are here to be repeated.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 from scipy import special
 from sklearn.linear_model import LogisticRegression
@@ -25,8 +24,7 @@ from sklearn.metrics import log_loss
 
 import pais
 from benchmarks.people import ADULT
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table
+from benchmarks.tables import Cell, Table, parser, run
 from pais.privacy.amplification import largest_shift
 
 FloatArray = NDArray[np.float64]
@@ -144,41 +142,30 @@ def _above(table: pa.Table, name: str, threshold: float) -> pa.Table:
     return table.drop_columns([name]).append_column("above", pa.array(above))
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    # Before the runs: the sources may be edited meanwhile.
-    state = source_state()
-    # The fits are many, no ledger holds them, and some deltas are large for their rows.
-    warnings.simplefilter("ignore", UserWarning)
-    seeds = 2 if options.quick else options.seeds
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
     table = Table(
-        name="loss",
-        prefix="logistic-",
+        name="logistic-loss",
         title=f"Log-loss of private logistic regression on rows held out, delta {DELTA:g}",
         shown=(
             *("data", "columns", "epsilon", "pais", "accuracy", "plain, tuned on test rows", "not private"),
             *("gap", "plain gap", "ratio of gaps", "result", "share of rows", "rounds", "seconds"),
         ),
+        remarks=[
+            f"Means over {options.seeds} seeds; four fifths of the rows are fitted. Everything that pais finds is in "
+            'the price: norms, and for columns "found" their means and deviations.',
+            "Plain descent reads the same scaled vectors, all rows, at no price for scales, center and radius. Its "
+            f"rounds {ROUNDS}, steps {STEPS} and radius are those with the least loss on the test rows. It takes "
+            f"gradients on at most {MOST_ROWS:,} rows, with the noise for all.",
+            "The gap is the loss above that of scikit-learn. The goal at epsilon 0.1 is a ratio of at most "
+            f"{MOST_RATIO}.",
+        ],
     )
-    with Progress(console=console, transient=True) as progress:
-        sets = [known for known in data_sets(options.data) if known.name.split(",")[0] in options.only]
-        task = progress.add_task("logistic regression", total=len(sets) * len(options.epsilon))
-        for known in sets:
-            for epsilon in options.epsilon:
-                table.rows.append(_row(known, epsilon, seeds))
-                progress.console.print(f"[dim]{known.name}, epsilon {epsilon:g}: {table.rows[-1]['ratio of gaps']:.3f}")
-                progress.advance(task)
-    table.remarks += [
-        f"Means over {seeds} seeds; four fifths of the rows are fitted. Everything that pais finds is in the price: "
-        'norms, and for columns "found" their means and deviations.',
-        "Plain descent reads the same scaled vectors, all rows, at no price for scales, center and radius. Its rounds "
-        f"{ROUNDS}, steps {STEPS} and radius are those with the least loss on the test rows. It takes gradients on at "
-        f"most {MOST_ROWS:,} rows, with the noise for all.",
-        f"The gap is the loss above that of scikit-learn. The goal at epsilon 0.1 is a ratio of at most {MOST_RATIO}.",
-        f"Measured at {state}.",
-    ]
-    table.publish(options.out, console)
+    sets = [known for known in data_sets(options.data) if known.name.split(",")[0] in options.only]
+    for known in progress.track(sets, description="logistic regression"):
+        for epsilon in options.epsilon:
+            table.rows.append(_row(known, epsilon, options.seeds))
+            progress.console.print(f"[dim]{known.name}, epsilon {epsilon:g}: {table.rows[-1]['ratio of gaps']:.3f}")
+    yield table
 
 
 def _row(known: LabelledSet, epsilon: float, seeds: int) -> dict[str, Cell]:
@@ -190,9 +177,9 @@ def _row(known: LabelledSet, epsilon: float, seeds: int) -> dict[str, Cell]:
         seconds.append(time.perf_counter() - start)
         losses.append(log_loss(known.labels(test), model.predict_proba(test)[:, 1]))
         accuracies.append(model.score(test))
-    problem = Problem.of(known, model)
-    plain = problem.tuned(epsilon, seeds)
-    gap, plain_gap = float(np.mean(losses)) - problem.floor, plain - problem.floor
+    vectors = Vectors.of(known, model)
+    plain = vectors.tuned(epsilon, seeds)
+    gap, plain_gap = float(np.mean(losses)) - vectors.floor, plain - vectors.floor
     ratio = gap / plain_gap
     plan = model.plan_
     assert plan.norms is not None
@@ -203,7 +190,7 @@ def _row(known: LabelledSet, epsilon: float, seeds: int) -> dict[str, Cell]:
         "pais": float(np.mean(losses)),
         "accuracy": float(np.mean(accuracies)),
         "plain, tuned on test rows": plain,
-        "not private": problem.floor,
+        "not private": vectors.floor,
         "gap": gap,
         "plain gap": plain_gap,
         "ratio of gaps": ratio,
@@ -216,7 +203,7 @@ def _row(known: LabelledSet, epsilon: float, seeds: int) -> dict[str, Cell]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
+class Vectors:
     """Scaled vectors with a constant 1, to fit and to test, and the loss of scikit-learn on them."""
 
     train: FloatArray
@@ -227,7 +214,7 @@ class Problem:
     floor: float
 
     @classmethod
-    def of(cls, known: LabelledSet, model: pais.DPLogisticRegression) -> Problem:
+    def of(cls, known: LabelledSet, model: pais.DPLogisticRegression) -> Vectors:
         center = model.plan_.ball.center
         vectors, labels = [], []
         for part in known.parts(0):
@@ -275,17 +262,7 @@ class Problem:
         return float(log_loss(self.y_test, special.expit(self.test @ point)))
 
 
-def arguments() -> argparse.Namespace:
-    names = ("adult", "covertype", "song-sample", "ijcnn1")
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two seeds")
-    parser.add_argument("--seeds", type=int, default=5, help="repetitions")
-    parser.add_argument("--only", nargs="+", choices=names, default=names, help="data sets")
-    parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS, help="guarantees")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the tables are written")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    made = parser(__doc__, seeds=5, only=("adult", "covertype", "song-sample", "ijcnn1"))
+    made.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS, help="guarantees")
+    run(made.parse_args(), tables)

@@ -1,4 +1,4 @@
-"""Private principal components: captured variance by sampling rule, explained variance and its intervals, and speed.
+"""Private principal components: captured variance by sampling rule, and the intervals of explained variances.
 
 ``python -m benchmarks.pca --quick`` for a look, without ``--quick`` for the record. Seeded runs are not private; they
 are here to be repeated.
@@ -7,32 +7,25 @@ are here to be repeated.
 from __future__ import annotations
 
 import argparse
-import warnings
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import Progress
-from sklearn.decomposition import PCA
 
 import pais
 from benchmarks.coverage import LEAST_WARNED
 from benchmarks.coverage_models import ADULT, LEAST
 from benchmarks.data import DELTA, FloatArray
-from benchmarks.kmeans import add_places
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table, verdict
-from benchmarks.timing import Run, compared, interleaved
-from experiments.paper.datasets import preprocess
+from benchmarks.tables import Cell, Table, parser, run
 from experiments.paper.formats import read_parquet
-from pais.pca.components import PCAFit
 
 EPSILONS = (0.1, 1.0)
 NUMBERS = (5, 10)
-SPEED_SET, SPEED_TARGET = "covertype", 0.5
 
 # Intervals are checked for this many of the first components, as far as they stand above the noise.
 INTERVALS, INTERVAL_EPSILONS, INTERVAL_FITS = 5, (0.3, 1.0, 3.0), 60
@@ -53,7 +46,6 @@ SOURCES = (
     Source(file="kdd-protein", title="KDD-Protein", share=0.02, goals=(0.965, 0.915)),
     Source(file="song-sample", title="Song sample", share=0.02, goals=(0.965, 0.915)),
 )
-TABLES = ("captured", "intervals", "speed")
 # At epsilon 1, for the sample without extra noise.
 GOALS_AT_ONE = (0.998, 0.998)
 
@@ -77,43 +69,25 @@ class Rows:
         variances = np.asarray(np.linalg.eigvalsh(covariance)[::-1], dtype=np.float64)
         return cls(source=source, rows=rows, covariance=covariance, variances=variances)
 
-    def along(self, components: FloatArray) -> FloatArray:
-        """Variance of the rows along each component."""
-        return np.asarray(np.einsum("ki,ij,kj->k", components, self.covariance, components))
-
     def captured(self, components: FloatArray, k: int) -> float:
         """Variance along the first components over that along the best ones."""
-        return float(self.along(components[:k]).sum() / self.variances[:k].sum())
+        along = np.einsum("ki,ij,kj->", components[:k], self.covariance, components[:k])
+        return float(along / self.variances[:k].sum())
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    present = [source for source in SOURCES if (options.data / f"{source.file}.parquet").exists()]
-    sources = [source for source in present if source.file in (options.sets or [source.file for source in SOURCES])]
-    seeds = min(options.seeds, 3) if options.quick else options.seeds
-    state = source_state()
-    # The fits are many, and no ledger holds them.
-    warnings.simplefilter("ignore", UserWarning)
-    with Progress(console=console, transient=True) as progress:
-        tables = []
-        if "captured" in options.only:
-            tables += quality([Rows.read(source, options.data) for source in sources], seeds, progress)
-        if "intervals" in options.only:
-            tables.append(intervals(options.data, sources, 5 if options.quick else INTERVAL_FITS, progress))
-        path = options.data / f"{SPEED_SET}.parquet"
-        if "speed" in options.only and path.exists():
-            tables.append(speed(path, progress, repeats=3 if options.quick else options.repeats))
-        for table in tables:
-            table.remarks.append(f"Measured at {state}.")
-            table.publish(options.out, console)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    sources = [source for source in SOURCES if (options.data / f"{source.file}.parquet").exists()]
+    sources = sources[:1] if options.quick else sources
+    if "captured" in options.only:
+        yield captured([Rows.read(source, options.data) for source in sources], options.seeds, progress)
+    if "intervals" in options.only:
+        yield intervals(options.data, sources, 5 if options.quick else INTERVAL_FITS, progress)
 
 
-def quality(sets: list[Rows], seeds: int, progress: Progress) -> list[Table]:
-    """Captured variance by rule, and the error of the explained variance with and without shrinkage."""
-    captured = Table(
-        name="captured",
-        prefix="pca-",
+def captured(sets: list[Rows], seeds: int, progress: Progress) -> Table:
+    """Captured variance by rule."""
+    table = Table(
+        name="pca-captured",
         title="Variance captured by private components over that of the best components, nothing stated",
         shown=("data", "epsilon", "sampling", "share of rows", "k = 5", "goal", "k = 10", "goal (10)", "result"),
         remarks=[
@@ -121,38 +95,19 @@ def quality(sets: list[Rows], seeds: int, progress: Progress) -> list[Table]:
             f"Medians of {seeds} seeds. The captured variance is that of all rows, unclipped, about their mean.",
         ],
     )
-    explained = Table(
-        name="explained",
-        prefix="pca-",
-        title="Error of the variance of the first ten components, as a share of their variance",
-        shown=("data", "epsilon", "sampling", "noisy shares", "explained_variance_ratio_", "explained_variance_"),
-        remarks=[
-            "Summed distances to the variances of all rows along the same components, or to their shares of the total. "
-            "Noisy shares: eigenvalues of the released matrix over their positive sum. Clipping of far rows is part of "
-            "each error; it scales the variances, which the norms of the survey repair in part.",
-        ],
-    )
     for data in sets:
-        task = progress.add_task(data.source.title, total=len(EPSILONS) * len(KINDS) * seeds)
-        for epsilon in EPSILONS:
-            for sampling, small in KINDS:
-                size: float | Literal["free"] = data.source.share * len(data.rows) if small else "free"
-                models = []
-                for seed in range(seeds):
-                    model = pais.DPPCA(
-                        max(NUMBERS),
-                        epsilon=epsilon,
-                        delta=DELTA,
-                        sampling=sampling,
-                        sample_size=size,
-                        random_state=seed,
-                    ).fit(data.rows)
-                    models.append(model)
-                    progress.advance(task)
-                captured.rows.append(_captured_row(data, epsilon, sampling, small, models))
-                explained.rows.append(_explained_row(data, epsilon, sampling, small, models))
-    captured.remarks += _exceptions(captured.rows)
-    return [captured, explained]
+        for epsilon, (sampling, small) in progress.track(
+            list(itertools.product(EPSILONS, KINDS)), description=data.source.title
+        ):
+            size: float | Literal["free"] = data.source.share * len(data.rows) if small else "free"
+            models = [
+                pais.DPPCA(
+                    max(NUMBERS), epsilon=epsilon, delta=DELTA, sampling=sampling, sample_size=size, random_state=seed
+                ).fit(data.rows)
+                for seed in range(seeds)
+            ]
+            table.rows.append(_captured_row(data, epsilon, sampling, small, models))
+    return table
 
 
 def _captured_row(data: Rows, epsilon: float, sampling: str, small: bool, models: list[pais.DPPCA]) -> dict[str, Cell]:
@@ -176,40 +131,6 @@ def _captured_row(data: Rows, epsilon: float, sampling: str, small: bool, models
             row[name] = f"{goal:g}"
             met.append(float(np.median(ratios)) >= goal)
     return {**row, "result": ("met" if all(met) else "missed") if met else ""}
-
-
-def _explained_row(data: Rows, epsilon: float, sampling: str, small: bool, models: list[pais.DPPCA]) -> dict[str, Cell]:
-    errors = []
-    for model in models:
-        exact, total = data.along(model.components_), float(data.variances.sum())
-        assert isinstance(model.fit_, PCAFit)
-        noisy = np.maximum(model.fit_.spectrum.noisy_variances, 0.0)
-        shares = noisy[: model.n_components_] / noisy.sum()
-        estimates = (shares * total, model.explained_variance_ratio_ * total, model.explained_variance_)
-        errors.append([np.abs(estimate - exact).sum() / exact.sum() for estimate in estimates])
-    noisy_shares, shares, variances = np.median(errors, axis=0).tolist()
-    return {
-        "data": data.source.title,
-        "epsilon": epsilon,
-        "sampling": f"{sampling}, {'stated size' if small else 'free'}",
-        "noisy shares": noisy_shares,
-        "explained_variance_ratio_": shares,
-        "explained_variance_": variances,
-    }
-
-
-def _exceptions(rows: list[dict[str, Cell]]) -> list[str]:
-    """Cells in which uniform or coreset sampling captures more than constrained sampling of the same size."""
-    stated = [row for row in rows if row["size"] == "stated"]
-    best = {(row["data"], row["epsilon"]): row for row in stated if row["sampling"] == "constrained"}
-    exceptions = [
-        f"{row['data']}, epsilon {row['epsilon']:g}, k = {k}: {row['sampling']} {row[f'k = {k}']}, constrained "
-        f"{best[row['data'], row['epsilon']][f'k = {k}']}"
-        for row in stated
-        for k in NUMBERS
-        if str(row[f"k = {k}"]) > str(best[row["data"], row["epsilon"]][f"k = {k}"])
-    ]
-    return [f"Exceptions to constrained >= coreset, uniform at the same size: {'; '.join(exceptions) or 'none'}."]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -253,8 +174,7 @@ def known_tables(data: Path, sources: list[Source]) -> list[Known]:
 def intervals(data: Path, sources: list[Source], fits: int, progress: Progress) -> Table:
     """How often two standard errors hold the variances of the table."""
     table = Table(
-        name="intervals",
-        prefix="pca-",
+        name="pca-intervals",
         title="Intervals of the explained variances: how often they hold the variances of the table",
         shown=(
             *("data", "rows", "epsilon", "components", "least coverage", "least coverage, along", "error, first"),
@@ -315,56 +235,5 @@ def _interval_row(known: Known, epsilon: float, fits: int) -> dict[str, Cell]:
     }
 
 
-def speed(path: Path, progress: Progress, *, repeats: int) -> Table:
-    """Seconds of a fit over those of scikit-learn on all rows."""
-    rows = np.ascontiguousarray(preprocess(read_parquet(path)).rows, dtype=np.float64)
-    norm = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    radius = float(norm.max())
-    norms = pais.NormDistribution.from_private_norms(norm, radius=radius)
-    plan = _fit(0, rows, radius=radius, norms=norms).plan_
-    jobs: dict[str, Run] = {
-        "fit, radius and norms stated": lambda turn: _fit(turn, rows, radius=radius, norms=norms),
-        "run of a plan made before": lambda _: pais.run(plan, rows),
-        "fit, radius stated": lambda turn: _fit(turn, rows, radius=radius),
-        "fit, nothing stated": lambda turn: _fit(turn, rows),
-        "scikit-learn, all rows": lambda _: PCA(10).fit(rows),
-        "scikit-learn, all rows, svd_solver='full'": lambda _: PCA(10, svd_solver="full").fit(rows),
-    }
-    times = interleaved(jobs, progress.track(range(repeats), description="speed"))
-    table = Table(
-        name="speed",
-        prefix="pca-",
-        title=f"Speed: Covertype, {rows.shape[0]:,} x {rows.shape[1]} float64, 10 components, epsilon 1",
-        shown=("job", "ms", "ms, quartiles", "of minima", "of work", "ratio", "target", "result"),
-        remarks=[
-            f"Medians of {repeats} turns in shuffled order, secure randomness, rows as in the paper. Ratio: the median "
-            "of the ratios to scikit-learn's default in a turn. Of minima: smallest time over smallest time. Of work: "
-            "ratio of the seconds of all threads together, which other work on the machine changes less.",
-            "The default of scikit-learn multiplies the rows with themselves, which is the speed of memory for 54 "
-            "columns. A private run reads each row once for its norm, and multiplies the rows of the sample. A plan "
-            "can be made before the rows are there.",
-        ],
-    )
-    for place, (job, seconds) in enumerate(times.items()):
-        ratios, target = compared(seconds, times["scikit-learn, all rows"]), SPEED_TARGET if place < 2 else None
-        result = verdict(float(str(ratios["ratio"])), target)
-        table.rows.append({"job": job, **ratios, "target": target, "result": result})
-    return table
-
-
-def _fit(turn: int, rows: FloatArray, **facts: Any) -> pais.DPPCA:
-    return pais.DPPCA(10, epsilon=1.0 + 1e-6 * turn, delta=DELTA, **facts).fit(rows)
-
-
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="three seeds and repeats")
-    parser.add_argument("--seeds", type=int, default=10, help="runs of each cell")
-    parser.add_argument("--repeats", type=int, default=15, help="interleaved runs of the speed table")
-    parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES)
-    add_places(parser)
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    run(parser(__doc__, seeds=10, only=("captured", "intervals")).parse_args(), tables)

@@ -1,4 +1,4 @@
-"""Private linear regression against AdaSSP: test errors on ten data sets, sampling rules, and time.
+"""Private linear regression against AdaSSP (Wang, UAI 2018): test errors on ten data sets, by sampling rule.
 
 ``python -m benchmarks.regression --quick`` for a look, without ``--quick`` for the record. Seeded runs are not private;
 they are here to be repeated.
@@ -7,64 +7,79 @@ they are here to be repeated.
 from __future__ import annotations
 
 import argparse
-import warnings
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 from sklearn.linear_model import LinearRegression
 
 import pais
-from benchmarks.adassp import adassp, preprocessed
 from benchmarks.regression_sets import LARGE, SMALL, FloatArray, LargeSet, SmallSet
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table, verdict
-from benchmarks.timing import Run, compared, interleaved
+from benchmarks.tables import Cell, Table, parser, run
+from pais.privacy.amplification import largest_shift
 
 DELTA = 1e-6
 EPSILONS = (0.1, 1.0)
 FOLDS = 10
-TABLES = ("small", "large", "time")
 
 # From this number of rows on, a small set is sampled.
 MANY_ROWS, SAMPLED_SHARE = 10_000, 0.1
 SHARES = (0.01, 0.05)
 SAMPLINGS = ("constrained", "uniform", "coreset")
 
-# The rows of Covertype that the paper keeps.
-TIMED_ROWS = 566_486
-# With stated bounds, over scikit-learn.
-TIME_TARGET = 0.5
+# AdaSSP: chance that its bound of the smallest eigenvalue fails.
+_FAILURE = 0.05
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    # Before the runs: the sources may be edited meanwhile.
-    state = source_state()
-    # The fits are many, no ledger holds them, and some deltas are large for their rows.
-    warnings.simplefilter("ignore", UserWarning)
-    seeds = 1 if options.quick else options.seeds
-    with Progress(console=console, transient=True) as progress:
-        tables = {
-            "small": lambda: small_sets(options.data, seeds, progress),
-            "large": lambda: large_sets(options.data, seeds, progress),
-            "time": lambda: speed(options.data, 2 if options.quick else options.repeats),
-        }
-        for name in options.only:
-            table = tables[name]()
-            table.remarks.append(f"Measured at {state}.")
-            table.publish(options.out, console)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    if "small" in options.only:
+        yield small_sets(options.data, options.seeds, progress)
+    if "large" in options.only:
+        yield large_sets(options.data, options.seeds, progress)
+
+
+def adassp(
+    X: FloatArray, y: FloatArray, *, epsilon: float, delta: float, tight: bool, rng: np.random.Generator
+) -> FloatArray:
+    """Coefficients of AdaSSP for rows of norm at most 1 and targets within [-1, 1].
+
+    As published, a third of the budget goes to each of the smallest eigenvalue, X'X and X'y, with the noise of the
+    classical Gaussian mechanism. If `tight`, the three releases have the Gaussian shift that (epsilon, delta) allow
+    together, which is the least noise for this algorithm.
+    """
+    d = X.shape[1]
+    spread = math.log(6.0 / delta)
+    scale = math.sqrt(3.0) / largest_shift(epsilon, delta) if tight else 3.0 * math.sqrt(spread) / epsilon
+    moment = X.T @ X
+    # A lower bound of the smallest eigenvalue, which holds with high probability.
+    smallest = np.linalg.eigvalsh(moment)[0] + scale * rng.normal() - scale * math.sqrt(spread)
+    ridge = max(0.0, scale * math.sqrt(d * math.log(2.0 * d * d / _FAILURE)) - max(0.0, smallest))
+    noise = np.triu(rng.normal(size=(d, d)))
+    noise += np.triu(noise, 1).T
+    solved = np.linalg.solve(moment + scale * noise + ridge * np.eye(d), X.T @ y + scale * rng.normal(size=d))
+    return np.asarray(solved)
+
+
+def preprocessed(X: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows and targets as the authors prepare them. NOT PRIVATE: centers, deviations and bounds are those of the rows.
+
+    Targets are centered and divided by their largest absolute value. Columns are centered and divided by their
+    deviations, and every row is scaled to norm 1.
+    """
+    target = y - y.mean()
+    deviation = X.std(axis=0)
+    rows = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    return rows / np.maximum(np.linalg.norm(rows, axis=1), 1e-12)[:, None], target / np.abs(target).max()
 
 
 def small_sets(data: Path, seeds: int, progress: Progress) -> Table:
     """Mean squared errors over ten folds, in the units of the AdaSSP paper."""
     table = Table(
-        name="small",
-        prefix="regression-",
+        name="regression-small",
         title=f"Test error on the sets of the AdaSSP paper, delta {DELTA:g}",
         shown=(
             *("data", "rows x features", "epsilon", "pais", "share of rows", "pais, nothing stated"),
@@ -119,7 +134,7 @@ def _fold_errors(
 
 
 def _small_row(known: SmallSet, X: FloatArray, epsilon: float, errors: dict[str, float]) -> dict[str, Cell]:
-    published = known.published.adassp[epsilon]
+    published = known.published[epsilon]
     best = min(published, errors["AdaSSP, tight noise"])
     return {
         "data": known.name,
@@ -135,8 +150,7 @@ def _small_row(known: SmallSet, X: FloatArray, epsilon: float, errors: dict[str,
 def large_sets(data: Path, seeds: int, progress: Progress) -> Table:
     """R^2 of sampled regressions with all columns found privately."""
     table = Table(
-        name="large",
-        prefix="regression-",
+        name="regression-large",
         title=f"R^2 on rows held out, nothing stated, delta {DELTA:g}",
         shown=(
             *("data", "rows x features", "epsilon", "share of rows", "constrained", "uniform", "coreset", "all rows"),
@@ -196,49 +210,6 @@ def _large_row(
     }
 
 
-def speed(data: Path, repeats: int) -> Table:
-    """Time of a fit against scikit-learn on all rows."""
-    X, y = LARGE[-1].load(data)
-    # As many features as the paper has, which are those and the target again.
-    X, y = np.column_stack([X, y])[:TIMED_ROWS], y[:TIMED_ROWS]
-    stated = {f"x{place}": (float(low), float(high)) for place, (low, high) in enumerate(_ranges(X))}
-    columns = {**stated, "y": (float(y.min()), float(y.max()))}
-    size = max(SHARES) * len(y)
-    sklearn = "scikit-learn LinearRegression"
-    jobs: dict[str, Run] = {
-        sklearn: lambda _: LinearRegression().fit(X, y),
-        "pais, bounds stated": lambda turn: _timed(turn, columns=columns).fit(X, y),
-        "pais, bounds stated, 5 % of the rows": lambda turn: _timed(turn, columns=columns, sample_size=size).fit(X, y),
-        "pais, nothing stated": lambda turn: _timed(turn).fit(X, y),
-    }
-    seconds = interleaved(jobs, range(repeats))
-    table = Table(
-        name="time",
-        prefix="regression-",
-        title=f"Time of a fit on {X.shape[0]:,} x {X.shape[1]} in memory",
-        shown=("fit", "ms", "ms, quartiles", "of minima", "of work", "ratio", "target", "result"),
-        remarks=[
-            f"Medians of {repeats} turns in shuffled order, secure randomness. Ratio: the median of the ratios to "
-            "scikit-learn in a turn. Of minima: smallest time over smallest time. Of work: ratio of the seconds of all "
-            "threads together, which other work on the machine changes less.",
-        ],
-    )
-    for name, times in seconds.items():
-        ratios, target = compared(times, seconds[sklearn]), TIME_TARGET if name == "pais, bounds stated" else None
-        result = verdict(float(str(ratios["ratio"])), target)
-        table.rows.append({"fit": name, **ratios, "target": target, "result": result})
-    return table
-
-
-def _timed(turn: int, **settings: Any) -> pais.DPLinearRegression:
-    return _model(1.0 + 1e-6 * turn, None, **settings)
-
-
-def _ranges(X: FloatArray) -> FloatArray:
-    low, high = X.min(axis=0), X.max(axis=0)
-    return np.column_stack([low, np.where(high > low, high, low + 1.0)])
-
-
 def _model(epsilon: float, seed: int | None, **settings: Any) -> pais.DPLinearRegression:
     return pais.DPLinearRegression(epsilon=epsilon, delta=DELTA, random_state=seed, **settings)
 
@@ -262,16 +233,5 @@ def _mean(results: list[dict[str, float]], key: str) -> float:
     return float(np.mean([result[key] for result in results]))
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one seed")
-    parser.add_argument("--seeds", type=int, default=3, help="repetitions")
-    parser.add_argument("--repeats", type=int, default=7, help="turns of the table of times")
-    parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES, help="tables")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of the Parquet files")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the tables are written")
-    return parser.parse_args()
-
-
 if __name__ == "__main__":
-    main()
+    run(parser(__doc__, seeds=3, only=("small", "large")).parse_args(), tables)

@@ -1,7 +1,7 @@
-"""The speed of fits and of their parts, as ratios within one run, and the memory of a fit.
+"""The speed of fits and of their parts in memory, as ratios within one run, and the memory of a fit.
 
 ``python -m benchmarks.speed --only small kernels`` for a look, without ``--only`` for all. Every line compares two jobs
-that took turns in a shuffled order. Times depend on the machine; ratios of jobs that take turns travel.
+that took turns in a shuffled order. Seconds depend on the machine more than ratios of jobs that take turns.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.progress import Progress
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
 
 import pais
-from benchmarks.data import DELTA, N_CLUSTERS, DataSet, FloatArray, source_of
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table, verdict
-from benchmarks.timing import Run, compared, interleaved, resident_peak, traced_peak
+from benchmarks.data import DELTA, N_CLUSTERS, FloatArray
+from benchmarks.regression_sets import LARGE
+from benchmarks.tables import Cell, Table, parser, run, verdict
+from benchmarks.timing import Run, compared, interleaved, resident_peak
 from experiments.paper.datasets import preprocess
 from experiments.paper.formats import read_parquet
 from pais.privacy.rules import ConstrainedRule, UniformRule
@@ -40,45 +39,31 @@ BOXES = {"blobs": 10.0, "near blobs": 2.5}
 SMALL, SMALL_CLUSTERS = (5_000, 5), 6
 KERNEL_ROWS = (566_486, 54)
 SAMPLE_SIZE = 20_000
-TURNS = {"blobs": 5, "covertype": 3, "costs": 5, "kernels": 10, "small": 30}
-# Columns of text that the table needs.
-WIDTH = 190
-MEMORY_TARGET, COST_TARGET = 0.15, 1.003
+TURNS = {"blobs": 5, "covertype": 3, "kernels": 10, "small": 30, "models": 7}
+MEMORY_TARGET, MODEL_TARGET = 0.15, 0.5
 DEFAULT, STATED, SKLEARN = "default fit, nothing stated", "fit, radius, center and norms stated", "scikit-learn KMeans"
 
-
-@dataclass(frozen=True, kw_only=True)
-class Line:
-    """A job, the one that it is compared with, and the largest ratio that meets the target."""
-
-    job: str
-    against: str
-    target: float | None = None
+#: Lines of the table of k-means about one kind of rows.
+Part = Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cell]]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
-    """Jobs on the same rows, which take turns."""
-
-    data: str
-    jobs: dict[str, Run]
-    lines: list[Line]
-    turns: int
-    warm: bool = False
+#: A job, the one that it is compared with, and the largest ratio that meets the target.
+Line = tuple[str, str, float | None]
 
 
-def main() -> None:
-    options = arguments()
-    console = Console(highlight=False)
-    console.width = max(console.width, WIDTH)
-    # Before the runs: the sources may be edited meanwhile.
-    state, load = source_state(), os.getloadavg()[0]
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    # The fits are many, and no ledger holds them.
-    warnings.simplefilter("ignore", UserWarning)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    parts = [part for name, part in PARTS.items() if name in options.only]
+    if parts:
+        yield kmeans_table(parts, options, progress)
+    if "pca" in options.only:
+        yield pca_table(options, progress)
+    if "regression" in options.only:
+        yield regression_table(options, progress)
+
+
+def kmeans_table(parts: list[Part], options: argparse.Namespace, progress: Progress) -> Table:
     table = Table(
         name="speed",
-        prefix="",
         title="Speed and memory of fits and their parts, epsilon 1",
         shown=("data", "job", "compared with", "ms", "its ms", "ratio", "quartiles", "of minima", "target", "result"),
         remarks=[
@@ -93,26 +78,25 @@ def main() -> None:
             "Passes against einsum norms have no target: the norms alone take about as long as memory needs to deliver "
             "the rows, and a pass does more with them. Whole fits have targets.",
             "Memory: the peak of a separate process above what it held before the fit, over the bytes of the data.",
+            f"Load average of the minute before the run: {os.getloadavg()[0]:.1f}.",
         ],
     )
-    with Progress(console=console, transient=True) as progress:
-        for name in options.only:
-            for row in PARTS[name](options, progress):
-                table.rows.append(row)
-                progress.console.print(f"[dim]{row['data']}: {row['job']}: {row['ratio']:.3g}")
-    table.remarks += [f"Load average of the minute before the run: {load:.1f}.", f"Measured at {state}."]
-    table.publish(options.out, console)
+    for part in parts:
+        for row in part(options, progress):
+            table.rows.append(row)
+            progress.console.print(f"[dim]{row['data']}: {row['job']}: {row['ratio']:.3g}")
+    return table
 
 
-def timed(group: Group, options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
-    turns = progress.track(range(options.factor * group.turns), description=group.data)
-    times = interleaved(group.jobs, turns, warm=group.warm)
-    for line in group.lines:
-        ratios = compared(times[line.job], times[line.against])
-        ratio = ratios["ratio"]
-        assert isinstance(ratio, float)
-        words: dict[str, Cell] = {"data": group.data, "job": line.job, "compared with": line.against}
-        yield {**words, **ratios, "target": line.target, "result": verdict(ratio, line.target)}
+def timed(
+    data: str, jobs: dict[str, Run], lines: list[Line], turns: int, progress: Progress, *, warm: bool = False
+) -> Iterator[dict[str, Cell]]:
+    """Ratios of jobs on the same rows, which take turns."""
+    times = interleaved(jobs, progress.track(range(turns), description=data), warm=warm)
+    for job, against, target in lines:
+        cells = compared(times[job], times[against])
+        result = verdict(float(str(cells["ratio"])), target)
+        yield {"data": data, "job": job, "compared with": against, **cells, "target": target, "result": result}
 
 
 def blobs(name: str) -> FloatArray:
@@ -130,8 +114,8 @@ def blob_lines(name: str, options: argparse.Namespace, progress: Progress) -> It
         STATED: lambda turn: private(turn, **facts).fit(rows),
         SKLEARN: lambda turn: KMeans(N_CLUSTERS, n_init=1, random_state=turn).fit(rows),
     }
-    lines = [Line(job=DEFAULT, against=SKLEARN, target=0.08), Line(job=STATED, against=SKLEARN, target=0.05)]
-    yield from timed(Group(data=sized(name, rows), jobs=jobs, lines=lines, turns=TURNS["blobs"]), options, progress)
+    lines: list[Line] = [(DEFAULT, SKLEARN, 0.08), (STATED, SKLEARN, 0.05)]
+    yield from timed(sized(name, rows), jobs, lines, options.factor * TURNS["blobs"], progress)
 
 
 def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -153,38 +137,12 @@ def covertype_lines(options: argparse.Namespace, progress: Progress) -> Iterator
         f"{SKLEARN}, 10 rounds": lambda turn: KMeans(N_CLUSTERS, n_init=1, max_iter=10, random_state=turn).fit(rows),
         "all rows, same rounds and noise": lambda turn: pais.run(whole, rows),
     }
-    lines = [
-        Line(job=DEFAULT, against=SKLEARN, target=0.06),
-        Line(job=few, against=f"{SKLEARN}, 10 rounds", target=0.3),
-        Line(job=few, against="all rows, same rounds and noise", target=0.1),
+    lines: list[Line] = [
+        (DEFAULT, SKLEARN, 0.06),
+        (few, f"{SKLEARN}, 10 rounds", 0.3),
+        (few, "all rows, same rounds and noise", 0.1),
     ]
-    yield from timed(
-        Group(data=sized("Covertype", rows), jobs=jobs, lines=lines, turns=TURNS["covertype"]), options, progress
-    )
-    data = DataSet(source=source_of("covertype"), rows=paper.rows, mean=paper.mean, floor=1.0)
-    yield cost_line(data, rows, options, progress)
-
-
-def cost_line(data: DataSet, rows: FloatArray, options: argparse.Namespace, progress: Progress) -> dict[str, Cell]:
-    """Cost with the planned sample over that with the free one: medians over seeds."""
-    costs: dict[str, list[float]] = {"planned": [], "free": []}
-    for seed in progress.track(range(options.factor * TURNS["costs"]), description="costs"):
-        for size, values in costs.items():
-            model = private(0, sample_size=None if size == "planned" else size, random_state=seed).fit(rows)
-            values.append(data.cost(model.cluster_centers_ - data.mean))
-    ratio = float(np.median(costs["planned"]) / np.median(costs["free"]))
-    each = np.array(costs["planned"]) / np.median(costs["free"])
-    low, high = np.quantile(each, [0.25, 0.75]).tolist()
-    return {
-        "data": sized("Covertype", rows),
-        "job": "cost of a default fit",
-        "compared with": 'cost with sample_size="free"',
-        "ratio": ratio,
-        "quartiles": f"{low:.4f} to {high:.4f}",
-        "turns": len(each),
-        "target": COST_TARGET,
-        "result": verdict(ratio, COST_TARGET),
-    }
+    yield from timed(sized("Covertype", rows), jobs, lines, options.factor * TURNS["covertype"], progress)
 
 
 def small_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -194,9 +152,9 @@ def small_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dic
         DEFAULT: lambda turn: private(turn, n_clusters=SMALL_CLUSTERS).fit(rows),
         SKLEARN: lambda turn: KMeans(SMALL_CLUSTERS, n_init=1, random_state=turn % 1000).fit(rows),
     }
-    lines = [Line(job=DEFAULT, against=SKLEARN, target=2.0)]
+    lines: list[Line] = [(DEFAULT, SKLEARN, 2.0)]
     data = f"{sized('small blobs', rows)}, k = {SMALL_CLUSTERS}"
-    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["small"], warm=True), options, progress)
+    yield from timed(data, jobs, lines, options.factor * TURNS["small"], progress, warm=True)
 
 
 def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
@@ -227,47 +185,39 @@ def kernel_lines(options: argparse.Namespace, progress: Progress) -> Iterator[di
         "noise for a target size, pure": lambda turn: noise(linear, turn),
         "noise for a target size, Gaussian": lambda turn: noise(gaussian, turn, delta=DELTA),
     }
-    lines = [
-        Line(job="noise for a target size, Gaussian", against=norm, target=0.2),
-        Line(job="noise for a target size, pure", against=norm, target=0.3),
-        Line(job="thinning pass", against=einsum),
-        Line(job="blocked pass", against=einsum),
-        Line(job="weights, safe table", against=norm, target=0.2),
-        Line(job="weights, closed form", against=norm),
+    lines: list[Line] = [
+        ("noise for a target size, Gaussian", norm, 0.2),
+        ("noise for a target size, pure", norm, 0.3),
+        ("thinning pass", einsum, None),
+        ("blocked pass", einsum, None),
+        ("weights, safe table", norm, 0.2),
+        ("weights, closed form", norm, None),
     ]
     data = sized("rows like Covertype's", rows)
-    yield from timed(Group(data=data, jobs=jobs, lines=lines, turns=TURNS["kernels"], warm=True), options, progress)
+    yield from timed(data, jobs, lines, options.factor * TURNS["kernels"], progress, warm=True)
 
 
-def memory_lines(options: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
-    measures = {"traced by Python": traced_share, "resident": resident_share}
-    for name, measure in progress.track(measures.items(), description="memory"):
-        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-            share = pool.submit(measure).result()
-        if share is not None:
-            yield {
-                "data": f"blobs, {BLOBS[0]:,} x {BLOBS[1]}",
-                "job": f"peak memory of a default fit above the data, {name}",
-                "compared with": "bytes of the data",
-                "ratio": share,
-                "target": MEMORY_TARGET,
-                "result": verdict(share, MEMORY_TARGET),
-            }
+def memory_lines(_: argparse.Namespace, progress: Progress) -> Iterator[dict[str, Cell]]:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        share = pool.submit(memory_share).result()
+    if share is None:
+        progress.console.print("Memory is left out: this is not Linux.")
+        return
+    yield {
+        "data": f"blobs, {BLOBS[0]:,} x {BLOBS[1]}",
+        "job": "peak memory of a default fit above the data, resident",
+        "compared with": "bytes of the data",
+        "ratio": share,
+        "target": MEMORY_TARGET,
+        "result": verdict(share, MEMORY_TARGET),
+    }
 
 
-def traced_share() -> float | None:
-    return _memory_share(traced_peak)
-
-
-def resident_share() -> float | None:
-    return _memory_share(resident_peak)
-
-
-def _memory_share(peak: Callable[[Callable[[], object]], int | None]) -> float | None:
+def memory_share() -> float | None:
     warnings.simplefilter("ignore", UserWarning)
     rows = blobs("blobs")
     private(0).fit(rows[:SAMPLE_SIZE])  # what the first fit of a process loads and keeps
-    extra = peak(lambda: private(1).fit(rows))
+    extra = resident_peak(lambda: private(1).fit(rows))
     return None if extra is None else extra / rows.nbytes
 
 
@@ -296,7 +246,7 @@ def sized(name: str, rows: FloatArray) -> str:
     return f"{name}, {rows.shape[0]:,} x {rows.shape[1]}"
 
 
-PARTS: dict[str, Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cell]]]] = {
+PARTS: dict[str, Part] = {
     "blobs": lambda options, progress: blob_lines("blobs", options, progress),
     "near-blobs": lambda options, progress: blob_lines("near blobs", options, progress),
     "covertype": covertype_lines,
@@ -306,14 +256,81 @@ PARTS: dict[str, Callable[[argparse.Namespace, Progress], Iterator[dict[str, Cel
 }
 
 
-def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), help="parts of the table")
-    parser.add_argument("--factor", type=int, default=1, help="so many times the usual turns and seeds")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="directory of covertype.parquet")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
-    return parser.parse_args()
+def pca_table(options: argparse.Namespace, progress: Progress) -> Table:
+    """Principal components of Covertype over those of scikit-learn."""
+    rows = np.ascontiguousarray(preprocess(read_parquet(options.data / "covertype.parquet")).rows, dtype=np.float64)
+    facts = stated_facts(rows, np.zeros(rows.shape[1]))
+    radius, norms = facts["radius"], facts["norms"]
+
+    def fit(turn: int, **stated: Any) -> pais.DPPCA:
+        return pais.DPPCA(10, epsilon=1.0 + 1e-6 * turn, delta=DELTA, **stated).fit(rows)
+
+    plan = fit(0, radius=radius, norms=norms).plan_
+    sklearn = "scikit-learn, all rows"
+    jobs: dict[str, Run] = {
+        "fit, radius and norms stated": lambda turn: fit(turn, radius=radius, norms=norms),
+        "run of a plan made before": lambda _: pais.run(plan, rows),
+        "fit, radius stated": lambda turn: fit(turn, radius=radius),
+        "fit, nothing stated": fit,
+        sklearn: lambda _: PCA(10).fit(rows),
+        f"{sklearn}, svd_solver='full'": lambda _: PCA(10, svd_solver="full").fit(rows),
+    }
+    table = Table(
+        name="pca-speed",
+        title=f"Speed: Covertype, {rows.shape[0]:,} x {rows.shape[1]} float64, 10 components, epsilon 1",
+        shown=("job", *RATIO_COLUMNS),
+        remarks=[
+            RATIO_REMARK,
+            "The default of scikit-learn multiplies the rows with themselves, which is the speed of memory for 54 "
+            "columns. A private run reads each row once for its norm, and multiplies the rows of the sample. A plan "
+            "can be made before the rows are there.",
+        ],
+    )
+    lines: list[Line] = [(job, sklearn, MODEL_TARGET if place < 2 else None) for place, job in enumerate(jobs)]
+    table.rows += timed(table.title, jobs, lines, options.factor * TURNS["models"], progress)
+    return table
+
+
+def regression_table(options: argparse.Namespace, progress: Progress) -> Table:
+    """Linear regression on a table of the shape of Covertype over that of scikit-learn."""
+    X, y = LARGE[-1].load(options.data)
+    # As many features as the paper has, which are those and the target again.
+    X, y = np.column_stack([X, y])[: KERNEL_ROWS[0]], y[: KERNEL_ROWS[0]]
+    low, high = X.min(axis=0), X.max(axis=0)
+    ends = zip(low.tolist(), np.where(high > low, high, low + 1.0).tolist(), strict=True)
+    columns = {**{f"x{place}": pair for place, pair in enumerate(ends)}, "y": (float(y.min()), float(y.max()))}
+
+    def fit(turn: int, **settings: Any) -> object:
+        return pais.DPLinearRegression(epsilon=1.0 + 1e-6 * turn, delta=DELTA, **settings).fit(X, y)
+
+    sklearn, stated = "scikit-learn LinearRegression", "pais, bounds stated"
+    jobs: dict[str, Run] = {
+        sklearn: lambda _: LinearRegression().fit(X, y),
+        stated: lambda turn: fit(turn, columns=columns),
+        f"{stated}, 5 % of the rows": lambda turn: fit(turn, columns=columns, sample_size=0.05 * len(y)),
+        "pais, nothing stated": fit,
+    }
+    table = Table(
+        name="regression-time",
+        title=f"Time of a fit on {X.shape[0]:,} x {X.shape[1]} in memory",
+        shown=("fit", *RATIO_COLUMNS),
+        remarks=[RATIO_REMARK],
+    )
+    lines: list[Line] = [(job, sklearn, MODEL_TARGET if job == stated else None) for job in jobs]
+    rows = timed(table.title, jobs, lines, options.factor * TURNS["models"], progress)
+    table.rows += [{"fit": row["job"], **row} for row in rows]
+    return table
+
+
+RATIO_COLUMNS = ("ms", "ms, quartiles", "of minima", "of work", "ratio", "target", "result")
+RATIO_REMARK = (
+    "Medians of turns in shuffled order, secure randomness. Ratio: the median of the ratios to scikit-learn's default "
+    "in a turn. Of minima: smallest time over smallest time. Of work: ratio of the seconds of all threads together, "
+    "which other work on the machine changes less."
+)
 
 
 if __name__ == "__main__":
-    main()
+    made = parser(__doc__, only=(*PARTS, "pca", "regression"))
+    made.add_argument("--factor", type=int, default=1, help="so many times the usual turns")
+    run(made.parse_args(), tables)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -68,29 +67,18 @@ def quartiles(values: list[float]) -> str:
     return f"{low} to {high}"
 
 
-def traced_peak(run: Callable[[], object]) -> int:
-    """Largest memory held at once during a run beyond what was held before, as NumPy and Python report it."""
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        run()
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return peak - before
-
-
 def resident_peak(run: Callable[[], object]) -> int | None:
-    """The same as Linux counts resident pages of this process; None elsewhere."""
-    status, mark = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+    """Largest memory of a run beyond what was held before, as Linux counts resident pages; None elsewhere."""
+    mark = Path("/proc/self/clear_refs")
     if not mark.exists():
         return None
     mark.write_text("5", encoding="ascii")  # the peak begins again at what is resident now
-    before = _kilobytes(status, "VmRSS")
+    before = resident_bytes("VmRSS")
     run()
-    return 1024 * (_kilobytes(status, "VmHWM") - before)
+    return resident_bytes("VmHWM") - before
 
 
-def _kilobytes(status: Path, key: str) -> int:
-    lines = status.read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))
+def resident_bytes(key: str) -> int:
+    """Resident memory of this process, as Linux counts it: VmRSS now, or VmHWM at most so far."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(f"{key}:"))

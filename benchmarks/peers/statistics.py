@@ -1,4 +1,4 @@
-"""One-line statistics beside diffprivlib and OpenDP: errors at the same epsilon and bounds, and lines of code.
+"""One-line statistics beside diffprivlib and OpenDP: errors at the same epsilon and bounds.
 
 Run as `python -m benchmarks.peers.statistics`. Seeded runs are not private; they are here to be repeated.
 """
@@ -6,31 +6,23 @@ Run as `python -m benchmarks.peers.statistics`. Seeded runs are not private; the
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import shutil
-import warnings
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
+from rich.progress import Progress
 
 import pais
-from benchmarks.kmeans import add_places
-from benchmarks.peers.outside import DIFFPRIVLIB, Peer, environment, problem_of
-from benchmarks.peers.statistics_code import CODE, QUESTION
-from benchmarks.state import source_state
-from benchmarks.tables import Cell, Table
+from benchmarks.peers.environment import DIFFPRIVLIB, OPENDP, answers
+from benchmarks.tables import Cell, Table, parser, run
 
 FloatArray = NDArray[np.float64]
 
-OPENDP = Peer(name="opendp", requirements=("opendp", "numpy"), script="statistics_opendp.py")
 LIMIT = 3600.0
 BINS = 20
 
@@ -44,7 +36,6 @@ COLUMNS = {
     "capital gain": ("adult", "capital_gain", 0.0, 99_999.0),
     "elevation": ("covertype", "Elevation", 1850.0, 3870.0),
 }
-
 
 #: Statistics, and the levels of quantiles.
 LEVELS = {"mean": (0.5,), "variance": (0.5,), "histogram": (0.5,), "quantile": (0.5, 0.9)}
@@ -103,12 +94,7 @@ def tasks(quick: bool) -> list[Task]:
             q=q,
         )
         for column, (_, _, low, high) in COLUMNS.items()
-        for statistic, levels in (
-            ("mean", (0.5,)),
-            ("variance", (0.5,)),
-            ("histogram", (0.5,)),
-            ("quantile", (0.5, 0.9)),
-        )
+        for statistic, levels in LEVELS.items()
         for q in levels
         for epsilon in (1.0, 0.1)
     ]
@@ -132,63 +118,39 @@ def error_of(estimates: list[FloatArray], truth: FloatArray) -> tuple[float, flo
     return math.sqrt(mean), spread
 
 
-def outside(
-    peer: Peer, wanted: list[Task], columns: dict[str, FloatArray], cache: Path, console: Console
-) -> dict[str, Any]:
-    """The estimates of another package, or why there are none."""
-    home = environment(peer, cache, console)
-    if home.problem is not None:
-        return {"version": home.problem, "results": []}
-    place = cache / "peers" / f"statistics-{peer.name}"
-    shutil.rmtree(place, ignore_errors=True)
-    place.mkdir(parents=True)
-    np.savez(place / "columns.npz", **columns)  # type: ignore[arg-type]  # arrays by name
-    (place / "tasks.json").write_text(json.dumps([asdict(task) for task in wanted]), encoding="utf-8")
-    script = Path(__file__).with_name(peer.script).resolve()
-    files = [str(place / name) for name in ("columns.npz", "tasks.json", "out.json")]
-    problem = problem_of([str(home.python), "-I", str(script), *files], place, LIMIT)
-    if problem is not None:
-        return {"version": problem, "results": []}
-    return dict(json.loads((place / "out.json").read_text(encoding="utf-8")))
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a twentieth of the seeds")
-    add_places(parser)
-    options, console = parser.parse_args(), Console(highlight=False)
-    warnings.simplefilter("ignore", pais.PrivacyWarning)
-    state, wanted, columns = source_state(), tasks(options.quick), columns_of(options.data)
-    peers = {
-        peer.name: outside(peer, wanted, columns, options.cache, console)
-        for peer in (Peer(**{**vars(DIFFPRIVLIB), "script": "statistics_diffprivlib.py"}), OPENDP)
-    }
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    wanted, columns = tasks(options.quick), columns_of(options.data)
+    file = options.cache / "peers-columns.npz"
+    options.cache.mkdir(parents=True, exist_ok=True)
+    np.savez(file, **columns)  # type: ignore[arg-type]  # arrays by name
+    given = [{**asdict(task), "file": str(file)} for task in wanted]
+    found = {peer.name: answers(peer, given, options.cache, progress.console, LIMIT) for peer in (DIFFPRIVLIB, OPENDP)}
+    versions = {name: lines[0]["version"] if lines else problem for name, (lines, problem) in found.items()}
+    peers = {name: lines for name, (lines, _) in found.items()}
     table = Table(
-        name="statistics",
-        prefix="peers-",
+        name="peers-statistics",
         title="One-line statistics: root mean square error beside other packages",
         shown=("column", "statistic", "epsilon", "pais", *peers, "over the best", "standard error", "seeds"),
         remarks=[
             "Pure epsilon, the same public bounds, whole numbers, one row added or removed. Errors are about the value "
             "of the clipped column. Adult has 48,842 rows; of Covertype, the first 100,000 are used.",
-            f"diffprivlib {peers['diffprivlib']['version']}: takes the number of rows as public. Its quantile fails "
+            f"diffprivlib {versions['diffprivlib']}: takes the number of rows as public. Its quantile fails "
             "with an error if too many values are equal; these cells are empty.",
-            f"OpenDP {peers['opendp']['version']}: a sum and a count halve epsilon; a variance adds a sum of squares. "
+            f"OpenDP {versions['opendp']}: a sum and a count halve epsilon; a variance adds a sum of squares. "
             "Its quantile has the whole numbers as candidates, as ours has with step=1.",
             "pais: a tenth of the epsilon of a quantile pays for its interval. A ratio of 1 with errors of 0 means "
             "that both always release the exact value. The standard error is that of the ratio, from the seeds alone. "
             "Histograms have the same noise in all three packages.",
-            f"Measured at {state}.",
         ],
     )
-    for number, task in enumerate(track(wanted, description="pais", console=console, transient=True)):
+    for number, task in enumerate(progress.track(wanted, description="pais")):
         values = columns[task.column]
         truth = task.truth(values)
         own, own_spread = error_of(task.ours(values), truth)
         row: dict[str, Cell] = {"column": task.column, "statistic": task.title, "epsilon": task.epsilon, "pais": own}
         others = []
-        for name, content in peers.items():
-            estimates = content["results"][number]["estimates"] if content["results"] else []
+        for name, lines in peers.items():
+            estimates = lines[number]["estimates"] if len(lines) > number else []
             error, spread = error_of(estimates, truth) if estimates else (math.inf, 0.0)
             row[name] = error if estimates else None
             others.append((error, spread))
@@ -197,27 +159,8 @@ def main() -> None:
         row["standard error"] = math.hypot(own_spread, best_spread)
         row["seeds"] = task.seeds
         table.rows.append(row)
-    table.publish(options.out, console)
-    code = code_table()
-    code.remarks.append(f"Measured at {state}.")
-    code.publish(options.out, console)
-
-
-def code_table() -> Table:
-    """The same question in three packages, with the number of lines."""
-    table = Table(
-        name="statistics-code",
-        prefix="peers-",
-        title="The same question in three packages",
-        shown=("package", "lines", "code"),
-        remarks=[QUESTION],
-    )
-    for package, code in CODE.items():
-        lines = code.strip().splitlines()
-        shown = "<br>".join(f"`{line}`" for line in lines)
-        table.rows.append({"package": package, "lines": len(lines), "code": shown})
-    return table
+    yield table
 
 
 if __name__ == "__main__":
-    main()
+    run(parser(__doc__, seeds=1).parse_args(), tables)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
@@ -33,25 +32,18 @@ class Table:
     radius : float, optional
         Public bound on the norms where the set has one; the center is then 0. Where it has none, a case that states a
         ball takes the mean and the largest distance from it as public.
-    file : str, optional
-        Stem of the Parquet file that the rows are read from.
+    file : Path, optional
+        The Parquet file that the rows are read from.
     """
 
     name: str
     n_clusters: int
     make: Recipe
     radius: float | None = None
-    file: str | None = None
+    file: Path | None = None
 
     def rows(self) -> FloatArray:
         return np.ascontiguousarray(self.make(), dtype=np.float64)
-
-
-def digest(rows: FloatArray) -> str:
-    """Twelve hexadecimal digits that tell rows apart."""
-    state = hashlib.sha256(repr(rows.shape).encode())
-    state.update(rows.tobytes())
-    return state.hexdigest()[:12]
 
 
 @cache
@@ -72,8 +64,8 @@ def _from_files(directory: Path) -> list[Table]:
     listed = []
     for name, stem in FILES.items():
         path = directory / f"{stem}.parquet"
-        listed.append(Table(name=name, n_clusters=N_CLUSTERS, make=partial(_preprocessed, path), file=stem))
-        listed.append(Table(name=f"{name}-uncut", n_clusters=N_CLUSTERS, make=partial(read_parquet, path), file=stem))
+        listed.append(Table(name=name, n_clusters=N_CLUSTERS, make=partial(_preprocessed, path), file=path))
+        listed.append(Table(name=f"{name}-uncut", n_clusters=N_CLUSTERS, make=partial(read_parquet, path), file=path))
     return listed
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterator
+import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,21 +15,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from rich.progress import Progress
 
-COLUMNS = 16
+COLUMNS, N_FILES = 16, 50
 GROUP_ROWS = 1 << 17
 N_GROUPS, SPREAD = 40, 3.0
 
-# Bytes left free on the disk beside the data.
-ROOM = 1 << 30
-
-Kind = Literal["normals", "integers", "mixture"]
-SEEDS: dict[Kind, int] = {"normals": 1, "integers": 2, "mixture": 3}
-#: Bytes of a row on the disk, from above.
-ROW_BYTES: dict[Kind, float] = {"normals": 8.2 * COLUMNS, "integers": COLUMNS, "mixture": 8.2 * COLUMNS}
-
-
-class DiskError(Exception):
-    """There is not enough room for the rows."""
+Kind = Literal["integers", "mixture"]
+SEEDS: dict[Kind, int] = {"integers": 2, "mixture": 3}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,31 +51,15 @@ class Rows:
     def written(self, progress: Progress) -> Rows:
         """The same, with what was absent written."""
         absent = [number for number in range(self.n_files) if not self._path(number).exists()]
-        if absent:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            self._require_room(sum(self.sizes[number] for number in absent))
-            todo = sum(self.sizes[number] for number in absent)
-            task = progress.add_task(f"write {self.n_rows:,} {self.kind}", total=todo)
-            for number in absent:
-                self._write(number, lambda rows: progress.advance(task, rows))
-            progress.remove_task(task)
+        self.directory.mkdir(parents=True, exist_ok=True)
+        for number in progress.track(absent, description=f"write {self.n_rows:,} {self.kind}"):
+            self._write(number)
         return self
-
-    def remove(self) -> None:
-        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _path(self, number: int) -> Path:
         return self.directory / f"part-{number:03d}.parquet"
 
-    def _require_room(self, rows: int) -> None:
-        needed, free = ROW_BYTES[self.kind] * rows + ROOM, shutil.disk_usage(self.directory).free
-        if free < needed:
-            raise DiskError(
-                f"{self.directory} has {free / 1e9:.1f} GB free and needs {needed / 1e9:.1f} GB. "
-                "Pass a smaller --rows, or another --cache."
-            )
-
-    def _write(self, number: int, on_rows: Callable[[int], None]) -> None:
+    def _write(self, number: int) -> None:
         """One file, under another name until it is complete."""
         path = self._path(number)
         partial = path.with_name(f"_{path.name}.partial")
@@ -94,8 +69,12 @@ class Rows:
         with pq.ParquetWriter(partial, schema, compression="zstd", use_dictionary=not plain) as writer:
             for rows in groups(self.kind, self.sizes[number], number):
                 writer.write_table(pa.table(list(rows), schema=schema), row_group_size=GROUP_ROWS)
-                on_rows(rows.shape[1])
         partial.rename(path)
+
+
+def mixture(options: argparse.Namespace, progress: Progress) -> Rows:
+    """The largest set, in many files."""
+    return Rows(kind="mixture", n_rows=options.rows, n_files=N_FILES, cache=options.cache).written(progress)
 
 
 def groups(kind: Kind, n_rows: int, number: int) -> Iterator[NDArray[np.float64]]:
@@ -107,8 +86,7 @@ def groups(kind: Kind, n_rows: int, number: int) -> Iterator[NDArray[np.float64]
             yield rng.integers(10, size=(COLUMNS, size)).astype(np.float64)
             continue
         rows = rng.standard_normal((COLUMNS, size))
-        if kind == "mixture":
-            rows += means()[:, rng.integers(N_GROUPS, size=size)]
+        rows += means()[:, rng.integers(N_GROUPS, size=size)]
         yield rows
 
 

@@ -2,79 +2,61 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow.dataset as pa_dataset
+from rich.progress import Progress
 
 import pais
 from benchmarks.stream import child
-from benchmarks.stream.bench import PREFIX, Bench
-from benchmarks.stream.data import COLUMNS
+from benchmarks.stream.data import COLUMNS, mixture
 from benchmarks.tables import Table, verdict
+from benchmarks.timing import resident_bytes
 
 EPSILON, DELTA, N_CLUSTERS, SURVEY_SHARE = 1.0, 1e-7, 25, 0.052
 SAMPLE_SIZE = 20_000
-TINY_ROWS, TINY_SAMPLE = 20_000, 2_000
 #: Of the largest size: 1, 5, 20 and 50 million of 50.
 SHARES = (0.02, 0.1, 0.4, 1.0)
 RUNS = 3
 FLAT_TARGET = 1.1
-LEAST_EXTRA = 1 << 22
 
 
-def tables(bench: Bench) -> Iterator[Table]:
-    rows, tiny = bench.mixture(), bench.single("mixture", TINY_ROWS)
+def tables(options: argparse.Namespace, progress: Progress) -> Iterator[Table]:
+    rows = mixture(options, progress)
     by_size = {}
-    with bench.steps("survey and sample by size", RUNS * (len(SHARES) + 1)) as on_step:
-        base = child.run("scale", on_step, files=tiny.files(), sample_size=TINY_SAMPLE)
-        for n_rows in (round(share * bench.rows) for share in SHARES):
-            # Never more than a share of the rows, so that small sizes can be tried.
-            size = min(SAMPLE_SIZE, n_rows // 10)
-            by_size[n_rows] = child.run("scale", on_step, files=rows.files(n_rows), sample_size=size)
-    yield _memory_table(by_size, base)
+    for n_rows in progress.track([round(share * options.rows) for share in SHARES], description="sizes"):
+        # Never more than a share of the rows, so that small sizes can be tried.
+        size = min(SAMPLE_SIZE, n_rows // 10)
+        by_size[n_rows] = child.run("scale", files=rows.files(n_rows), sample_size=size)
+    yield _memory_table(by_size)
     yield _time_table(by_size)
 
 
-def _memory_table(by_size: dict[int, dict[str, Any]], base: dict[str, Any]) -> Table:
+def _memory_table(by_size: dict[int, dict[str, Any]]) -> Table:
     table = Table(
-        name="memory",
-        prefix=PREFIX,
+        name="stream-memory",
         title=f"Peak memory of survey and sample by rows, {COLUMNS} float64 columns",
-        shown=(
-            "rows",
-            "raw MB",
-            "peak MB",
-            "over smallest",
-            "peak over a tiny file MB",
-            "extra over smallest",
-            "result",
-        ),
+        shown=("rows", "raw MB", "peak MB", "over smallest", "result"),
         remarks=[
-            f"Peak resident memory (VmHWM) of a fresh process that surveys and samples {RUNS} times. A tiny file has "
-            f"{TINY_ROWS:,} rows; on it the same process peaks at {base['peak'] / 1e6:.1f} MB.",
+            f"Peak resident memory (VmHWM) of a fresh process that surveys and samples {RUNS} times.",
             f"{SAMPLE_SIZE:,} rows expected in every sample (a tenth of the rows where they are fewer), since the "
             "sample itself is held: at a fixed share, as a default fit has it, it grows with the rows.",
             "Sizes with files smaller than a row group of the others (below 7 million rows in all) cannot be compared.",
-            f"Target: every peak within {FLAT_TARGET - 1:.0%} of the smallest size's; the result is by the whole "
-            "peak, the extra beside it is the stricter reading.",
+            f"Target: every peak within {FLAT_TARGET - 1:.0%} of the smallest size's.",
         ],
     )
     first = next(iter(by_size.values()))["peak"]
-    least = first - base["peak"]
     for n_rows, one in by_size.items():
-        extra = one["peak"] - base["peak"]
         table.rows.append(
             {
                 "rows": n_rows,
                 "raw MB": n_rows * COLUMNS * 8 / 1e6,
                 "peak MB": one["peak"] / 1e6,
                 "over smallest": one["peak"] / first,
-                "peak over a tiny file MB": extra / 1e6,
-                # Says nothing where the smallest size is as tiny as the tiny file.
-                "extra over smallest": extra / least if least > LEAST_EXTRA else None,
                 "result": verdict(one["peak"] / first, FLAT_TARGET),
             }
         )
@@ -88,8 +70,7 @@ def _time_table(by_size: dict[int, dict[str, Any]]) -> Table:
     explained = 1.0 - float(((seconds - line) ** 2).sum() / ((seconds - seconds.mean()) ** 2).sum())
     per_row = seconds / rows
     table = Table(
-        name="time",
-        prefix=PREFIX,
+        name="stream-time",
         title=f"Time of survey and sample by rows, {COLUMNS} float64 columns",
         shown=("rows", "survey s", "sample s", "both s", "CPU s", "ns/row", "plan s", "M rows/s of a pass"),
         remarks=[
@@ -140,5 +121,4 @@ def job(files: list[str], sample_size: float) -> dict[str, float]:
         times.append(time.perf_counter())
         taken = [*np.diff(times).tolist(), time.process_time() - used]
         found = {stage: min(best, now) for (stage, best), now in zip(found.items(), taken, strict=True)}
-        child.step()
-    return {**found, "peak": child.peak_bytes()}
+    return {**found, "peak": resident_bytes("VmHWM")}

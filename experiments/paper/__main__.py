@@ -12,10 +12,10 @@ from rich.console import Console
 
 from experiments.paper import table_one
 from experiments.paper.families import Workbench
+from experiments.paper.figures import scatter
 from experiments.paper.grid import FULL, MINIATURE, QUICK, Grid
 from experiments.paper.report import DatasetFacts, Facts, write_results
-from experiments.paper.scatter import scatter
-from experiments.paper.study import Study, batched_cost_ratio, measured
+from experiments.paper.study import Study, measured
 from pais.errors import PaisError
 
 _FIGURE_1 = "covertype"
@@ -73,7 +73,6 @@ def _report(study: Study, grid: Grid, first_table: str, out: Path) -> None:
             time_repetitions=grid.time_repetitions,
             center_sets=grid.center_sets,
             minutes=study.results.minutes,
-            batched_cost_ratio=batched_cost_ratio(shown.rows),
             datasets={one.source.key: DatasetFacts(title=one.source.title, n_rows=one.n) for one in study.sets},
         ),
     )

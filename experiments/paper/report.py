@@ -10,9 +10,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.paper import claims, report_text
-from experiments.paper.figures import Scatter, draw_samplers, save
-from experiments.paper.figures_costs import draw_cost_by_epsilon, draw_cost_by_size
-from experiments.paper.figures_times import draw_coresets, draw_times
+from experiments.paper.figures import (
+    Scatter,
+    draw_coresets,
+    draw_cost_by_epsilon,
+    draw_cost_by_size,
+    draw_samplers,
+    draw_times,
+    save,
+)
 from experiments.paper.grid import Family, Start
 from experiments.paper.tables import (
     coreset_table,
@@ -46,8 +52,6 @@ class Facts:
         Center sets behind every coreset epsilon.
     minutes : float
         How long the run took.
-    batched_cost_ratio : float, optional
-        Time of the batched costs over the time of their matrix product alone.
     datasets : mapping
         By key; every set of the results must be here.
     """
@@ -58,7 +62,6 @@ class Facts:
     time_repetitions: int
     center_sets: int
     minutes: float
-    batched_cost_ratio: float | None
     datasets: Mapping[str, DatasetFacts]
 
 
@@ -127,11 +130,6 @@ def _run(frame: pd.DataFrame, facts: Facts, pictures: Mapping[str, _Picture]) ->
     ]
     if facts.grid_name != "full":
         text.append("This is not the full grid: too few repetitions for conclusions.")
-    if facts.batched_cost_ratio is not None:
-        text.append(
-            f"Costs of many center sets are computed at once, in {facts.batched_cost_ratio:.2f} times the time of "
-            "their matrix product."
-        )
     return [*text, *report_text.families(), *report_text.warnings(frame["dataset"]), *_shown(pictures, "figure-1.png")]
 
 

@@ -1,25 +1,25 @@
-"""The study from data to results: prepare the sets that are present, measure what is missing."""
+"""The study from data to results: prepare the sets that are present, run what is missing, keep what is done."""
 
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from threadpoolctl import threadpool_limits
 
-from experiments.paper.cost import Float32Array, mean_costs
 from experiments.paper.datasets import Prepared, present
-from experiments.paper.dplloyd import N_CLUSTERS
-from experiments.paper.grid import Grid, Sizes, config_hash
-from experiments.paper.results import Results
-from experiments.paper.runner import Job, run_missing
+from experiments.paper.families import Workbench, measure
+from experiments.paper.grid import Cell, Grid, Sizes, config_hash
+from experiments.paper.results import Measured, Results
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,33 +59,87 @@ def measured(
     return Study(sets=sets, results=results, cells=missing)
 
 
-def batched_cost_ratio(rows: Float32Array, *, sets: int = 50, runs: int = 3) -> float:
-    """Time of the costs of many center sets over the time of the bare float32 product of that shape, in one run.
-
-    The product is made in blocks too, since all of it at once would not fit the memory: by whatever of some sizes of
-    blocks is the quickest.
-    """
-    rng = np.random.default_rng(0)
-    rows = np.array(rows)
-    picked = rows[rng.choice(len(rows), (sets, N_CLUSTERS))].astype(np.float64)
-    flat = picked.reshape(-1, rows.shape[1]).astype(np.float32)
-    with threadpool_limits(limits=1, user_api="blas"):
-        ours: list[float] = []
-        bare: list[float] = []
-        for _ in range(runs):
-            bare += [_seconds(partial(_products, rows, flat, block)) for block in (256, 512, 1024, 4096)]
-            ours.append(_seconds(partial(mean_costs, rows, picked)))
-    return min(ours) / min(bare)
+# Results reach the disk at least this often, in seconds.
+_SAVE_EVERY = 10.0
 
 
-def _products(rows: Float32Array, centers: Float32Array, block: int) -> None:
-    out = np.empty((len(centers), block), dtype=np.float32)
-    for start in range(0, len(rows), block):
-        part = rows[start : start + block]
-        np.matmul(centers, part.T, out=out[:, : len(part)])
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Cells of one data set, and where its prepared rows lie."""
+
+    dataset: str
+    title: str
+    rows: Path
+    cells: tuple[Cell, ...]
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
+def run_missing(jobs: list[Job], grid: Grid, results: Results, progress: Progress, *, workers: int) -> None:
+    """Measure every cell without results: costs and coresets side by side, then times alone on the machine."""
+    began, before = time.monotonic(), results.minutes
+    try:
+        for job in jobs:
+            side_by_side = [cell for cell in job.cells if cell.kind != "time"]
+            _in_processes(job, results.missing(side_by_side), grid, results, progress, workers)
+        for job in jobs:
+            alone = [cell for cell in job.cells if cell.kind == "time"]
+            _in_processes(job, results.missing(alone), grid, results, progress, 1)
+    finally:
+        results.minutes = before + (time.monotonic() - began) / 60.0
+        results.save()
+
+
+def _in_processes(job: Job, cells: list[Cell], grid: Grid, results: Results, progress: Progress, workers: int) -> None:
+    if not cells:
+        return
+    what = "times" if cells[0].kind == "time" else "costs and coresets"
+    bar = progress.add_task(f"{job.title}: {what}", total=len(cells))
+    # Spawned, not forked: the parent has threads.
+    context = get_context("spawn")
+    with ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_open, initargs=(str(job.rows), grid.center_sets, workers == 1)
+    ) as pool:
+        # The longest first, so that no core waits for the last one.
+        cells = sorted(cells, key=lambda cell: cell.sample_size or 1 << 40, reverse=True)
+        waiting = {pool.submit(_measure, cell, grid.repetitions_of(cell)): cell for cell in cells}
+        try:
+            _collect(waiting, results, lambda: progress.advance(bar))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _collect(waiting: dict[Future[list[Measured]], Cell], results: Results, tick: Callable[[], None]) -> None:
+    saved = time.monotonic()
+    while waiting:
+        done, _ = wait(waiting, timeout=_SAVE_EVERY, return_when=FIRST_COMPLETED)
+        for future in done:
+            results.add(waiting.pop(future), future.result())
+            tick()
+        if time.monotonic() - saved > _SAVE_EVERY:
+            results.save()
+            saved = time.monotonic()
+
+
+_bench: Workbench | None = None
+
+
+def _open(rows: str, center_sets: int, alone: bool) -> None:
+    """In a worker: map the prepared rows. Ctrl-C is the parent's business, and without a parent there is no work."""
+    global _bench
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    if alone and hasattr(os, "sched_setaffinity"):
+        # Times are compared on one core: a pass on two would look cheap beside a DP-Lloyd on one.
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    _bench = Workbench(rows=np.load(rows, mmap_mode="r"), center_sets=center_sets)
+
+
+def _leave_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1.0)
+    os._exit(1)
+
+
+def _measure(cell: Cell, repetitions: int) -> list[Measured]:
+    assert _bench is not None
+    return measure(cell, _bench, repetitions)

@@ -26,7 +26,7 @@ import pais
 from benchmarks.people import NUMERIC, PEOPLE, People, restated
 from benchmarks.regimes import recipes
 from benchmarks.regimes.cases import PE_EPSILONS
-from benchmarks.regimes.protocol import area, cost, floor_cost, one_center_cost
+from benchmarks.regimes.measure import area, cost, floor_cost, one_center_cost
 
 FloatArray = NDArray[np.float64]
 

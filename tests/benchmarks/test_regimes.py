@@ -1,7 +1,8 @@
-"""The measures of `make bench-quality` are right: costs, floors, areas, and what counts as met."""
+"""The measures of `python -m benchmarks.regimes` are right: costs, floors, areas, and what counts as met."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,22 +13,30 @@ from scipy.special import ndtr
 
 import pais
 from benchmarks.data import FloatArray
-from benchmarks.regimes import worker
 from benchmarks.regimes.cases import ONE_CENTER_GOAL, ONE_FIT, PE_EPSILONS, PE_PUBLISHED, Case, all_cases
-from benchmarks.regimes.protocol import Floors, area, cost, floor_cost, one_center_cost
+from benchmarks.regimes.measure import (
+    Line,
+    area,
+    areas,
+    cost,
+    digest,
+    floor_cost,
+    measured,
+    one_center_cost,
+    row_of,
+    settings,
+)
 from benchmarks.regimes.recipes import unit_ball
-from benchmarks.regimes.runner import Line, Log
-from benchmarks.regimes.sets import digest, tables
-from benchmarks.regimes.table import areas, row_of
-from benchmarks.regimes.worker import Identity, Run
+from benchmarks.regimes.sets import tables
 
 CASE = Case(group="small", table="iris", epsilon=1.0, goal=1.2)
-IDENTITY = Identity(digest="0", n_rows=100, n_features=2, n_clusters=3, one_center=300.0)
 
 
 def line(*costs: float, case: Case = CASE) -> Line:
-    runs = [Run(cost=value, seconds=1.0, sample_size=10.0) for value in costs]
-    return Line(case=case, identity=IDENTITY, floor=100.0, runs=runs)
+    one = dict.fromkeys(("seconds", "sample_sizes"), [1.0] * len(costs))
+    return Line(
+        case=case, n_rows=100, n_features=2, n_clusters=3, one_center=300.0, floor=100.0, costs=list(costs), **one
+    )
 
 
 def test_the_cost_is_the_sum_over_rows_of_the_nearest_squared_distance_also_far_from_zero() -> None:
@@ -53,17 +62,9 @@ def test_the_floor_finds_separated_clusters() -> None:
     assert floor_cost(rows, 1) == pytest.approx(one_center_cost(rows))
 
 
-def test_floors_are_kept_by_name_and_rows(tmp_path: Path) -> None:
-    floors = Floors(path=tmp_path / "cache" / "floors.json")
+def test_the_digest_tells_rows_and_shapes_apart() -> None:
     rows = np.arange(6.0).reshape(3, 2)
-    assert digest(rows) != digest(rows + 1e-9)
-    assert digest(rows) != digest(rows.reshape(2, 3))
-    assert floors.get("a", digest(rows)) is None
-    floors.put("a", digest(rows), 2.5)
-    floors.put("b", digest(rows), 3.5)
-    assert floors.get("a", digest(rows)) == 2.5
-    assert floors.get("b", digest(rows)) == 3.5
-    assert floors.get("a", digest(rows + 1e-9)) is None
+    assert len({digest(rows), digest(rows + 1e-9), digest(rows.reshape(2, 3))}) == 3
 
 
 def test_the_area_is_exact_for_straight_lines_and_uneven_steps() -> None:
@@ -94,25 +95,6 @@ def test_in_the_zoo_the_worst_run_is_compared_to_one_center() -> None:
     assert row_of(line(100.0, 314.0, case=case))["result"] == "met"
     assert row_of(line(100.0, 316.0, case=case))["result"] == "missed: one center"
     assert row_of(line(100.0, 900.0, case=replace(CASE, goal=None)))["result"] == "reported"
-
-
-def test_finished_runs_are_read_again_but_not_for_other_sources(tmp_path: Path) -> None:
-    run = Run(cost=1.5, seconds=0.1, sample_size=7.0)
-    Log(path=tmp_path / "runs.jsonl", state="a").put(CASE, "digest", 3, run)
-    again = Log(path=tmp_path / "runs.jsonl", state="a")
-    assert again.get(CASE, "digest", 3) == run
-    assert again.get(CASE, "other rows", 3) is None
-    assert again.get(replace(CASE, epsilon=2.0), "digest", 3) is None
-    assert Log(path=tmp_path / "runs.jsonl", state="b").get(CASE, "digest", 3) is None
-
-
-def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:
-    path = tmp_path / "runs.jsonl"
-    run = Run(cost=1.5, seconds=0.1, sample_size=7.0)
-    for seed in range(2):
-        Log(path=path, state="a").put(CASE, "digest", seed, run)
-    path.write_text(path.read_text()[:-20])
-    assert [Log(path=path, state="a").get(CASE, "digest", seed) for seed in range(2)] == [run, None]
 
 
 def test_cases_name_sets_that_exist_and_each_is_listed_once() -> None:
@@ -172,15 +154,14 @@ def test_rows_of_the_pe_protocol_fill_the_unit_ball() -> None:
     assert rows.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
 
 
-# The protocol of PE-means fixes this delta.
-@pytest.mark.filterwarnings("ignore:delta=.* is too large:UserWarning")
-def test_a_run_states_what_its_case_says_and_measures_all_rows() -> None:
+def test_a_fit_states_what_its_case_says_and_a_line_has_the_cost_of_all_rows() -> None:
     case = next(case for case in all_cases() if case.table == "pe-iris" and case.epsilon == 4.0)
-    settings = worker.loaded(Path(), "pe-iris").settings(case)
-    assert (settings.radius, settings.center, settings.norms) == (1.0, (0.0,) * 4, None)
-    assert settings.delta == pytest.approx(150**-1.1)
-    run = worker.run(Path(), case, 0)
     rows = tables(Path())["pe-iris"].rows()
-    fit = pais.fit(rows, settings, random_state=0, counted=False)
-    assert run.cost == pytest.approx(cost(rows, fit.value.centers))
-    assert not run.error
+    made = settings(case, rows, 3, 1.0)
+    assert (made.radius, made.center, made.norms) == (1.0, (0.0,) * 4, None)
+    assert made.delta == pytest.approx(150**-1.1)
+    with warnings.catch_warnings():
+        (line,), floors = measured(Path(), [case], 1, {})
+        fit = pais.fit(rows, made, random_state=0, counted=False)
+    assert line.costs == pytest.approx([cost(rows, fit.value.centers)])
+    assert floors == {f"pe-iris {digest(rows)}": line.floor}

@@ -77,7 +77,6 @@ def facts_of(grid: Grid, sets: list[str]) -> Facts:
         time_repetitions=grid.time_repetitions,
         center_sets=grid.center_sets,
         minutes=12.0,
-        batched_cost_ratio=1.3,
         datasets={name: SETS[name][0] for name in sets},
     )
 

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import pais
-from benchmarks import sweep
 from pais._base.files import read_json
 from pais.accounting.part import Part
 from pais.cli import files, ledgers as books
 from pais.cli.explain import explain_file
 from pais.errors import ArgumentError
+from tests.support import sweep
 
 HUGE = 10**400
 NORMS = {"radius": 2.0, "norms": [1.0, 2.0], "masses": [5.0, 5.0]}

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.replay_cases import STORES, Case, arrow, plain
 
 import pais
 from tests.conformance.schema_rows import people
 from tests.conformance.test_statistics import CALLS
 from tests.conformance.test_units import FEATURES, FRAME
 from tests.conftest import SPARK
+from tests.support.replay_cases import STORES, Case, arrow, plain
 
 pytestmark = SPARK
 

@@ -169,7 +169,7 @@ def test_certificate_is_present_only_with_its_own_files(
 @pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
 def test_killed_command_leaves_no_release_without_its_charge_and_no_partial_output() -> None:
     ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.kill_ledger", "--kills", "30", "--no-results"],
+        [sys.executable, "-m", "tests.support.kill_ledger", "--kills", "30"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import audit
+from tests.support import replay_table
 
 QUIET = Console(quiet=True)
 
@@ -21,18 +21,19 @@ def options(tmp_path: Path, cases: int) -> argparse.Namespace:
 def test_a_stopped_run_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[int] = []
 
-    def outcome(state: str, seed: int, number: int) -> audit.Outcome:
+    def outcome(seed: int, number: int) -> replay_table.Outcome:
         runs.append(number)
-        return replace(FOUND, state=state, seed=seed, number=number)
+        return replace(FOUND, name=f"case {number}")
 
-    monkeypatch.setattr(audit, "outcome", outcome)
-    assert len(list(audit.outcomes(options(tmp_path, 2), QUIET))) == 2
-    assert [each.number for each in audit.outcomes(options(tmp_path, 4), QUIET)] == [0, 1, 2, 3]
+    monkeypatch.setattr(replay_table, "outcome", outcome)
+    assert len(list(replay_table.outcomes(options(tmp_path, 2), QUIET))) == 2
+    found = replay_table.outcomes(options(tmp_path, 4), QUIET)
+    assert [each.name for each in found] == [f"case {number}" for number in range(4)]
     assert runs == [0, 1, 2, 3]
 
 
 def test_a_case_follows_from_its_seed_and_number() -> None:
-    first, again, other = (audit.outcome("", 1, number) for number in (2, 2, 3))
+    first, again, other = (replay_table.outcome(1, number) for number in (2, 2, 3))
     assert replace(first, seconds=0.0) == replace(again, seconds=0.0)
     assert first.name != other.name
     assert not first.fails
@@ -41,15 +42,12 @@ def test_a_case_follows_from_its_seed_and_number() -> None:
 def test_a_failure_is_counted() -> None:
     failing = replace(FOUND, problem="differs")
     moved = replace(FOUND, used=1.01)
-    line = audit.line("mean", [FOUND, failing, moved, replace(FOUND, sampled=True, used=0.2)])
+    line = replay_table.line("mean", [FOUND, failing, moved, replace(FOUND, sampled=True, used=0.2)])
     assert (line["cases"], line["failures"], line["result"]) == (4, 2, "missed")
     assert (line["all rows"], line["samples"]) == (1.01, 0.2)
 
 
-FOUND = audit.Outcome(
-    state="",
-    seed=0,
-    number=0,
+FOUND = replay_table.Outcome(
     name="mean of a table",
     mechanism="mean",
     sampled=False,

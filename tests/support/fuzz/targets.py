@@ -9,7 +9,6 @@ import os
 import random
 import signal
 import traceback
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +21,6 @@ import pyarrow.parquet as pq
 from typer.main import get_command
 
 import pais
-from benchmarks.fuzz.mutations import changed_arguments, changed_document, changed_text, paths_of, text_of
 from pais.accounting.ledger import Ledger
 from pais.accounting.stores import parts_of
 from pais.cli import ledgers as books
@@ -30,6 +28,7 @@ from pais.cli.app import app
 from pais.cli.explain import explain_file
 from pais.cli.guard import BAD_ARGUMENT, OUT_OF_REACH
 from pais.errors import PaisError
+from tests.support.fuzz.mutations import changed_arguments, changed_document, changed_text, paths_of, text_of
 
 #: Share of all cases. Those that plan or run take milliseconds, those that read take a fraction of one.
 SHARES = {"certificate": 0.28, "explain": 0.28, "survey": 0.27, "ledger": 0.14, "plan": 0.01, "arguments": 0.02}
@@ -141,7 +140,7 @@ def corpus_in(home: Path) -> Corpus:
     pa_csv.write_csv(table, home / "rows.csv")
     (home / "text.txt").write_text("no rows in here\n")
     (home / "empty").write_text("")
-    with contextlib.chdir(home) if hasattr(contextlib, "chdir") else _inside(home):
+    with _inside(home):
         _write_documents(home)
     corpus = Corpus(home)
     corpus.keep()
@@ -180,19 +179,8 @@ def _write_documents(home: Path) -> None:
             # To be run; the others are only read.
             (home / "whole.json").write_bytes((home / name).read_bytes())
         _shorten(home / name)
-    _right(
-        "kmeans",
-        "rows.parquet",
-        "--n-clusters",
-        "2",
-        "--epsilon",
-        "1",
-        *_STATED,
-        "--out",
-        "o",
-        "--ledger",
-        "budget.json",
-    )
+    words = ("--n-clusters", "2", "--epsilon", "1", *_STATED, "--out", "o", "--ledger", "budget.json")
+    _right("kmeans", "rows.parquet", *words)
     (home / "certificate.json").write_bytes((home / "o" / "certificate.json").read_bytes())
     _remove(home / "o")
     _shorten(home / "survey.json")
@@ -272,22 +260,6 @@ def run_text(corpus: Corpus, target: str, text: bytes, case: int) -> tuple[str, 
     return "success", None
 
 
-def _read_plan(path: Path, case: int) -> None:
-    json.dumps(pais.Plan.load(path).to_dict())
-
-
-def _explain(path: Path, case: int) -> None:
-    explain_file(path)
-
-
-def _read_survey(path: Path, case: int) -> None:
-    json.dumps(pais.Survey.load(path).to_dict())
-
-
-def _read_certificate(path: Path, case: int) -> None:
-    pais.Certificate.load(path).to_json()
-
-
 def _open_ledger(path: Path, case: int) -> None:
     ledger = Ledger(path=path)
     books.ledger_description(ledger)
@@ -297,11 +269,11 @@ def _open_ledger(path: Path, case: int) -> None:
     ledger.check(epsilon=0.5)
 
 
-_READERS: dict[str, Callable[[Path, int], None]] = {
-    "plan": _read_plan,
-    "certificate": _read_certificate,
-    "explain": _explain,
-    "survey": _read_survey,
+_READERS: dict[str, Callable[[Path, int], object]] = {
+    "plan": lambda path, _: json.dumps(pais.Plan.load(path).to_dict()),
+    "certificate": lambda path, _: pais.Certificate.load(path).to_json(),
+    "explain": lambda path, _: explain_file(path),
+    "survey": lambda path, _: json.dumps(pais.Survey.load(path).to_dict()),
     "ledger": _open_ledger,
 }
 
@@ -369,8 +341,3 @@ def smaller(corpus: Corpus, crash: Crash, tries: int = 400) -> str:
             break
         size = max(1, size // 2)
     return "".join(parts) if is_text else json.dumps(parts)
-
-
-def as_errors() -> None:
-    """Warnings are errors here."""
-    warnings.simplefilter("error")

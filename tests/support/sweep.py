@@ -1,12 +1,12 @@
 """Many short checks, from end to end, over seeds: each seed is a configuration of its own.
 
-    python -m benchmarks.sweep --seconds 3600 --jobs 2
+    python -m tests.support.sweep --seconds 3600 --jobs 2
 
 A seed draws rows, a ball, a mechanism, a rule and a target. What is checked: no loss on a dense grid of norms exceeds
 the certified worst case; what was calibrated to a target accounts to at most that target; a seeded sample is the same
 from memory and from a file; the parts of a certificate add up; noise has the moments of its law; a k-means charges its
-ledger what it certifies, and neighbouring rows have one certificate; nothing raises. What was done is kept in
-out/sweep/state.json, and a run goes on from there.
+ledger what it certifies, and neighbouring rows have one certificate; nothing raises. `--first` names the seed to begin
+with, so that another run can go on where the last one ended.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ import argparse
 import json
 import math
 import multiprocessing
-import multiprocessing.pool
 import tempfile
 import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,15 +30,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import pais
-from benchmarks.state import source_state
 from pais._base.lattice import Lattice
 from pais._base.numerics import FloatArray
 from pais._base.randomness import bit_source
 from pais.mechanisms.noise import NoiseLaw
 from pais.privacy.certify import CERTIFIED_TOLERANCE
 
-RESULTS = Path(__file__).parent / "results"
 CHUNK = 5
+_MOST_SEEDS = 1_000_000
 _GRID = 2001
 # Past the roundings of the formulas this compares with; certificates themselves are rounded up.
 _ROUNDING = 1e-9
@@ -278,7 +275,7 @@ def _neighbours(setting: Setting, seed: int) -> str | None:
     return None if larger == smaller else "certificates differ"
 
 
-def run_chunk(first: int) -> tuple[int, dict[str, int], list[str]]:
+def run_chunk(first: int) -> tuple[Counter[str], list[str]]:
     """The checks of a few seeds."""
     warnings.simplefilter("error")
     # Surveys of a few hundred rows often find nothing, and say so.
@@ -301,84 +298,31 @@ def run_chunk(first: int) -> tuple[int, dict[str, int], list[str]]:
                 results = {"no exception": f"{type(error).__name__} at {line}: {error}"}
         counts.update(f"check: {name}" for name in results)
         failures += [f"seed {seed}: {name}: {wrong}" for name, wrong in results.items() if wrong is not None]
-    return first, dict(counts), failures
-
-
-def sweep(seconds: float, jobs: int, out: Path, fresh: bool = False) -> dict[str, Any]:
-    """Seeds from the first that was not done, until the time is over."""
-    out.mkdir(parents=True, exist_ok=True)
-    file = out / "state.json"
-    state: dict[str, Any] = {"done": [], "counts": {}, "failures": [], "seconds": 0.0, "jobs": jobs}
-    if file.exists() and not fresh:
-        state = json.loads(file.read_text())
-    done, counts = set(state["done"]), Counter(state["counts"])
-    started, before = time.monotonic(), float(state["seconds"])
-
-    def todo() -> Iterator[int]:
-        first = 0
-        while time.monotonic() - started < seconds:
-            if first not in done:
-                yield first
-            first += CHUNK
-
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
-        waiting: list[multiprocessing.pool.AsyncResult[tuple[int, dict[str, int], list[str]]]] = []
-        source = todo()
-        while True:
-            while len(waiting) < 2 * jobs and (first := next(source, None)) is not None:
-                waiting.append(pool.apply_async(run_chunk, (first,)))
-            if not waiting:
-                break
-            first, chunk_counts, failures = waiting.pop(0).get()
-            done.add(first)
-            counts.update(chunk_counts)
-            state["failures"] += failures
-            # Few and far between, so written each time: whoever is stopped goes on from here.
-            state.update(done=sorted(done), counts=dict(counts), jobs=jobs, seconds=before + time.monotonic() - started)
-            file.write_text(json.dumps(state))
-        pool.close()
-        pool.join()
-    return state
-
-
-def write_results(state: dict[str, Any], results: Path) -> str:
-    counts: dict[str, int] = state["counts"]
-    checks = {name.removeprefix("check: "): number for name, number in counts.items() if name.startswith("check: ")}
-    kinds = {name: number for name, number in counts.items() if not name.startswith("check: ")}
-    lines = [
-        "# Seed sweep",
-        "",
-        f"`make sweep`: {sum(kinds.values()):,} seeds, {sum(checks.values()):,} checks, {len(state['failures'])} "
-        f"failures in {state['seconds']:,.0f} s on {state['jobs']} processes: as many configurations as one a minute "
-        f"makes in {sum(kinds.values()) / 1440:,.1f} days. A run goes on where the last one ended. Measured at "
-        f"{source_state()}.",
-        "",
-        "| check | times |",
-        "|---|---:|",
-        *(f"| {name} | {number:,} |" for name, number in sorted(checks.items())),
-        "",
-        "| mechanism, rule | seeds |",
-        "|---|---:|",
-        *(f"| {name} | {number:,} |" for name, number in sorted(kinds.items())),
-        "",
-        *(f"- {failure}" for failure in state["failures"]),
-    ]
-    text = "\n".join(lines).rstrip() + "\n"
-    (results / "sweep.md").write_text(text, encoding="utf-8")
-    return text
+    return counts, failures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path("out/sweep"))
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--fresh", action="store_true", help="begin with the first seed")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     options = parser.parse_args()
-    state = sweep(options.seconds, options.jobs, options.out, options.fresh)
-    print(write_results(state, options.results))
-    raise SystemExit(1 if state["failures"] else 0)
+    counts: Counter[str] = Counter()
+    failures: list[str] = []
+    start, seeds = time.monotonic(), options.first
+    with multiprocessing.get_context("spawn").Pool(options.jobs) as pool:
+        firsts = range(options.first, options.first + _MOST_SEEDS, CHUNK)
+        for chunk_counts, chunk_failures in pool.imap(run_chunk, firsts):
+            counts += chunk_counts
+            seeds += CHUNK
+            failures += chunk_failures
+            print("\n".join(chunk_failures), end="\n" if chunk_failures else "", flush=True)
+            if time.monotonic() - start > options.seconds:
+                break
+    for name, number in sorted(counts.items()):
+        print(f"{number:8,}  {name}")
+    print(f"{len(failures)} failures; the next seed is {seeds}")
+    raise SystemExit(1 if failures else 0)
 
 
 if __name__ == "__main__":

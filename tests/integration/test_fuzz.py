@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.fuzz.targets import Corpus, corpus_in, outcome_of, run_text
+from tests.support.fuzz.targets import Corpus, corpus_in, outcome_of, run_text
 
 CASES = {"certificate": 800, "explain": 800, "survey": 800, "ledger": 600, "plan": 60, "arguments": 60}
 
@@ -38,7 +38,7 @@ def test_an_undeclared_error_counts_as_a_crash(corpus: Corpus, monkeypatch: pyte
     def broken(path: Path, case: int) -> None:
         raise KeyError("x")
 
-    monkeypatch.setattr("benchmarks.fuzz.targets._READERS", {"survey": broken})
+    monkeypatch.setattr("tests.support.fuzz.targets._READERS", {"survey": broken})
     ended, detail = run_text(corpus, "survey", b"{}", 0)
     assert ended == "crash: KeyError"
     assert detail is not None

@@ -8,7 +8,6 @@ replays some hundred cases.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -18,8 +17,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from benchmarks.state import source_state, sources
-from benchmarks.tables import Cell, Table
+from benchmarks.tables import RESULTS, Cell, Store, Table, measured_at, sources
 from tests.support.replay_cases import Case, drawn
 
 _SHOWN = ("mechanism", "cases", "transcripts", "all rows", "samples", "failures", "result", "seconds")
@@ -33,19 +31,12 @@ class Outcome:
 
     Attributes
     ----------
-    state : str
-        Digest of the sources that were replayed.
-    number : int
-        Place of the case in the sequence of its seed.
     used : float
         Largest move of the record over the price.
     problem : str
         What differed, or what failed; empty if nothing did.
     """
 
-    state: str
-    seed: int
-    number: int
     name: str
     mechanism: str
     sampled: bool
@@ -59,16 +50,13 @@ class Outcome:
         return bool(self.problem) or self.used > 1.0 + 1e-9
 
 
-def outcome(state: str, seed: int, number: int) -> Outcome:
+def outcome(seed: int, number: int) -> Outcome:
     """Draw a case from the seed and its number, and replay it."""
     rng = np.random.default_rng([seed, number])
     case, push, run_seed = drawn(rng), float(rng.choice(_PUSHES)), int(rng.integers(2**31))
     started = time.perf_counter()
     transcripts, used, problem = replayed(case, run_seed, push)
     return Outcome(
-        state=state,
-        seed=seed,
-        number=number,
         name=f"{case.name}, seed {run_seed}, push {push:g}",
         mechanism=case.subject.family,
         sampled=case.sampling not in ("none", "l1"),
@@ -91,18 +79,15 @@ def replayed(case: Case, seed: int, push: float) -> tuple[int, float, str]:
 
 def outcomes(options: argparse.Namespace, console: Console) -> Iterator[Outcome]:
     """The outcomes of all cases. With a file to resume from, those in it are not run again."""
-    state, file = sources(), options.resume
-    known = {}
-    if file is not None and file.exists():
-        lines = (Outcome(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines())
-        known = {line.number: line for line in lines if (line.state, line.seed) == (state, options.seed)}
+    store = Store(options.resume, f"{sources()}, seed {options.seed}")
+    known = store.read()
     for number in track(range(options.cases), "Replaying", console=console):
-        found = known.get(number) or outcome(state, options.seed, number)
-        if file is not None and number not in known:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            with file.open("a", encoding="utf-8") as out:
-                out.write(json.dumps(asdict(found)) + "\n")
-        yield found
+        if str(number) in known:
+            yield Outcome(**known[str(number)])
+        else:
+            found = outcome(options.seed, number)
+            store.add(str(number), asdict(found))
+            yield found
 
 
 def line(mechanism: str, found: list[Outcome]) -> dict[str, Cell]:
@@ -129,7 +114,7 @@ def main() -> int:
     by_mechanism: dict[str, list[Outcome]] = {}
     for each in sorted(found, key=lambda each: each.mechanism.lower()):
         by_mechanism.setdefault(each.mechanism, []).append(each)
-    table = Table(name="audit", title="Replay: the move of a record over its price", shown=_SHOWN, prefix="")
+    table = Table(name="audit", title="Replay: the move of a record over its price", shown=_SHOWN)
     table.rows = [line(mechanism, group) for mechanism, group in by_mechanism.items()]
     table.rows.append(line("all", found))
     failed = [each for each in found if each.fails]
@@ -142,7 +127,7 @@ def main() -> int:
         f"Cases are drawn with seed {options.seed}: calls, columns, groups, units, sampling rules, stores, records and "
         "places. In two of three, the values that leave are moved by 3 or 40 scales of their noise.",
         *(f"Failed: {each.name}: moved {each.used:.6g} of the price. {each.problem}" for each in failed[:20]),
-        f"Measured at {source_state()}.",
+        measured_at(),
     ]
     table.publish(options.out, console)
     return int(bool(failed))
@@ -153,7 +138,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--cases", type=int, default=2_000, help="number of random cases")
     parser.add_argument("--seed", type=int, default=0, help="seed of the cases")
     parser.add_argument("--resume", type=Path, help="file of outcomes: those in it are not run again")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where the table is written")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where the table is written")
     return parser.parse_args()
 
 

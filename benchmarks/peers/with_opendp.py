@@ -1,4 +1,4 @@
-"""Estimates of the same statistics with OpenDP: columns, tasks and output file. In its own environment.
+"""Estimates of the same statistics with OpenDP: files of tasks and of answers. In its own environment.
 
 One row is added or removed, and the number of rows is not public. A mean is a sum over a count, which halve epsilon; a
 variance needs a sum of squares too. Quantiles are chosen from stated candidates. The deterministic part of a
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,13 @@ def main() -> None:
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
-    columns_path, tasks_path, out = sys.argv[1:]
-    columns = np.load(columns_path)
+    tasks, out = sys.argv[1:]
     measures = {"mean": mean, "variance": variance, "histogram": histogram, "quantile": quantile}
-    results = []
-    for task in json.loads(Path(tasks_path).read_text(encoding="utf-8")):
-        start = time.perf_counter()
-        estimates = measures[task["statistic"]](dp, columns[task["column"]].tolist(), task)
-        results.append({"estimates": estimates, "seconds": time.perf_counter() - start})
-    Path(out).write_text(json.dumps({"version": version("opendp"), "results": results}), encoding="utf-8")
+    with Path(out).open("w", encoding="utf-8") as file:
+        for task in json.loads(Path(tasks).read_text(encoding="utf-8")):
+            values = np.load(task["file"])[task["column"]].tolist()
+            estimates = measures[task["statistic"]](dp, values, task)
+            print(json.dumps({"version": version("opendp"), "estimates": estimates}), file=file)
 
 
 def floats(dp: Any) -> tuple[Any, Any]:

@@ -1,6 +1,6 @@
 """Kill releases at random moments, and look at what is left: the ledger, and the outputs.
 
-    python -m benchmarks.kill_ledger --kills 1000
+    python -m tests.support.kill_ledger --kills 1000
 
 Each release is the command `pais kmeans ... --ledger budget.json` in a process forked from this one, ended by SIGKILL
 after a random time; every other one makes a survey first, which is an entry of its own. Runs that end before their kill
@@ -23,12 +23,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pais
-from benchmarks.state import source_state
 from pais.accounting.part import what_is_left
 from pais.cli.app import app
 from pais.cli.files import CERTIFICATE, RELEASE
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,37 +145,14 @@ def study(directory: Path, kills: int, seed: int) -> Summary:
     )
 
 
-def as_markdown(summary: Summary) -> str:
-    rows = [f"| {name.replace('_', ' ')} | {value} |" for name, value in asdict(summary).items()]
-    return "\n".join(
-        [
-            "# Releases killed at random moments",
-            "",
-            f"`python -m benchmarks.kill_ledger --kills {summary.killed_while_running}`: SIGKILL to",
-            "`pais kmeans --ledger` after a random time. A spend without a release is the price of a kill between the",
-            "two; the other way round would be a release that nobody paid for.",
-            f"Measured at {source_state()}.",
-            "",
-            "| what | number |",
-            "|---|---|",
-            *rows,
-            "",
-        ]
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--no-results", action="store_true", help="print the summary and write no file")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         summary = study(Path(directory), options.kills, options.seed)
     print(json.dumps(asdict(summary)))
-    if not options.no_results:
-        (RESULTS / "kill-ledger.json").write_text(json.dumps(asdict(summary), indent=2) + "\n")
-        (RESULTS / "kill-ledger.md").write_text(as_markdown(summary))
     sys.exit(1 if summary.half_written_outputs or summary.releases_without_a_spend else 0)
 
 

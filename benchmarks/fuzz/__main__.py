@@ -1,6 +1,0 @@
-"""``python -m benchmarks.fuzz``."""
-
-from benchmarks.fuzz.run import main
-
-if __name__ == "__main__":
-    main()

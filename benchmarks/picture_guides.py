@@ -1,0 +1,150 @@
+"""The pictures of the guides: segments, principal components, and the tops of reports.
+
+``python -m benchmarks.picture_guides`` writes segments-*.png, pca.png and *-report.png to docs/guide in about a minute.
+The pictures of segments show the model of docs/guide/segments.md: the Python blocks of the page are run. It needs the
+`plots` extra, and Chromium for the pictures of reports.
+
+NOT PRIVATE: the draws are seeded, so that the pictures can be drawn again. The rows are made up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+import pais
+from benchmarks.data import DELTA, FloatArray
+from benchmarks.picture import PLACE, draw_report, save
+from pais.pca.components import PCAFit
+
+GUIDE = PLACE / "segments.md"
+
+# Width of the window in which the report is opened, and how much of it is shown.
+WIDTH, HEIGHT = 1100, 1140
+
+
+def model_of_guide(folder: Path) -> Any:
+    """Run the guide's Python blocks in a folder, and return the model that it fits."""
+    blocks = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    home = Path.cwd()
+    os.chdir(folder)
+    try:
+        exec(compile("\n".join(blocks), GUIDE.name, "exec"), names)
+    finally:
+        os.chdir(home)
+    return names["model"]
+
+
+REGIONS = ["north", "south", "east", "west"]
+
+
+def write_reports(folder: Path) -> dict[str, int]:
+    """Write one report for each page; return the height of its picture by the name of the page."""
+    people = pais.example_people(10_000)
+    bounds = {"age": (18, 100), "visits": (0, 100), "premium": bool, "income": (0, 200_000)}
+    stated = {"date": "2026-01-31", "data_name": "example people"}
+    regression = pais.DPLinearRegression(
+        epsilon=1.0, columns={**bounds, "region": REGIONS}, target="income", unit="customer_id", random_state=0
+    )
+    regression.fit(people).write_report(folder / "regression.html", **stated)
+    columns = {"age": (18, 100), "income": (0, 250_000), "balance": (0, 100_000), "visits": (0, 50), "premium": bool}
+    pca = pais.DPPCA(n_components=4, epsilon=0.02, columns=columns, unit="customer_id", random_state=0)
+    pca.fit(people).write_report(folder / "pca.html", **stated)
+    described = pais.describe(people, columns=columns, epsilon=1.0, random_state=0)
+    described.write_report(folder / "describe.html", **stated)
+    return {"regression": 1700, "pca": 1600, "describe": 890}
+
+
+ROWS, FEATURES, SHOWN, NUMBER = 60_000, 60, 30, 5
+EPSILONS = (0.03, 0.1, 0.3, 1.0)
+SEEDS = range(5)
+SMALL = 0.02 * ROWS
+KINDS: dict[str, dict[str, Any]] = {
+    "all rows": {"sampling": "none"},
+    "2 % of the rows": {"sample_size": SMALL},
+    "2 %, uniform": {"sampling": "uniform", "sample_size": SMALL},
+}
+
+
+def rows_of() -> FloatArray:
+    """Rows with a falling spectrum and norms of different sizes."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(FEATURES, FEATURES)))[0]
+    length = rng.lognormal(sigma=0.5, size=(ROWS, 1))
+    rows: FloatArray = length * (rng.normal(size=(ROWS, FEATURES)) / np.sqrt(np.arange(1.0, FEATURES + 1.0))) @ turn
+    return rows
+
+
+def draw_spectrum(axes: Any, rows: FloatArray, covariance: FloatArray) -> None:
+    model = pais.DPPCA(epsilon=0.1, delta=DELTA, sampling="none", random_state=1).fit(rows)
+    assert isinstance(model.fit_, PCAFit)
+    exact = np.einsum("ki,ij,kj->k", model.components_, covariance, model.components_)
+    number = np.arange(1, SHOWN + 1)
+    axes.plot(number, model.fit_.spectrum.noisy_variances[:SHOWN], "o", ms=4, color="#b0b0b0", label="eigenvalues")
+    axes.plot(number, model.explained_variance_[:SHOWN], "o", ms=4, color="#1f6f8b", label="explained_variance_")
+    axes.plot(number, exact[:SHOWN], "-", lw=1.2, color="#222222", label="variance of the rows")
+    axes.set(xlabel="component", ylabel="variance", yscale="log", title="Spectrum at epsilon 0.1")
+    axes.legend(frameon=False)
+
+
+def draw_captured(axes: Any, rows: FloatArray, covariance: FloatArray) -> None:
+    best = np.linalg.eigvalsh(covariance)[-NUMBER:].sum()
+    for (name, options), color in zip(KINDS.items(), ("#222222", "#1f6f8b", "#c0762b"), strict=True):
+        medians = []
+        for epsilon in EPSILONS:
+            ratios = []
+            for seed in SEEDS:
+                model = pais.DPPCA(NUMBER, epsilon=epsilon, delta=DELTA, random_state=seed, **options).fit(rows)
+                ratios.append(np.einsum("ki,ij,kj->", model.components_, covariance, model.components_) / best)
+            medians.append(float(np.median(ratios)))
+        axes.plot(EPSILONS, medians, "o-", ms=4, lw=1.2, color=color, label=name)
+    axes.set(
+        xscale="log", xlabel="epsilon", ylabel="captured variance", title=f"First {NUMBER} of {FEATURES} components"
+    )
+    axes.set_xticks(EPSILONS, labels=[f"{epsilon:g}" for epsilon in EPSILONS])
+    axes.minorticks_off()
+    axes.legend(frameon=False)
+
+
+def figure_of(width: float, height: float) -> Figure:
+    return Figure(figsize=(width, height), dpi=130, layout="constrained", facecolor="white")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=PLACE, help="directory of the pictures")
+    place = parser.parse_args().out.absolute()
+    mpl.use("agg")
+    warnings.simplefilter("ignore", UserWarning)
+    rows = rows_of()
+    covariance = np.cov(rows, rowvar=False)
+    figure = figure_of(10.0, 4.0)
+    left, right = figure.subplots(1, 2)
+    draw_spectrum(left, rows, covariance)
+    draw_captured(right, rows, covariance)
+    save(figure, place / "pca.png")
+    with tempfile.TemporaryDirectory() as folder:
+        model = model_of_guide(Path(folder))
+        centers = figure_of(7.0, 4.8)
+        model.plot(centers.subplots())
+        save(centers, place / "segments-centers.png")
+        elbow = figure_of(6.0, 3.4)
+        model.plot_elbow(elbow.subplots())
+        save(elbow, place / "segments-elbow.png")
+        draw_report(Path(folder) / "report.html", place / "segments-report.png", HEIGHT)
+        for name, height in write_reports(Path(folder)).items():
+            draw_report(Path(folder) / f"{name}.html", place / f"{name}-report.png", height)
+
+
+if __name__ == "__main__":
+    main()
