@@ -275,10 +275,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # untyped base
 
     def _shown(self) -> Fit:
         """The fit as page and card show it."""
-        fit, results = self.fit_, self._results()
-        if results is None:
-            return fit
-        return Fit(value=results, certificate=fit.certificate, plan=fit.plan, survey=fit.survey)
+        results = self._results()
+        return self.fit_ if results is None else replace(self.fit_.extended(Fit), value=results)
 
     def explain(self) -> str:
         """Describe the fit in words: what was released, how far it can be read, and the certificate."""

@@ -186,7 +186,7 @@ class Elbow:
         Without `most`, the suggested number is at most half the number of cells.
         """
         n = len(model.cells)
-        costs = np.array([model.merged(k).cost for k in range(1, min(n, most or n) + 1)])
+        costs = np.array([model.cost(model.centers(k)) for k in range(1, min(n, most or n) + 1)])
         compared = costs if most is not None else costs[: max(2, n // 2)]
         suggested, stands_out = _suggested(compared, model)
         points = tuple(ElbowPoint(n_clusters=k, cost=cost) for k, cost in enumerate(costs.tolist(), 1))
@@ -222,22 +222,6 @@ def _reference(model: CellModel, most: int, cost: float) -> FloatArray:
             gap = points - centers[nearest(points, centers)]
             costs.append(float(np.square(gap).sum()) / len(points) + rest)
     return np.asarray(np.array(costs) / costs[0])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Merged:
-    """The cells of a release merged into k clusters.
-
-    Attributes
-    ----------
-    value : KMeansValue
-        Centers, noisy counts and standard errors; they follow from the cells.
-    cost : float
-        Estimated sum of squared distances of the rows to their nearest centers.
-    """
-
-    value: KMeansValue
-    cost: float
 
 
 @dataclass(frozen=True)
@@ -320,17 +304,16 @@ class CellModel:
         merged = float((np.bincount(cell, self.mass * error, minlength=len(centers)) / size).sum())
         return max(seen + rest - (float(error.sum()) - merged), 0.0)
 
-    def merged(self, k: int) -> Merged:
-        """Merge the cells into k clusters, at most as many as there are cells."""
+    def centers(self, k: int) -> FloatArray:
+        """Merge the cells into k clusters, at most as many as there are cells, and return their centers."""
         cells, (points, mass, _) = self.cells, self._points
         with one_blas_thread():
             candidates = cells.centers[None]
             if k < len(cells):
                 candidates = merge(cells.centers, self.mass, k, np.random.default_rng(k))[:_CANDIDATES]
-            centers = into_ball(settle(candidates, points, mass), self.radius)
-        return Merged(value=self._value(centers), cost=self.cost(centers))
+            return into_ball(settle(candidates, points, mass), self.radius)
 
-    def _value(self, centers: FloatArray) -> KMeansValue:
+    def value(self, centers: FloatArray) -> KMeansValue:
         """Centers with the counts of their points, and standard errors due to the noise of the cells and to the model.
 
         The error of the model is the distance between a center, which is the mean of its points, and the mean of the
@@ -498,7 +481,7 @@ class KMeansFit(Fit):
         released = self._released
         if k == len(released.centers):
             return replace(self, value=released)
-        value = replace(model.merged(k).value.moved(self._origin), cells=released.cells, released=released)
+        value = replace(model.value(model.centers(k)).moved(self._origin), cells=released.cells, released=released)
         return replace(self, value=value)
 
     @property

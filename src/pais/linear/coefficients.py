@@ -380,8 +380,8 @@ def _by_evidence(equations: _NormalEquations) -> FloatArray:
 _UNSEEN = 6.0
 
 # Plausible standard deviation of a coefficient: this many ranges of the target for the range of a feature. Columns that
-# are almost the same have larger ones: up to 2.9 in a table of proteins, where intervals miss. Set on
-# benchmarks/results/coverage-models.md (b4f1a5f).
+# are almost the same have larger ones: up to 2.9 in a table of proteins, where intervals miss. Chosen
+# by eye (b4f1a5f); benchmarks/results/coverage-models.md shows the coverage.
 _PLAUSIBLE = 0.8
 
 # Rows beyond the outermost norm of a survey that its noise may hide, in standard deviations of the noise of a count,
@@ -490,14 +490,7 @@ class LinearFit(RegressionFit):
             constraints=np.array(constraints) if constraints else None,
             n_rows=None if settings.fit_intercept else fit.value.noisy_count,
         )
-        return cls(
-            value=fit.value,
-            certificate=fit.certificate,
-            plan=fit.plan,
-            survey=fit.survey,
-            coefficients=_in_units(vector, fit, settings.fit_intercept),
-            vector=vector,
-        )
+        return fit.extended(cls, coefficients=_in_units(vector, fit, settings.fit_intercept), vector=vector)
 
     @property
     def bounds(self) -> tuple[float, float]:

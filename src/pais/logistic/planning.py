@@ -63,7 +63,7 @@ class LogisticSettings(SampleSettings):
 
     what = "logistic regression"
     gaussian_only = True
-    # A column of a wrong scale spoils all others. Set on the table of commit eb2d2c0.
+    # A column of a wrong scale spoils all others. By the benchmark of commit eb2d2c0.
     more_for_columns = 1.75
 
     n_classes: int = 2

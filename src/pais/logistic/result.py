@@ -26,10 +26,7 @@ class LogisticFit(RegressionFit):
     @classmethod
     def of_fit(cls, fit: Fit) -> LogisticFit:
         """Convert the released coefficients of scaled vectors."""
-        assert fit.schema is not None
-        return cls(
-            value=fit.value, certificate=fit.certificate, plan=fit.plan, survey=fit.survey, coefficients=_in_units(fit)
-        )
+        return fit.extended(cls, coefficients=_in_units(fit))
 
     @property
     def concern(self) -> str | None:

@@ -288,11 +288,8 @@ class PCAFit(Fit):
             k = d if asked is None else int(asked)
         if fit.schema is not None:
             names = fit.schema.labels
-        return cls(
-            value=fit.value,
-            certificate=fit.certificate,
-            plan=fit.plan,
-            survey=fit.survey,
+        return fit.extended(
+            cls,
             spectrum=spectrum,
             n_components=k,
             is_stated=asked is not None and not isinstance(asked, (str, float)),

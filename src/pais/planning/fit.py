@@ -6,13 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from pais._base.cards import Card, Carded
 from pais.accounting.certificate import Certificate, Release, value_in_words
 from pais.data.schema import Schema
 from pais.planning.facts import Survey
 from pais.planning.plan import Plan
+
+F = TypeVar("F", bound="Fit")
 
 #: A single number is readable if it differs from another by more than this many standard errors.
 CLEAR = 2.0
@@ -52,6 +54,10 @@ class Fit(Carded):
     def quality(self) -> Any:
         """Predicted quality of the value, from public and released values; None if nothing is predicted."""
         return self.plan.quality_of(self.value)
+
+    def extended(self, kind: type[F], **others: Any) -> F:
+        """The same fit as one of a kind, with the fields that this adds."""
+        return kind(value=self.value, certificate=self.certificate, plan=self.plan, survey=self.survey, **others)
 
     def results(self, feature_names: Sequence[str] | None) -> Any:
         """The part of a page that this kind of fit supplies; None for the value in words."""
