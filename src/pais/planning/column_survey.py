@@ -45,6 +45,31 @@ _PLACES = 2
 # Bounds are at least this far apart, relative to the larger of them. A column within the second number counts as zero.
 _LEAST_RANGE, _NEARLY_ZERO = 1e-9, 2.0**-90
 
+# Shares of the three stages.
+_MAGNITUDE_SHARE, _MEAN_SHARE, _SIZE_SHARE = 0.2, 0.1, 0.7
+
+# Steps in the upper edge of an octave, in which its cells are added up, as a power of two.
+_STEP_BITS = 24
+_STEPS_PER_UNIT = np.ldexp(1.0, _STEP_BITS + OCTAVES - 1 - np.arange(2 * OCTAVES))
+
+# Cells are counted in pieces of this many rows, which stay in the cache from one column to the next.
+_PIECE_ROWS = 1 << 13
+
+# The mean is released in steps of at most 2**-_LEAST_BITS of the half-range of the column.
+_LEAST_BITS = 4
+
+# Share of the cells beyond each end of the range in which the mean is clipped.
+_MEAN_TAIL = 0.02
+
+# Bins per octave of the last histogram, for numbers of cells over the noise of a bin from which they are used.
+_BINS_OF_SIZES = ((400.0, 4), (150.0, 2), (0.0, 1))
+
+# Probability that noise alone shows cells where there are none, in any column and stage.
+_RISK = 0.002
+
+# Bounds are good if the number of cells is above this many standard deviations of the noise of a bin.
+_CLEAR = 50.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnRange:
@@ -75,164 +100,6 @@ class ColumnRange:
     @property
     def scale(self) -> float:
         return _short(0.5 * self.high - 0.5 * self.low)
-
-
-def _short(number: float) -> float:
-    """A number without the digits that are rounding errors."""
-    return float(f"{number:.14g}")
-
-
-def number_of_cells(sides: Sequence[NormCounts | None]) -> float:
-    return sum(side.n_rows for side in sides if side is not None)
-
-
-def range_of(sides: Sequence[NormCounts | None], center: float, tail: float) -> ColumnRange:
-    """Bounds with a share `tail` of the cells beyond each."""
-    below, above = sides
-    if below is None and above is None:
-        return ColumnRange(seen=False)
-    rows = tail * number_of_cells(sides)
-    low = center if below is None else center - _end(below, rows)
-    high = center if above is None else center + _end(above, rows)
-    return apart(low, high)
-
-
-def _end(side: NormCounts, rows: float) -> float:
-    """The size beyond which a number of rows lies, but at most half of the rows."""
-    rows = min(rows, _LEAST_OF_SIDE * side.n_rows)
-    points = edges()[:: N_BINS // side.counts.size]
-    outwards = np.append(np.cumsum(side.counts[::-1])[::-1], 0.0)
-    at = int(np.flatnonzero(outwards > rows)[-1])
-    within = (outwards[at] - rows) / (outwards[at] - outwards[at + 1])
-    return float(points[at] + within * (points[at + 1] - points[at]))
-
-
-def with_moments(
-    bounds: ColumnRange,
-    coarse: ColumnRange,
-    octaves: Sequence[NormCounts | None],
-    sides: Sequence[NormCounts | None],
-    center: float,
-    noise: float,
-) -> ColumnRange:
-    """Bounds with the mean and the deviation of the cells, from their counts by sign and size about a center.
-
-    The deviation is at least that of cells which lie apart by the reach of the column, and are just too few to be seen.
-    So rare values are not blown up.
-    """
-    n_cells = max(number_of_cells(sides), 1.0)
-    least = _reach(coarse, octaves) * math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
-    if not bounds.seen:
-        return replace(bounds, deviation=_short(least))
-    if not any(sides):
-        return replace(bounds, mean=bounds.center, deviation=0.5 * bounds.scale)
-    total = np.zeros(2)
-    for sign, side in zip((-1.0, 1.0), sides, strict=True):
-        if side is not None:
-            points = edges()[:: N_BINS // side.counts.size]
-            low, high = points[:-1], points[1:]
-            # Cells are spread evenly over their bin.
-            total += side.counts @ np.column_stack([0.5 * sign * (low + high), (low**2 + low * high + high**2) / 3.0])
-    shift, square = total / n_cells
-    smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
-    deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
-    return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
-
-
-def _reach(coarse: ColumnRange, octaves: Sequence[NormCounts | None]) -> float:
-    """Half of the range of the cells, but not of zeros if no zeros were seen; 1 if nothing but zeros was seen."""
-    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
-        return 1.0
-    # Without cells on the other side of zero, the smallest cells seen are the other end.
-    smallest = [float(edges()[:: N_BINS // side.counts.size][np.argmax(side.counts > 0.0)]) for side in octaves if side]
-    return coarse.scale if len(smallest) == 2 else coarse.scale - 0.5 * smallest[0]
-
-
-def apart(low: float, high: float) -> ColumnRange:
-    """A range whose ends are not too close to each other."""
-    least = _LEAST_RANGE * max(abs(low), abs(high), _NEARLY_ZERO)
-    missing = max(0.0, least - (high - low))
-    return ColumnRange(low=low - 0.5 * missing, high=high + 0.5 * missing)
-
-
-def settled_range(column: ColumnRange, *, clear: bool, negative: bool, positive: bool) -> ColumnRange:
-    """Rounded bounds. They end at zero if no cells of that sign were seen."""
-    if not column.seen or max(abs(column.low), abs(column.high)) < _NEARLY_ZERO:
-        return ColumnRange(seen=False, clear=False)
-    places = _PLACES - math.floor(math.log10(column.high - column.low))
-    step = 10.0**-places
-    low = round(math.floor(column.low / step) * step, places)
-    high = round(math.ceil(column.high / step) * step, places)
-    if not negative and low < 0.0 < high:
-        low = 0.0
-    if not positive and low < 0.0 < high:
-        high = 0.0
-    return ColumnRange(low=low, high=high, clear=clear)
-
-
-# Shares of the three stages.
-_MAGNITUDE_SHARE, _MEAN_SHARE, _SIZE_SHARE = 0.2, 0.1, 0.7
-
-# Steps in the upper edge of an octave, in which its cells are added up, as a power of two.
-_STEP_BITS = 24
-_STEPS_PER_UNIT = np.ldexp(1.0, _STEP_BITS + OCTAVES - 1 - np.arange(2 * OCTAVES))
-
-# Cells are counted in pieces of this many rows, which stay in the cache from one column to the next.
-_PIECE_ROWS = 1 << 13
-
-# The mean is released in steps of at most 2**-_LEAST_BITS of the half-range of the column.
-_LEAST_BITS = 4
-
-# Share of the cells beyond each end of the range in which the mean is clipped.
-_MEAN_TAIL = 0.02
-
-# Bins per octave of the last histogram, for numbers of cells over the noise of a bin from which they are used.
-_BINS_OF_SIZES = ((400.0, 4), (150.0, 2), (0.0, 1))
-
-# Probability that noise alone shows cells where there are none, in any column and stage.
-_RISK = 0.002
-
-# Bounds are good if the number of cells is above this many standard deviations of the noise of a bin.
-_CLEAR = 50.0
-
-
-def column_ranges(
-    totals: IntArray, engine: Engine, positions: Sequence[int], noise: SurveyNoise, bits: BitSource
-) -> tuple[ColumnRange, ...]:
-    """Release bounds for the columns at some positions, each of which holds numbers in its own units.
-
-    `totals` are the `octave_totals` of these columns. A cell that is missing contributes nothing to its column. With
-    units, a row with a missing cell contributes nothing.
-
-    Notes
-    -----
-    Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
-    """
-    places, d = tuple(positions), len(positions)
-    first = _estimates(_sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits))
-    rough = [range_of(sides, 0.0, _MEAN_TAIL) for sides in first]
-    n_cells = [number_of_cells(sides) for sides in first]
-    means = _means(totals, engine, rough, n_cells, noise.on_cells(_MEAN_SHARE, d), bits)
-    counts = engine.fold(_CellCounts(positions=places, centers=means), seeded=not bits.private)
-    law = noise.on_cells(_SIZE_SHARE, d)
-    noisy = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
-    ranges = []
-    for coarse, before, mean, fine, sides in zip(rough, first, means, _estimates(noisy), noisy, strict=True):
-        spread = _spread(coarse, before, mean, sides) if any(fine) else None
-        bounds = settled_range(
-            coarse if spread is None else apart(*spread.wide_bounds()),
-            clear=number_of_cells(fine) > _CLEAR * law.deviation(1),
-            negative=before[0] is not None if spread is None else spread.negative,
-            positive=before[1] is not None if spread is None else spread.positive,
-        )
-        bounds = replace(bounds, spread=spread)
-        ranges.append(with_moments(bounds, coarse, before, fine, mean, law.deviation(1)))
-    return tuple(ranges)
-
-
-def octave_totals(engine: Engine, positions: Sequence[int], *, seeded: bool) -> IntArray:
-    """The totals of the first pass, from which `column_ranges` begins. Secret."""
-    return np.asarray(engine.fold(_OctaveTotals(positions=tuple(positions)), seeded=seeded))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -272,6 +139,54 @@ def _resolved(column: Column, found: ColumnRange) -> Column:
     assert isinstance(column, Auto)
     center, scale = (found.mean, found.deviation) if column.standardized else (found.center, found.scale)
     return column.resolved(center, scale, found.low, found.high)
+
+
+def octave_totals(engine: Engine, positions: Sequence[int], *, seeded: bool) -> IntArray:
+    """The totals of the first pass, from which `column_ranges` begins. Secret."""
+    return np.asarray(engine.fold(_OctaveTotals(positions=tuple(positions)), seeded=seeded))
+
+
+def column_ranges(
+    totals: IntArray, engine: Engine, positions: Sequence[int], noise: SurveyNoise, bits: BitSource
+) -> tuple[ColumnRange, ...]:
+    """Release bounds for the columns at some positions, each of which holds numbers in its own units.
+
+    `totals` are the `octave_totals` of these columns. A cell that is missing contributes nothing to its column. With
+    units, a row with a missing cell contributes nothing.
+
+    Notes
+    -----
+    Guarantee. The three stages together cost at most `noise`: `tests/theory/test_columns.py`.
+    """
+    places, d = tuple(positions), len(positions)
+    first = _estimates(_sides(totals[..., 0], engine, [1] * d, noise.on_cells(_MAGNITUDE_SHARE, d), bits))
+    rough = [range_of(sides, 0.0, _MEAN_TAIL) for sides in first]
+    n_cells = [number_of_cells(sides) for sides in first]
+    means = _means(totals, engine, rough, n_cells, noise.on_cells(_MEAN_SHARE, d), bits)
+    counts = engine.fold(_CellCounts(positions=places, centers=means), seeded=not bits.private)
+    law = noise.on_cells(_SIZE_SHARE, d)
+    noisy = _sides(counts, engine, [_bins_for(number / law.deviation(1)) for number in n_cells], law, bits)
+    ranges = []
+    for coarse, before, mean, fine, sides in zip(rough, first, means, _estimates(noisy), noisy, strict=True):
+        spread = None
+        if any(fine):
+            below, above = sides
+            spread = Spread(
+                center=mean,
+                sides=(below, above),
+                reach=(max(mean - coarse.low, 0.0), max(coarse.high - mean, 0.0)),
+                # Cells of these signs were seen about zero.
+                signs=(before[0] is not None, before[1] is not None),
+            )
+        bounds = settled_range(
+            coarse if spread is None else apart(*spread.wide_bounds()),
+            clear=number_of_cells(fine) > _CLEAR * law.deviation(1),
+            negative=before[0] is not None if spread is None else spread.negative,
+            positive=before[1] is not None if spread is None else spread.positive,
+        )
+        bounds = replace(bounds, spread=spread)
+        ranges.append(with_moments(bounds, coarse, before, fine, mean, law.deviation(1)))
+    return tuple(ranges)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -372,19 +287,6 @@ def _estimates(columns: Sequence[Sequence[NoisyCounts]]) -> list[list[NormCounts
     return [[side.estimate() for side in sides] for sides in columns]
 
 
-def _spread(
-    coarse: ColumnRange, octaves: Sequence[NormCounts | None], center: float, sides: Sequence[NoisyCounts]
-) -> Spread:
-    """How the cells of a column spread about a center. `octaves` are those about zero."""
-    below, above = sides
-    return Spread(
-        center=center,
-        sides=(below, above),
-        reach=(max(center - coarse.low, 0.0), max(coarse.high - center, 0.0)),
-        signs=(octaves[0] is not None, octaves[1] is not None),
-    )
-
-
 def _means(
     totals: IntArray,
     engine: Engine,
@@ -440,3 +342,96 @@ def clipped_total(totals: IntArray, ends: tuple[int, int], mass_bits: int, latti
 def _bins_for(signal: float) -> int:
     """Bins per octave of the last histogram, for the number of cells over its noise. Fewer bins have less noise."""
     return next(bins for least, bins in _BINS_OF_SIZES if signal >= least)
+
+
+def _short(number: float) -> float:
+    """A number without the digits that are rounding errors."""
+    return float(f"{number:.14g}")
+
+
+def number_of_cells(sides: Sequence[NormCounts | None]) -> float:
+    return sum(side.n_rows for side in sides if side is not None)
+
+
+def range_of(sides: Sequence[NormCounts | None], center: float, tail: float) -> ColumnRange:
+    """Bounds with a share `tail` of the cells beyond each."""
+    below, above = sides
+    if below is None and above is None:
+        return ColumnRange(seen=False)
+    rows = tail * number_of_cells(sides)
+    low = center if below is None else center - _end(below, rows)
+    high = center if above is None else center + _end(above, rows)
+    return apart(low, high)
+
+
+def _end(side: NormCounts, rows: float) -> float:
+    """The size beyond which a number of rows lies, but at most half of the rows."""
+    rows = min(rows, _LEAST_OF_SIDE * side.n_rows)
+    points = edges()[:: N_BINS // side.counts.size]
+    outwards = np.append(np.cumsum(side.counts[::-1])[::-1], 0.0)
+    at = int(np.flatnonzero(outwards > rows)[-1])
+    within = (outwards[at] - rows) / (outwards[at] - outwards[at + 1])
+    return float(points[at] + within * (points[at + 1] - points[at]))
+
+
+def with_moments(
+    bounds: ColumnRange,
+    coarse: ColumnRange,
+    octaves: Sequence[NormCounts | None],
+    sides: Sequence[NormCounts | None],
+    center: float,
+    noise: float,
+) -> ColumnRange:
+    """Bounds with the mean and the deviation of the cells, from their counts by sign and size about a center.
+
+    The deviation is at least that of cells which lie apart by the reach of the column, and are just too few to be seen.
+    So rare values are not blown up.
+    """
+    n_cells = max(number_of_cells(sides), 1.0)
+    least = _reach(coarse, octaves) * math.sqrt(min(1.0, _UNSEEN * noise / n_cells))
+    if not bounds.seen:
+        return replace(bounds, deviation=_short(least))
+    if not any(sides):
+        return replace(bounds, mean=bounds.center, deviation=0.5 * bounds.scale)
+    total = np.zeros(2)
+    for sign, side in zip((-1.0, 1.0), sides, strict=True):
+        if side is not None:
+            points = edges()[:: N_BINS // side.counts.size]
+            low, high = points[:-1], points[1:]
+            # Cells are spread evenly over their bin.
+            total += side.counts @ np.column_stack([0.5 * sign * (low + high), (low**2 + low * high + high**2) / 3.0])
+    shift, square = total / n_cells
+    smallest = _LEAST_RANGE * max(abs(bounds.low), abs(bounds.high))
+    deviation = max(math.sqrt(max(square - shift**2, 0.0)), least, smallest)
+    return replace(bounds, mean=_short(center + shift), deviation=_short(deviation))
+
+
+def _reach(coarse: ColumnRange, octaves: Sequence[NormCounts | None]) -> float:
+    """Half of the range of the cells, but not of zeros if no zeros were seen; 1 if nothing but zeros was seen."""
+    if not coarse.seen or coarse.scale < _NEARLY_ZERO:
+        return 1.0
+    # Without cells on the other side of zero, the smallest cells seen are the other end.
+    smallest = [float(edges()[:: N_BINS // side.counts.size][np.argmax(side.counts > 0.0)]) for side in octaves if side]
+    return coarse.scale if len(smallest) == 2 else coarse.scale - 0.5 * smallest[0]
+
+
+def apart(low: float, high: float) -> ColumnRange:
+    """A range whose ends are not too close to each other."""
+    least = _LEAST_RANGE * max(abs(low), abs(high), _NEARLY_ZERO)
+    missing = max(0.0, least - (high - low))
+    return ColumnRange(low=low - 0.5 * missing, high=high + 0.5 * missing)
+
+
+def settled_range(column: ColumnRange, *, clear: bool, negative: bool, positive: bool) -> ColumnRange:
+    """Rounded bounds. They end at zero if no cells of that sign were seen."""
+    if not column.seen or max(abs(column.low), abs(column.high)) < _NEARLY_ZERO:
+        return ColumnRange(seen=False, clear=False)
+    places = _PLACES - math.floor(math.log10(column.high - column.low))
+    step = 10.0**-places
+    low = round(math.floor(column.low / step) * step, places)
+    high = round(math.ceil(column.high / step) * step, places)
+    if not negative and low < 0.0 < high:
+        low = 0.0
+    if not positive and low < 0.0 < high:
+        high = 0.0
+    return ColumnRange(low=low, high=high, clear=clear)

@@ -164,7 +164,7 @@ class PeopleSettings(TotalSettings):
             assert ends is not None
             shares = ends.shares(spreads, plan.unit)
             cautions += ends.cautions(shares, recipe.title, added=spreads)
-        values = _Values.of(np.asarray(release.value), asked, mechanism, spreads)
+        values = _Estimates.of(np.asarray(release.value), asked, mechanism, spreads)
         if plan.delta > 0.0:
             warn(delta_concern(plan.delta, asked.n_people or 0.0))
         about, estimates, errors = asked.about(), values.estimates, values.standard_errors
@@ -436,7 +436,7 @@ def _listed_once(texts: list[str]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Values:
+class _Estimates:
     """Totals with what was cut off added back, the deviation of that part, and the law of their noise. Public.
 
     `totals` and `spread` have shape (groups, coordinates); both are in rows.
@@ -451,7 +451,7 @@ class _Values:
     @classmethod
     def of(
         cls, noisy: FloatArray, asked: PeopleStatistic, mechanism: PeopleTotals, spreads: Mapping[str, Spread]
-    ) -> _Values:
+    ) -> _Estimates:
         totals, spread = noisy.copy(), np.zeros_like(noisy)
         for block, place, bound in zip(mechanism.blocks, mechanism.places, asked.bounds, strict=True):
             part = noisy[:, place]

@@ -465,7 +465,7 @@ class QuantileSettings(TableSettings):
         value = release.value
         assert isinstance(mechanism, GridQuantiles)
         assert isinstance(value, QuantileValue)
-        intervals = Intervals(
+        intervals = QuantileIntervals(
             value=value,
             mechanism=mechanism,
             order=np.searchsorted(mechanism.levels, self.levels),
@@ -546,7 +546,7 @@ def _bound_cautions(is_open: NDArray[np.bool_], fields: Fields) -> list[Caution]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Intervals:
+class QuantileIntervals:
     """Ends of intervals that hold each quantile of the rows with at least a stated probability.
 
     At each edge of the noisy bins, the number of rows below it is compared with the share that the level of the

@@ -82,7 +82,7 @@ _COUNT_PURE, _COUNT_GAUSSIAN = 0.02, 0.01
 _ROOM = 1.0 + 2.0**-44
 
 S = TypeVar("S", bound="TableSettings")
-Totals = TypeVar("Totals", bound=VectorStatistic)
+V = TypeVar("V", bound=VectorStatistic)
 
 
 class Guarantee(NamedTuple):
@@ -489,7 +489,7 @@ def wide_ball(engine: Engine) -> Ball:
     return Ball(radius=4.0 * math.sqrt(engine.n_features) if engine.schema is not None else 1.0)
 
 
-def with_noise(mechanism: Totals, epsilon: float, delta: float, *, whole: bool) -> Totals:
+def with_noise(mechanism: V, epsilon: float, delta: float, *, whole: bool) -> V:
     """The mechanism with the noise that all rows need. Whole totals have geometric noise."""
     if delta > 0.0:
         return replace(mechanism, noise=gaussian_noise(epsilon=epsilon, delta=delta))
